@@ -1,0 +1,49 @@
+//! Time as a value, so that tests hold it.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use crate::domain::timestamp::UnixMillis;
+
+/// Tells the time.
+pub trait Clock: Send + Sync {
+    /// The wall clock; it may jump.
+    fn now(&self) -> UnixMillis;
+
+    /// Time since an instant in the past that stays the same while the process lives; it never goes back.
+    fn monotonic(&self) -> Duration;
+}
+
+/// A clock that several owners read.
+pub type SharedClock = Arc<dyn Clock>;
+
+/// The machine's clock.
+#[derive(Debug)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    /// A clock whose monotonic time begins now.
+    pub fn new() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
+    fn now(&self) -> UnixMillis {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        UnixMillis::new(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+}

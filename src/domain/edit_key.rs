@@ -1,0 +1,129 @@
+//! The credential of one page. It exists in clear in two places: the creation result and the request that presents it.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+/// What every edit key begins with, so that people and secret scanners recognise one.
+pub const PREFIX: &str = "hbk_";
+
+/// Characters after the prefix: 62⁴³ > 2²⁵⁶.
+pub const SECRET_CHARS: usize = 43;
+
+/// What the secret part is written in.
+pub const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+
+/// A key of the right shape. It has no `Display`, its `Debug` is redacted, and its memory is wiped when it is dropped.
+#[derive(Clone)]
+pub struct EditKey(Zeroizing<String>);
+
+/// The SHA-256 of a key: all that is ever stored.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EditKeyHash([u8; 32]);
+
+/// The text does not have the shape of an edit key, so it opens no page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("not an edit key")]
+pub struct NotAnEditKey;
+
+impl EditKey {
+    /// A key of characters drawn by `index_below`, which is asked for a uniform, unpredictable number below its argument.
+    pub fn draw(mut index_below: impl FnMut(usize) -> usize) -> Self {
+        let mut key = Zeroizing::new(String::with_capacity(PREFIX.len() + SECRET_CHARS));
+        key.push_str(PREFIX);
+        for _ in 0..SECRET_CHARS {
+            key.push(char::from(ALPHABET[index_below(ALPHABET.len())]));
+        }
+        Self(key)
+    }
+
+    /// Accepts exactly what [`EditKey::draw`] can make.
+    pub fn parse(text: &str) -> Result<Self, NotAnEditKey> {
+        let secret = text.strip_prefix(PREFIX).ok_or(NotAnEditKey)?;
+        if secret.len() == SECRET_CHARS && secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            Ok(Self(Zeroizing::new(text.to_owned())))
+        } else {
+            Err(NotAnEditKey)
+        }
+    }
+
+    /// The key in clear, for the one answer that shows it.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// What is stored of this key.
+    pub fn hash(&self) -> EditKeyHash {
+        EditKeyHash(Sha256::digest(self.0.as_bytes()).into())
+    }
+
+    /// Whether this very key stands anywhere in `text`, where publishing the text would publish the key.
+    pub fn occurs_in(&self, text: &str) -> bool {
+        text.contains(self.0.as_str())
+    }
+}
+
+impl EditKeyHash {
+    /// Whether `key` has this hash, in a time that tells nothing about where they differ.
+    pub fn matches(&self, key: &EditKey) -> bool {
+        self.0.ct_eq(&key.hash().0).into()
+    }
+}
+
+impl fmt::Debug for EditKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EditKey(redacted)")
+    }
+}
+
+impl fmt::Debug for EditKeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EditKeyHash(redacted)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_key_shows_nothing_of_itself_in_debug_output() {
+        let key = EditKey::draw(|_| 10);
+        assert_eq!(format!("{key:?} {:?}", key.hash()), "EditKey(redacted) EditKeyHash(redacted)");
+    }
+
+    #[test]
+    fn what_has_another_shape_is_no_key() {
+        let right = EditKey::draw(|_| 10);
+        for wrong in ["", "hbk_", "hbk_short", &right.reveal()[1..], &format!("{}A", right.reveal())] {
+            assert!(EditKey::parse(wrong).is_err());
+        }
+        assert!(EditKey::parse(&right.reveal().replace('A', "-")).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_parses_back_and_matches_its_own_hash_only(seed in any::<[usize; SECRET_CHARS]>(), at in 0..SECRET_CHARS) {
+            let mut seeds = seed.iter();
+            let key = EditKey::draw(|below| seeds.next().unwrap() % below);
+            prop_assert!(key.hash().matches(&EditKey::parse(key.reveal()).unwrap()));
+
+            let mut other = key.reveal().to_owned().into_bytes();
+            let place = PREFIX.len() + at;
+            other[place] = if other[place] == b'x' { b'y' } else { b'x' };
+            let other = EditKey::parse(&String::from_utf8(other).unwrap()).unwrap();
+            prop_assert!(!key.hash().matches(&other));
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "\\PC*") {
+            let _ = EditKey::parse(&text);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! What Handbill is about, with no I/O, no clock, no randomness and no async: values that are valid because they exist.
+//!
+//! Parsing returns errors and never panics; rendering never fails. What varies (time, chance) is an argument.
+
+pub mod client;
+pub mod content;
+pub mod edit_key;
+pub mod markdown;
+pub mod origin;
+pub mod page;
+pub mod quota;
+pub mod slug;
+pub mod timestamp;
+pub mod title;

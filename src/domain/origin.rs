@@ -1,0 +1,76 @@
+//! An origin as the URL standard defines it: scheme, host and port, nothing after.
+
+use std::fmt;
+
+use thiserror::Error;
+use url::Url;
+
+/// An `http` or `https` origin, serialised as the URL standard does: no trailing slash, no default port.
+///
+/// The base of every address that is given out, and what a link must share with it to be internal.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin(String);
+
+/// Why a text is not an origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OriginError {
+    /// Not an absolute URL.
+    #[error("it is not an absolute URL such as https://pages.example")]
+    NotAUrl,
+    /// Another scheme than `http` and `https`.
+    #[error("its scheme is neither http nor https")]
+    Scheme,
+    /// Something besides scheme, host and port.
+    #[error("it is more than an origin: leave out path, query, fragment and credentials")]
+    MoreThanAnOrigin,
+}
+
+impl Origin {
+    /// Accepts `scheme://host[:port]`, with or without a trailing slash.
+    pub fn parse(text: &str) -> Result<Self, OriginError> {
+        let url = Url::parse(text).map_err(|_| OriginError::NotAUrl)?;
+        let origin = Self::of(&url).ok_or(OriginError::Scheme)?;
+        let is_bare = url.path() == "/"
+            && url.query().is_none()
+            && url.fragment().is_none()
+            && url.username().is_empty()
+            && url.password().is_none();
+        if is_bare { Ok(origin) } else { Err(OriginError::MoreThanAnOrigin) }
+    }
+
+    /// The origin of an `http` or `https` address.
+    pub fn of(url: &Url) -> Option<Self> {
+        matches!(url.scheme(), "http" | "https").then(|| Self(url.origin().ascii_serialization()))
+    }
+
+    /// The origin's text, without a trailing slash.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_written_without_default_port_or_trailing_slash() {
+        assert_eq!(Origin::parse("HTTPS://Pages.Example:443/").unwrap().as_str(), "https://pages.example");
+        assert_eq!(Origin::parse("http://[::1]:8080").unwrap().as_str(), "http://[::1]:8080");
+    }
+
+    #[test]
+    fn what_is_more_or_less_than_an_origin_is_refused() {
+        assert_eq!(Origin::parse("pages.example"), Err(OriginError::NotAUrl));
+        assert_eq!(Origin::parse("ftp://pages.example"), Err(OriginError::Scheme));
+        for more in ["https://a.example/blog", "https://a.example/?q", "https://a.example/#f", "https://u@a.example/"] {
+            assert_eq!(Origin::parse(more), Err(OriginError::MoreThanAnOrigin), "{more}");
+        }
+    }
+}

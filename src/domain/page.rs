@@ -1,0 +1,112 @@
+//! A page, the tombstone that it leaves, and the changes between them.
+
+use serde::{Deserialize, Serialize};
+
+use super::content::Content;
+use super::edit_key::EditKeyHash;
+use super::markdown::Rendered;
+use super::slug::Slug;
+use super::timestamp::UnixMillis;
+use super::title::Title;
+
+/// Counts the writes to one page: 1 when it is created, one more with each change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct PageVersion(u64);
+
+impl PageVersion {
+    /// The version of a page that was just created.
+    pub const FIRST: Self = Self(1);
+
+    /// The version that a store has kept.
+    pub fn new(version: u64) -> Self {
+        Self(version)
+    }
+
+    /// The version after this one.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The count itself.
+    pub fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// A page that can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Its name, for ever.
+    pub slug: Slug,
+    /// Its title; an update may clear it.
+    pub title: Option<Title>,
+    /// Its Markdown source.
+    pub content: Content,
+    /// The HTML of `content`, by the renderer that wrote it.
+    pub rendered: Rendered,
+    /// What its edit key must hash to.
+    pub key_hash: EditKeyHash,
+    /// Which write this is the outcome of.
+    pub version: PageVersion,
+    /// When it was created.
+    pub created_at: UnixMillis,
+    /// When it last changed; equal to `created_at` until the first change.
+    pub updated_at: UnixMillis,
+}
+
+/// What remains of a deleted page: enough to keep its slug from being used again, nothing that it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// The slug that stays reserved.
+    pub slug: Slug,
+    /// The version of the write that deleted the page.
+    pub version: PageVersion,
+    /// When the page was created.
+    pub created_at: UnixMillis,
+    /// When it was deleted.
+    pub deleted_at: UnixMillis,
+}
+
+/// What an update changes; what is absent stays as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageEdit {
+    /// The new title, `Some(None)` to clear it.
+    pub title: Option<Option<Title>>,
+    /// The new Markdown source.
+    pub content: Option<Content>,
+}
+
+impl PageEdit {
+    /// Whether it changes nothing. An edit with any field is a change, even to the value that is there.
+    pub fn is_empty(&self) -> bool {
+        self.title.is_none() && self.content.is_none()
+    }
+}
+
+impl Page {
+    /// This page after `edit`, whose content was rendered to `rendered`, made at `now`.
+    #[must_use]
+    pub fn edited(&self, edit: &PageEdit, rendered: Option<&Rendered>, now: UnixMillis) -> Self {
+        Self {
+            slug: self.slug.clone(),
+            title: edit.title.clone().unwrap_or_else(|| self.title.clone()),
+            content: edit.content.clone().unwrap_or_else(|| self.content.clone()),
+            rendered: rendered.cloned().unwrap_or_else(|| self.rendered.clone()),
+            key_hash: self.key_hash,
+            version: self.version.next(),
+            created_at: self.created_at,
+            updated_at: now.strictly_after(self.updated_at),
+        }
+    }
+
+    /// What this page leaves behind when it is deleted at `now`.
+    pub fn tombstone(&self, now: UnixMillis) -> Tombstone {
+        Tombstone {
+            slug: self.slug.clone(),
+            version: self.version.next(),
+            created_at: self.created_at,
+            deleted_at: now.strictly_after(self.updated_at),
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! How many times a client may do something within a sliding window (spec §8).
+//!
+//! The window is exact: of the attempts admitted in the last `window`, an instant ago included and exactly `window`
+//! ago not, there are never more than `limit`. A refused attempt is not counted.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// A limit over a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quota {
+    /// Attempts admitted within any `window`; at least 1.
+    pub limit: u32,
+    /// How far the window looks back.
+    pub window: Duration,
+}
+
+/// The answer to one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Whether the attempt was admitted, and so counted.
+    pub admitted: bool,
+    /// The quota that was applied.
+    pub quota: Quota,
+    /// Attempts that would still be admitted now.
+    pub remaining: u32,
+    /// How long until more attempts are admitted than `remaining`: until the oldest counted attempt leaves the window.
+    pub more_after: Duration,
+}
+
+/// The times of the admitted attempts of one client, oldest first, as durations since an instant of the caller's choice.
+pub type Counted = VecDeque<Duration>;
+
+impl Quota {
+    /// Decides an attempt at `now` and counts it in `counted` when it is admitted. Forgets what has left the window.
+    ///
+    /// Where `now` lies before the newest counted attempt, the newest one's time is taken: a clock that goes back
+    /// admits nobody twice.
+    pub fn decide(&self, counted: &mut Counted, now: Duration) -> Decision {
+        let now = counted.back().map_or(now, |&newest| newest.max(now));
+        while counted.front().is_some_and(|&oldest| self.has_left(oldest, now)) {
+            counted.pop_front();
+        }
+        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
+        let admitted = counted.len() < limit;
+        if admitted {
+            counted.push_back(now);
+        }
+        let remaining = u32::try_from(limit.saturating_sub(counted.len())).unwrap_or(u32::MAX);
+        // Where the limit was lowered below what is counted, several must leave before one more is admitted.
+        let must_leave = counted.len().saturating_sub(limit);
+        let more_after = counted.get(must_leave).map_or(Duration::ZERO, |&at| (at + self.window).saturating_sub(now));
+        Decision { admitted, quota: *self, remaining, more_after }
+    }
+
+    /// Whether an attempt admitted at `at` no longer counts at `now`.
+    pub fn has_left(&self, at: Duration, now: Duration) -> bool {
+        at + self.window <= now
+    }
+}
+
+impl Decision {
+    /// Whole seconds, rounded up and at least 1: a client that waits exactly this long gets through.
+    pub fn retry_after_seconds(&self) -> u64 {
+        whole_seconds_up(self.more_after).max(1)
+    }
+}
+
+/// `duration` in whole seconds, rounded up.
+pub fn whole_seconds_up(duration: Duration) -> u64 {
+    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    #[test]
+    fn the_attempt_over_the_limit_is_refused_until_the_oldest_leaves_the_window() {
+        let quota = Quota { limit: 2, window: HOUR };
+        let mut counted = Counted::new();
+        let at = |seconds| Duration::from_secs(seconds);
+        assert_eq!(quota.decide(&mut counted, at(0)).remaining, 1);
+        assert_eq!(quota.decide(&mut counted, at(10)).remaining, 0);
+
+        let refused = quota.decide(&mut counted, at(20));
+        assert!(!refused.admitted);
+        assert_eq!(refused.retry_after_seconds(), 3580);
+
+        assert!(!quota.decide(&mut counted, Duration::from_nanos(3_599_999_999_999)).admitted);
+        assert!(quota.decide(&mut counted, at(3600)).admitted);
+    }
+
+    #[test]
+    fn retry_after_is_rounded_up_so_that_the_next_attempt_succeeds() {
+        let quota = Quota { limit: 1, window: HOUR };
+        let mut counted = Counted::from([Duration::from_millis(1)]);
+        let refused = quota.decide(&mut counted, Duration::from_millis(2));
+        assert_eq!(refused.retry_after_seconds(), 3600);
+    }
+
+    #[test]
+    fn a_clock_that_goes_back_admits_nobody_twice() {
+        let quota = Quota { limit: 1, window: HOUR };
+        let mut counted = Counted::from([Duration::from_secs(100)]);
+        assert!(!quota.decide(&mut counted, Duration::ZERO).admitted);
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_decides_as_a_naive_list_of_timestamps_does(
+            limit in 1u32..6,
+            window in 1u64..50,
+            steps in prop::collection::vec(0u64..20, 1..200),
+        ) {
+            let quota = Quota { limit, window: Duration::from_millis(window) };
+            let mut counted = Counted::new();
+            let mut admitted_at: Vec<u64> = Vec::new();
+            let mut now = 0;
+            for step in steps {
+                now += step;
+                let in_window: Vec<u64> = admitted_at.iter().copied().filter(|at| at + window > now).collect();
+                let expected = in_window.len() < limit as usize;
+                let decision = quota.decide(&mut counted, Duration::from_millis(now));
+                prop_assert_eq!(decision.admitted, expected);
+                if expected {
+                    admitted_at.push(now);
+                } else {
+                    prop_assert_eq!(decision.more_after, Duration::from_millis(in_window[0] + window - now));
+                    let mut later = counted.clone();
+                    let waited = Duration::from_millis(now) + Duration::from_secs(decision.retry_after_seconds());
+                    prop_assert!(quota.decide(&mut later, waited).admitted);
+                }
+                prop_assert!(counted.len() <= limit as usize);
+            }
+        }
+    }
+}

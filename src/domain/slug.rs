@@ -1,0 +1,149 @@
+//! A page's name in every address: `<title-words>-<suffix>`, fixed when the page is created.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::title::Title;
+
+/// Longest run of title words, in characters; with the hyphen and the suffix a slug has at most 69.
+pub const MAX_WORDS_CHARS: usize = 60;
+
+/// Length of the suffix: 28⁸ ≈ 3.8 × 10¹¹ slugs for each title.
+pub const SUFFIX_CHARS: usize = 8;
+
+/// What a suffix is written in: no vowels, so that it spells nothing, and none of `0 1 i l o`, which look alike.
+pub const SUFFIX_ALPHABET: &[u8; 28] = b"23456789bcdfghjkmnpqrstvwxyz";
+
+/// The words of a slug whose title leaves none.
+const NO_WORDS: &str = "page";
+
+/// A slug that fits the grammar. Whether a page has it is for the store to say.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Slug(String);
+
+/// The text does not fit the grammar of slugs, so no page can ever have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("not a slug")]
+pub struct NotASlug;
+
+/// The random end of a slug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlugSuffix([u8; SUFFIX_CHARS]);
+
+impl SlugSuffix {
+    /// A suffix of characters drawn by `index_below`, which is asked for a uniform number below its argument.
+    pub fn draw(mut index_below: impl FnMut(usize) -> usize) -> Self {
+        Self(std::array::from_fn(|_| SUFFIX_ALPHABET[index_below(SUFFIX_ALPHABET.len())]))
+    }
+}
+
+impl Slug {
+    /// The slug of a new page. The same title and suffix always give the same slug.
+    pub fn derive(title: &Title, suffix: SlugSuffix) -> Self {
+        let words = words(title.as_str());
+        let suffix = suffix.0.iter().map(|&byte| char::from(byte));
+        Self(words.chars().chain(['-']).chain(suffix).collect())
+    }
+
+    /// Accepts exactly what [`Slug::derive`] can make.
+    pub fn parse(text: &str) -> Result<Self, NotASlug> {
+        let (words, suffix) = text.rsplit_once('-').ok_or(NotASlug)?;
+        let suffix_fits = suffix.len() == SUFFIX_CHARS && suffix.bytes().all(|byte| SUFFIX_ALPHABET.contains(&byte));
+        let words_fit = words.len() <= MAX_WORDS_CHARS
+            && words.split('-').all(|word| {
+                !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            });
+        if suffix_fits && words_fit { Ok(Self(text.to_owned())) } else { Err(NotASlug) }
+    }
+
+    /// The slug's text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Slug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The title's words in ASCII, joined by hyphens, cut at a word boundary; one longer word is cut hard.
+fn words(title: &str) -> String {
+    let ascii = deunicode::deunicode(title).to_ascii_lowercase();
+    let mut joined = String::new();
+    for word in ascii.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()) {
+        if joined.is_empty() {
+            joined.push_str(&word[..word.len().min(MAX_WORDS_CHARS)]);
+        } else if joined.len() + 1 + word.len() <= MAX_WORDS_CHARS {
+            joined.push('-');
+            joined.push_str(word);
+        } else {
+            break;
+        }
+    }
+    if joined.is_empty() { NO_WORDS.to_owned() } else { joined }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn slug_of(title: &str) -> String {
+        let title = Title::parse(title).unwrap();
+        Slug::derive(&title, SlugSuffix::draw(|_| 0)).to_string()
+    }
+
+    #[test]
+    fn runs_of_anything_but_letters_and_digits_become_one_hyphen() {
+        assert_eq!(slug_of("  Hello,   World! (2nd) "), "hello-world-2nd-22222222");
+    }
+
+    #[test]
+    fn other_scripts_are_transliterated() {
+        assert_eq!(slug_of("Çà et là"), "ca-et-la-22222222");
+        assert_eq!(slug_of("Привет мир"), "privet-mir-22222222");
+        assert_eq!(slug_of("北京"), "bei-jing-22222222");
+    }
+
+    #[test]
+    fn a_title_that_leaves_no_words_gives_page() {
+        assert_eq!(slug_of("!?…"), "page-22222222");
+    }
+
+    #[test]
+    fn words_are_cut_at_a_boundary_and_one_long_word_is_cut_hard() {
+        let title = format!("{} {} tail", "a".repeat(30), "b".repeat(29));
+        assert_eq!(slug_of(&title), format!("{}-{}-22222222", "a".repeat(30), "b".repeat(29)));
+        assert_eq!(slug_of(&"x".repeat(100)), format!("{}-22222222", "x".repeat(60)));
+    }
+
+    #[test]
+    fn what_is_not_in_the_grammar_is_no_slug() {
+        for text in ["", "-", "page", "page-2222222", "page-2222222a", "-22222222", "a--b-22222222", "A-22222222"] {
+            assert_eq!(Slug::parse(text), Err(NotASlug), "{text}");
+        }
+        let too_long = format!("{}-22222222", "x".repeat(61));
+        assert_eq!(Slug::parse(&too_long), Err(NotASlug));
+    }
+
+    proptest! {
+        #[test]
+        fn every_title_gives_a_slug_that_parses(title in "\\PC{1,200}", seed in any::<[usize; SUFFIX_CHARS]>()) {
+            let Ok(title) = Title::parse(&title) else { return Ok(()) };
+            let mut seeds = seed.iter();
+            let slug = Slug::derive(&title, SlugSuffix::draw(|below| seeds.next().unwrap() % below));
+            prop_assert_eq!(Slug::parse(slug.as_str()), Ok(slug.clone()));
+            prop_assert!(slug.as_str().len() <= MAX_WORDS_CHARS + 1 + SUFFIX_CHARS);
+        }
+
+        #[test]
+        fn parsing_never_panics(text in "\\PC*") {
+            let _ = Slug::parse(&text);
+        }
+    }
+}

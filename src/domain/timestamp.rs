@@ -1,0 +1,78 @@
+//! Points in time as the API writes them: UTC, whole milliseconds.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use time::format_description::StaticFormatDescription;
+use time::macros::format_description;
+
+/// Milliseconds since 1970-01-01T00:00:00Z. Displays as `2026-11-21T04:30:00.123Z`, always with three decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct UnixMillis(i64);
+
+/// The years 0000 to 9999, which is what four digits can show.
+const RANGE: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
+
+const ISO_8601_MILLIS: StaticFormatDescription =
+    format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
+
+impl UnixMillis {
+    /// The given count of milliseconds, held within the years 0000 to 9999.
+    pub fn new(millis: i64) -> Self {
+        Self(millis.clamp(*RANGE.start(), *RANGE.end()))
+    }
+
+    /// Milliseconds since the epoch.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+
+    /// This time, or the first millisecond after `earlier` where this is not later.
+    ///
+    /// `updated_at` grows strictly with each change however a replica's clock stands.
+    #[must_use]
+    pub fn strictly_after(self, earlier: Self) -> Self {
+        Self::new(self.0.max(earlier.0.saturating_add(1)))
+    }
+
+    /// The time `duration` later.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        Self::new(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
+    }
+}
+
+impl fmt::Display for UnixMillis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nanos = i128::from(self.0) * 1_000_000;
+        let time = OffsetDateTime::from_unix_timestamp_nanos(nanos).map_err(|_| fmt::Error)?;
+        f.write_str(&time.format(ISO_8601_MILLIS).map_err(|_| fmt::Error)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_timestamp_has_three_decimals_even_when_they_are_zero() {
+        assert_eq!(UnixMillis::new(1_795_235_400_123).to_string(), "2026-11-21T04:30:00.123Z");
+        assert_eq!(UnixMillis::new(0).to_string(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn every_count_of_milliseconds_can_be_shown() {
+        assert_eq!(UnixMillis::new(i64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
+        assert_eq!(UnixMillis::new(i64::MIN).to_string(), "0000-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_or_goes_back_still_yields_a_later_time() {
+        let before = UnixMillis::new(1000);
+        assert_eq!(UnixMillis::new(1000).strictly_after(before), UnixMillis::new(1001));
+        assert_eq!(UnixMillis::new(3).strictly_after(before), UnixMillis::new(1001));
+        assert_eq!(UnixMillis::new(2000).strictly_after(before), UnixMillis::new(2000));
+    }
+}

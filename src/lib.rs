@@ -1,0 +1,41 @@
+//! Handbill publishes text posts without accounts.
+//!
+//! # The map
+//!
+//! One direction of dependency, which `tests/architecture.rs` checks:
+//!
+//! ```text
+//! http  →  service  →  store, limits, reservations (traits)  ←  backends
+//!          domain below all of them: no I/O, no clock, no randomness, no async
+//! ```
+//!
+//! | to change | go to |
+//! |---|---|
+//! | what a title, slug, key, page or quota is | [`domain`] |
+//! | what Markdown becomes | [`domain::markdown`] |
+//! | the order of checks on a request | [`service`] |
+//! | an error's code, status or advice | [`problem`] |
+//! | a route, header or page for people | [`http`] |
+//! | where pages are kept and attempts counted | [`backends`] |
+//! | an option | [`config`] |
+//! | which backend serves which trait | [`app`], the only module that names backends |
+//! | a metric, a log line | [`telemetry`] |
+//!
+//! # Invariants
+//!
+//! * A slug is decided by the store alone. A reservation only makes a second writer lose early and cheaply.
+//! * The service, not the transport, decides the order of checks.
+//! * A key exists in clear in two places: the creation result and the request that presents it. It has no `Display`,
+//!   its `Debug` is redacted.
+//! * `domain` is total: parsing returns errors, rendering never fails or panics and takes time linear in its input.
+//! * A replica holds no state that a client can notice.
+//! * A cancelled request is normal: nothing shared breaks when a caller goes away, no lock is held across an `.await`,
+//!   every call out has a timeout.
+//! * Labels are bounded: route templates, never paths; no slug, address or key in any metric.
+
+pub mod clock;
+pub mod domain;
+pub mod entropy;
+pub mod limits;
+pub mod reservations;
+pub mod store;

@@ -1,0 +1,32 @@
+//! Slugs that a create in flight is about to insert.
+//!
+//! Advisory: a reservation only makes a second writer lose early and cheaply. The store alone decides whose a slug is,
+//! so a backend that has lost its reservations, or its server, answers [`Reservation::Held`].
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::slug::Slug;
+
+/// How long a reservation stands that nobody releases: longer than any create may take, whose deadline is 5 s.
+pub const TIME_TO_LIVE: Duration = Duration::from_secs(30);
+
+/// Keeps two creates from trying the same slug at once.
+#[async_trait]
+pub trait SlugReservations: Send + Sync {
+    /// Reserves `slug` for [`TIME_TO_LIVE`] unless it is reserved.
+    async fn reserve(&self, slug: &Slug) -> Reservation;
+
+    /// Gives `slug` back. To be called by its holder once the outcome of the insert is known, and not while it is unknown.
+    async fn release(&self, slug: &Slug);
+}
+
+/// The answer to a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// The caller may try to insert the slug.
+    Held,
+    /// Another create holds the slug.
+    Taken,
+}
