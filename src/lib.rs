@@ -37,5 +37,8 @@ pub mod clock;
 pub mod domain;
 pub mod entropy;
 pub mod limits;
+pub mod problem;
 pub mod reservations;
+pub mod service;
 pub mod store;
+pub mod wire;

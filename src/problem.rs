@@ -1,0 +1,231 @@
+//! Every error that a client can meet: its code, its status and what to do about it, in one table for REST and MCP.
+
+use crate::domain::content::{ContentError, MAX_BYTES};
+use crate::domain::quota::Decision;
+use crate::domain::title::{MAX_CHARS, TitleError};
+use crate::service::{BodyFault, Failure};
+use crate::store::StoreError;
+
+/// Largest request body, in bytes (spec §8: 128 KB).
+pub const MAX_BODY_BYTES: usize = 131_072;
+
+/// Largest request head that is answered with a body, in bytes.
+pub const MAX_HEAD_BYTES: usize = 32 * 1024;
+
+/// Seconds after which a client may try again when a store was out of reach. A guess: outages of one database node
+/// are over sooner, and a client that waits this long adds no load worth speaking of.
+const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
+
+/// An error's stable code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// The body is not a valid request.
+    InvalidBody,
+    /// The content is empty.
+    EmptyContent,
+    /// No key was presented.
+    MissingKey,
+    /// The key is not that of the page.
+    InvalidKey,
+    /// A key was presented in the query string.
+    KeyInQuery,
+    /// Nothing is there, and never was.
+    NotFound,
+    /// The address takes other methods.
+    MethodNotAllowed,
+    /// The request did not arrive in time.
+    Timeout,
+    /// The page was deleted.
+    Gone,
+    /// The page has another version than required.
+    PreconditionFailed,
+    /// The content is too large.
+    ContentTooLarge,
+    /// The body is too large.
+    BodyTooLarge,
+    /// The client is over its limit.
+    RateLimited,
+    /// The head of the request is too large.
+    HeadersTooLarge,
+    /// Handbill is at fault.
+    Internal,
+    /// A store is out of reach.
+    Unavailable,
+}
+
+impl Code {
+    /// The code as it is written and the HTTP status that goes with it.
+    const fn entry(self) -> (&'static str, u16) {
+        match self {
+            Self::InvalidBody => ("invalid_body", 400),
+            Self::EmptyContent => ("empty_content", 400),
+            Self::MissingKey => ("missing_key", 401),
+            Self::InvalidKey => ("invalid_key", 401),
+            Self::KeyInQuery => ("key_in_query", 401),
+            Self::NotFound => ("not_found", 404),
+            Self::MethodNotAllowed => ("method_not_allowed", 405),
+            Self::Timeout => ("timeout", 408),
+            Self::Gone => ("gone", 410),
+            Self::PreconditionFailed => ("precondition_failed", 412),
+            Self::ContentTooLarge => ("content_too_large", 413),
+            Self::BodyTooLarge => ("body_too_large", 413),
+            Self::RateLimited => ("rate_limited", 429),
+            Self::HeadersTooLarge => ("headers_too_large", 431),
+            Self::Internal => ("internal", 500),
+            Self::Unavailable => ("unavailable", 503),
+        }
+    }
+
+    /// The code as it is written.
+    pub const fn as_str(self) -> &'static str {
+        self.entry().0
+    }
+
+    /// The HTTP status that goes with it.
+    pub const fn status(self) -> u16 {
+        self.entry().1
+    }
+}
+
+/// An error as a client meets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The stable code.
+    pub code: Code,
+    /// What went wrong and what to do about it.
+    pub message: String,
+    /// Whole seconds after which trying again makes sense.
+    pub retry_after: Option<u64>,
+}
+
+impl Problem {
+    /// A problem that waiting does not mend.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retry_after: None }
+    }
+
+    fn after(code: Code, seconds: u64, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), retry_after: Some(seconds) }
+    }
+
+    /// A store that is out of reach.
+    fn unavailable(message: &str) -> Self {
+        Self::after(Code::Unavailable, RETRY_UNAVAILABLE_SECONDS, message)
+    }
+
+    /// What to say when Handbill itself is at fault.
+    pub fn internal() -> Self {
+        Self::new(
+            Code::Internal,
+            "Something went wrong on our side. A change may or may not have been made: read the page before you try again.",
+        )
+    }
+}
+
+impl From<&Failure> for Problem {
+    fn from(failure: &Failure) -> Self {
+        match failure {
+            Failure::Body(fault) => fault.into(),
+            Failure::MissingKey => Self::new(
+                Code::MissingKey,
+                "Send the page's edit key in the header `Authorization: Bearer <edit_key>`. It was shown once, when the page was created.",
+            ),
+            Failure::InvalidKey => Self::new(
+                Code::InvalidKey,
+                "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered.",
+            ),
+            Failure::KeyInQuery => Self::new(
+                Code::KeyInQuery,
+                "Nothing was changed. Send the edit key in the header `Authorization: Bearer <edit_key>` only, and take it out of the address: addresses end up in logs and histories.",
+            ),
+            Failure::NotFound => Self::new(
+                Code::NotFound,
+                "No page has this address. Check the slug: it is the last part of the `url` that was given out when the page was created.",
+            ),
+            Failure::Gone => Self::new(
+                Code::Gone,
+                "This page was deleted. It cannot come back, and its address will not be used again; publish a new page instead.",
+            ),
+            Failure::PreconditionFailed => Self::new(
+                Code::PreconditionFailed,
+                "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
+            ),
+            Failure::RateLimited(decision) => rate_limited(decision),
+            Failure::Store(StoreError::Unavailable(_)) => Self::unavailable(
+                "The store is out of reach for the moment. Nothing was changed: try again after the seconds in `Retry-After`.",
+            ),
+            Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed => Self::unavailable(
+                "The store did not answer in time. A change may or may not have been made, wholly or not at all: read the page, or try again after the seconds in `Retry-After`.",
+            ),
+            Failure::NoFreeSlug => Self::unavailable(
+                "No free address was found for this title. Nothing was published: try again after the seconds in `Retry-After`.",
+            ),
+            Failure::Store(StoreError::Unreadable(_)) => Self::internal(),
+        }
+    }
+}
+
+impl From<&BodyFault> for Problem {
+    fn from(fault: &BodyFault) -> Self {
+        match fault {
+            BodyFault::TooLarge => Self::new(
+                Code::BodyTooLarge,
+                format!(
+                    "The request body may have at most {MAX_BODY_BYTES} bytes. Shorten `content`, or write it in UTF-8 instead of `\\u` escapes."
+                ),
+            ),
+            BodyFault::TimedOut => Self::new(
+                Code::Timeout,
+                "The request body did not arrive in time. Nothing was changed: send the request again.",
+            ),
+            BodyFault::BrokenOff => invalid("The request body broke off. Send the request again."),
+            BodyFault::ContentType => {
+                invalid("Send the body as JSON, with the header `Content-Type: application/json`.")
+            }
+            BodyFault::ContentEncoding => invalid("Send the body as it is, without the header `Content-Encoding`."),
+            BodyFault::Malformed(what) => invalid(what),
+            BodyFault::Title(TitleError::Empty) => {
+                invalid("The field `title` is empty. Give the page a title of 1 to 200 characters.")
+            }
+            BodyFault::Title(error @ TitleError::TooLong { .. }) => {
+                invalid(format!("The field `title` is too long: {error}. Shorten it to {MAX_CHARS} characters."))
+            }
+            BodyFault::Title(error @ TitleError::ControlCharacter(_)) => invalid(format!(
+                "The field `title` is not valid: {error}. Leave out line breaks, tabs and other control characters."
+            )),
+            BodyFault::Content(ContentError::Empty) => Self::new(
+                Code::EmptyContent,
+                "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep what is there.",
+            ),
+            BodyFault::Content(error @ ContentError::TooLarge { .. }) => Self::new(
+                Code::ContentTooLarge,
+                format!(
+                    "The field `content` is too large: {error}, counted in UTF-8. Shorten it to {MAX_BYTES} bytes or split it over several pages."
+                ),
+            ),
+            BodyFault::NullContent => invalid(
+                "The field `content` is null, and a page cannot be without content. Leave the field out to keep what is there, or delete the page.",
+            ),
+            BodyFault::HoldsKey(field) => invalid(format!(
+                "The field `{field}` contains the page's own edit key, which would publish it. Nothing was changed: take the key out of the text."
+            )),
+        }
+    }
+}
+
+fn invalid(message: impl Into<String>) -> Problem {
+    Problem::new(Code::InvalidBody, message)
+}
+
+fn rate_limited(decision: &Decision) -> Problem {
+    let seconds = decision.retry_after_seconds();
+    let limit = decision.quota.limit;
+    let window = decision.quota.window.as_secs();
+    Problem::after(
+        Code::RateLimited,
+        seconds,
+        format!(
+            "At most {limit} such requests are allowed in any {window} seconds. Nothing was changed: try again after {seconds} seconds."
+        ),
+    )
+}

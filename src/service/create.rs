@@ -1,0 +1,80 @@
+//! Creating a page.
+
+use std::sync::Arc;
+
+use super::request::{Body, CreateFields};
+use super::{Attempt, Failure, PageService};
+use crate::domain::client::Client;
+use crate::domain::content::Content;
+use crate::domain::edit_key::EditKey;
+use crate::domain::page::{Page, PageVersion};
+use crate::domain::slug::{Slug, SlugSuffix};
+use crate::domain::title::Title;
+use crate::entropy::index_below;
+use crate::limits::Limited;
+use crate::reservations::Reservation;
+use crate::store::{Inserted, StoreError};
+
+/// Slugs tried before giving up. With 28⁸ suffixes a second try is already rarer than a failing disk, so running out
+/// of these means that something is broken.
+const SLUG_ATTEMPTS: usize = 8;
+
+/// A page that was just created, with the only copy of its key.
+#[derive(Debug)]
+pub struct Created {
+    /// The page.
+    pub page: Arc<Page>,
+    /// Its key, never to be shown again.
+    pub edit_key: EditKey,
+}
+
+impl PageService {
+    /// Publishes a page. When this answers [`Failure::Store`] or [`Failure::DeadlinePassed`], a page may have been
+    /// stored that nobody has the key of.
+    pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Attempt<Created> {
+        match body.and_then(CreateFields::check) {
+            Ok((title, content)) => self.limited(Limited::Create, client, self.publish(title, content)).await,
+            Err(fault) => Attempt::uncounted(fault.into()),
+        }
+    }
+
+    async fn publish(&self, title: Title, content: Content) -> Result<Created, Failure> {
+        let rendered = self.rendering.render(&content).await;
+        let edit_key = EditKey::draw(|bound| index_below(&*self.entropy, bound));
+        let now = self.clock.now();
+        let mut page = Page {
+            slug: self.draw_slug(&title),
+            title: Some(title.clone()),
+            content,
+            rendered,
+            key_hash: edit_key.hash(),
+            version: PageVersion::FIRST,
+            created_at: now,
+            updated_at: now,
+        };
+        for _ in 0..SLUG_ATTEMPTS {
+            let candidate = Arc::new(page);
+            if self.claim(&candidate).await? == Inserted::Done {
+                return Ok(Created { page: candidate, edit_key });
+            }
+            page = Page { slug: self.draw_slug(&title), ..Arc::unwrap_or_clone(candidate) };
+        }
+        Err(Failure::NoFreeSlug)
+    }
+
+    /// Reserves the page's slug and inserts it. The reservation is kept while the outcome is unknown.
+    async fn claim(&self, page: &Arc<Page>) -> Result<Inserted, StoreError> {
+        if self.reservations.reserve(&page.slug).await == Reservation::Taken {
+            return Ok(Inserted::SlugTaken);
+        }
+        let inserted = self.store.insert_if_absent(Arc::clone(page)).await;
+        if !matches!(inserted, Err(StoreError::OutcomeUnknown(_))) {
+            self.reservations.release(&page.slug).await;
+        }
+        inserted
+    }
+
+    fn draw_slug(&self, title: &Title) -> Slug {
+        Slug::derive(title, SlugSuffix::draw(|bound| index_below(&*self.entropy, bound)))
+    }
+}

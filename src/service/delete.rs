@@ -1,0 +1,40 @@
+//! Deleting a page, which is for ever.
+
+use super::request::{Credential, Precondition};
+use super::{Attempt, Failure, PageService};
+use crate::domain::client::Client;
+use crate::domain::slug::Slug;
+use crate::limits::Limited;
+use crate::store::{Record, Swapped};
+
+impl PageService {
+    /// Puts a tombstone in the page's place; its slug stays reserved.
+    ///
+    /// When this answers [`Failure::Store`] or [`Failure::DeadlinePassed`], the page may or may not have been deleted.
+    pub async fn delete(
+        &self,
+        client: Client,
+        slug: &str,
+        credential: &Credential,
+        precondition: &Precondition,
+    ) -> Attempt<()> {
+        match Slug::parse(slug) {
+            Ok(slug) => self.limited(Limited::Edit, client, self.bury(&slug, credential, precondition)).await,
+            Err(_) => Attempt::uncounted(Failure::NotFound),
+        }
+    }
+
+    async fn bury(&self, slug: &Slug, credential: &Credential, precondition: &Precondition) -> Result<(), Failure> {
+        loop {
+            let page = self.existing(slug).await?;
+            credential.open(&page)?;
+            precondition.check(page.version)?;
+            let tombstone = page.tombstone(self.clock.now());
+            match self.store.compare_and_set(page.version, Record::Deleted(tombstone)).await? {
+                Swapped::Done => return Ok(()),
+                // Another request changed or deleted the page between the read and the write.
+                Swapped::Stale => self.back_off().await,
+            }
+        }
+    }
+}

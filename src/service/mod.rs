@@ -1,0 +1,130 @@
+//! The service's rules: what may be done to a page, checked in which order. Knows no transport and no status codes.
+//!
+//! # The order of checks
+//!
+//! The first check that fails is the answer. REST and MCP both come through here, so they cannot disagree.
+//!
+//! | step | create | read | update | delete |
+//! |---|---|---|---|---|
+//! | 1 | body | slug's grammar | slug's grammar | slug's grammar |
+//! | 2 | rate limit | existence | rate limit | rate limit |
+//! | 3 | | | existence | existence |
+//! | 4 | | | credential | credential |
+//! | 5 | | | body | |
+//! | 6 | | | precondition | precondition |
+//!
+//! An invalid create spends no quota. Of updates and deletes every attempt does, which also bounds guessing of keys;
+//! only a slug that no page can have is answered before.
+
+mod create;
+mod delete;
+mod error;
+mod read;
+mod rendering;
+mod request;
+mod update;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::SharedClock;
+use crate::domain::client::Client;
+use crate::domain::page::Page;
+use crate::domain::quota::Decision;
+use crate::domain::slug::Slug;
+use crate::entropy::{SharedEntropy, index_below};
+use crate::limits::{Limited, Quotas, RateLimiter};
+use crate::reservations::SlugReservations;
+use crate::store::{Lookup, PageStore};
+
+pub use create::Created;
+pub use error::{BodyFault, Failure};
+use rendering::Rendering;
+pub use request::{Body, CreateFields, Credential, Precondition, UpdateFields};
+
+/// How long one operation may take, waiting for stores included. After it the outcome is unknown to the caller.
+pub const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Longest pause before a lost compare-and-set is tried again; the pause is drawn evenly from nothing up to this.
+const LONGEST_JITTER: Duration = Duration::from_millis(25);
+
+/// The service over its backends. Cheap to clone.
+#[derive(Clone)]
+pub struct PageService {
+    store: Arc<dyn PageStore>,
+    limiter: Arc<dyn RateLimiter>,
+    reservations: Arc<dyn SlugReservations>,
+    clock: SharedClock,
+    entropy: SharedEntropy,
+    quotas: Quotas,
+    rendering: Rendering,
+}
+
+/// What became of a limited operation, and where its client stands.
+#[derive(Debug)]
+pub struct Attempt<T> {
+    /// The result, or the first check that failed.
+    pub outcome: Result<T, Failure>,
+    /// What was limited and what the limiter decided; `None` where it was not asked or the limit is off.
+    pub quota: Option<(Limited, Decision)>,
+}
+
+impl<T> Attempt<T> {
+    /// A failure before the limiter was asked.
+    fn uncounted(failure: Failure) -> Self {
+        Self { outcome: Err(failure), quota: None }
+    }
+}
+
+impl PageService {
+    /// A service over these backends.
+    pub fn new(
+        store: Arc<dyn PageStore>,
+        limiter: Arc<dyn RateLimiter>,
+        reservations: Arc<dyn SlugReservations>,
+        clock: SharedClock,
+        entropy: SharedEntropy,
+        quotas: Quotas,
+    ) -> Self {
+        Self { store, limiter, reservations, clock, entropy, quotas, rendering: Rendering::new() }
+    }
+
+    /// Does `work` within [`DEADLINE`] if `client` is within its limit.
+    async fn limited<T>(
+        &self,
+        limited: Limited,
+        client: Client,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Attempt<T> {
+        let mut quota = None;
+        if let Some(limit) = self.quotas.of(limited) {
+            let decision = self.limiter.decide(limited, limit, client).await;
+            if !decision.admitted {
+                return Attempt { outcome: Err(Failure::RateLimited(decision)), quota: Some((limited, decision)) };
+            }
+            quota = Some((limited, decision));
+        }
+        Attempt { outcome: within_deadline(work).await, quota }
+    }
+
+    /// The page under `slug`, or why there is none.
+    async fn existing(&self, slug: &Slug) -> Result<Arc<Page>, Failure> {
+        match self.store.lookup(slug).await? {
+            Lookup::Active(page) => Ok(page),
+            Lookup::Deleted(_) => Err(Failure::Gone),
+            Lookup::Absent => Err(Failure::NotFound),
+        }
+    }
+
+    /// Waits a little before a lost compare-and-set is tried again, so that writers do not stay in step.
+    async fn back_off(&self) {
+        let share = u32::try_from(index_below(&*self.entropy, 256)).unwrap_or(0);
+        tokio::time::sleep(LONGEST_JITTER * share / 255).await;
+    }
+}
+
+/// The outcome of `work`, or a failure where it takes longer than [`DEADLINE`].
+async fn within_deadline<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Failure::DeadlinePassed))
+}

@@ -1,0 +1,101 @@
+//! What a transport hands to the service: a request taken apart, not yet judged.
+//!
+//! A transport must not refuse a body or a credential itself, since other checks come first.
+
+use crate::domain::content::{Content, ContentError};
+use crate::domain::edit_key::EditKey;
+use crate::domain::page::{PageEdit, PageVersion};
+use crate::domain::title::{Title, TitleError};
+
+use super::error::{BodyFault, Failure};
+
+/// A body that was read, or why it could not be.
+pub type Body<T> = Result<T, BodyFault>;
+
+/// The fields of a create.
+#[derive(Clone, Debug)]
+pub struct CreateFields {
+    /// The title as it was sent.
+    pub title: String,
+    /// The Markdown source as it was sent.
+    pub content: String,
+}
+
+/// The fields of an update; a field that was not sent is `None`, one that was sent as `null` is `Some(None)`.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateFields {
+    /// The title as it was sent.
+    pub title: Option<Option<String>>,
+    /// The Markdown source as it was sent.
+    pub content: Option<Option<String>>,
+}
+
+/// What a request presents to show that it may change a page.
+#[derive(Clone, Debug)]
+pub enum Credential {
+    /// A key in the query string, whatever else there is.
+    InQuery,
+    /// Nothing that could be a key.
+    Missing,
+    /// Something in the place of a key that has not the shape of one.
+    Malformed,
+    /// A key, which may be right or wrong.
+    Key(EditKey),
+}
+
+/// What a request requires of the page's version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// Nothing, or only that the page exists.
+    None,
+    /// One of these versions.
+    OneOf(Vec<PageVersion>),
+}
+
+impl Precondition {
+    /// Fails unless `version` is what is required.
+    pub(super) fn check(&self, version: PageVersion) -> Result<(), Failure> {
+        match self {
+            Self::OneOf(versions) if !versions.contains(&version) => Err(Failure::PreconditionFailed),
+            Self::None | Self::OneOf(_) => Ok(()),
+        }
+    }
+}
+
+impl CreateFields {
+    /// The title and content of a new page. Size is judged before anything else.
+    pub(super) fn check(self) -> Result<(Title, Content), BodyFault> {
+        let title = Title::parse(&self.title).map_err(BodyFault::Title);
+        match (Content::parse(self.content), title) {
+            (Err(too_large @ ContentError::TooLarge { .. }), _) => Err(BodyFault::Content(too_large)),
+            (content, title) => Ok((title?, content.map_err(BodyFault::Content)?)),
+        }
+    }
+}
+
+impl UpdateFields {
+    /// The edit that these fields ask for, of a page whose key is `key`. Size is judged before anything else.
+    pub(super) fn check(self, key: &EditKey) -> Result<PageEdit, BodyFault> {
+        let content = match self.content {
+            None => None,
+            Some(None) => return Err(BodyFault::NullContent),
+            Some(Some(content)) => Some(Content::parse(content).map_err(BodyFault::Content)?),
+        };
+        let title = match self.title {
+            None => None,
+            Some(None) => Some(None),
+            Some(Some(title)) => match Title::parse(&title) {
+                Ok(title) => Some(Some(title)),
+                Err(TitleError::Empty) => Some(None),
+                Err(error) => return Err(BodyFault::Title(error)),
+            },
+        };
+        if title.iter().flatten().any(|title| key.occurs_in(title.as_str())) {
+            return Err(BodyFault::HoldsKey("title"));
+        }
+        if content.as_ref().is_some_and(|content| key.occurs_in(content.as_str())) {
+            return Err(BodyFault::HoldsKey("content"));
+        }
+        Ok(PageEdit { title, content })
+    }
+}

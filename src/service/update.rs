@@ -1,0 +1,74 @@
+//! Changing a page's title or content.
+
+use std::sync::Arc;
+
+use super::request::{Body, Credential, Precondition, UpdateFields};
+use super::{Attempt, Failure, PageService};
+use crate::domain::client::Client;
+use crate::domain::edit_key::EditKey;
+use crate::domain::page::Page;
+use crate::domain::slug::Slug;
+use crate::limits::Limited;
+use crate::store::{Record, Swapped};
+
+impl Credential {
+    /// The key that opens `page`, if this is it.
+    pub(super) fn open(&self, page: &Page) -> Result<&EditKey, Failure> {
+        match self {
+            Self::InQuery => Err(Failure::KeyInQuery),
+            Self::Missing => Err(Failure::MissingKey),
+            Self::Key(key) if page.key_hash.matches(key) => Ok(key),
+            Self::Malformed | Self::Key(_) => Err(Failure::InvalidKey),
+        }
+    }
+}
+
+impl PageService {
+    /// Applies the fields that `body` has and answers the page as it then stands. An update of no field changes nothing.
+    ///
+    /// Two updates of different fields at once both survive. When this answers [`Failure::Store`] or
+    /// [`Failure::DeadlinePassed`], the update may or may not have been made.
+    pub async fn update(
+        &self,
+        client: Client,
+        slug: &str,
+        credential: &Credential,
+        body: Body<UpdateFields>,
+        precondition: &Precondition,
+    ) -> Attempt<Arc<Page>> {
+        match Slug::parse(slug) {
+            Ok(slug) => self.limited(Limited::Edit, client, self.edit(&slug, credential, body, precondition)).await,
+            Err(_) => Attempt::uncounted(Failure::NotFound),
+        }
+    }
+
+    async fn edit(
+        &self,
+        slug: &Slug,
+        credential: &Credential,
+        body: Body<UpdateFields>,
+        precondition: &Precondition,
+    ) -> Result<Arc<Page>, Failure> {
+        let mut page = self.existing(slug).await?;
+        let key = credential.open(&page)?;
+        let edit = body?.check(key)?;
+        precondition.check(page.version)?;
+        if edit.is_empty() {
+            return Ok(self.rendering.current(page).await);
+        }
+        let rendered = match &edit.content {
+            Some(content) => Some(self.rendering.render(content).await),
+            None => None,
+        };
+        loop {
+            let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));
+            match self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next))).await? {
+                Swapped::Done => return Ok(self.rendering.current(next).await),
+                // Another request changed or deleted the page between the read and the write.
+                Swapped::Stale => self.back_off().await,
+            }
+            page = self.existing(slug).await?;
+            precondition.check(page.version)?;
+        }
+    }
+}

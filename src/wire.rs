@@ -1,0 +1,143 @@
+//! The JSON shapes of the interface (spec §2), for REST and MCP alike.
+
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+
+use crate::domain::origin::Origin;
+use crate::domain::page::Page;
+use crate::domain::slug::Slug;
+use crate::service::{CreateFields, Created, UpdateFields};
+
+/// What a create takes.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(title = "CreatePage")]
+pub struct CreatePage {
+    /// The title. White space around it is dropped; control characters are refused. The slug is derived from it and
+    /// never changes afterwards.
+    #[schema(min_length = 1, max_length = 200, example = "Hello, world")]
+    title: String,
+    /// Markdown, at most 102400 bytes of UTF-8. It is kept byte for byte.
+    #[schema(min_length = 1, max_length = 102_400, example = "A *first* page.")]
+    content: String,
+}
+
+/// What an update takes. An omitted field keeps its value.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdatePage {
+    /// The new title; `null` or an empty one clears it. The slug stays as it is.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = Option<String>, max_length = 200, example = "Hello again")]
+    title: Option<Option<String>>,
+    /// The new Markdown, at most 102400 bytes of UTF-8.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = String, required = false, min_length = 1, max_length = 102_400, example = "A *second* version.")]
+    content: Option<Option<String>>,
+}
+
+/// Tells a field that was sent as `null` from one that was not sent.
+fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl From<CreatePage> for CreateFields {
+    fn from(body: CreatePage) -> Self {
+        Self { title: body.title, content: body.content }
+    }
+}
+
+impl From<UpdatePage> for UpdateFields {
+    fn from(body: UpdatePage) -> Self {
+        Self { title: body.title, content: body.content }
+    }
+}
+
+/// A page, as read and update answer it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(title = "Page")]
+pub struct PageBody {
+    /// The page's name: words of its first title and a random suffix. It never changes and is never used again.
+    #[schema(example = "hello-world-7k2m9xqz")]
+    slug: String,
+    /// The page's public address.
+    #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    url: String,
+    /// The title; `null` where an update cleared it.
+    #[schema(required = true, max_length = 200, example = "Hello, world")]
+    title: Option<String>,
+    /// The Markdown source, byte for byte as it was sent.
+    #[schema(example = "A *first* page.")]
+    content: String,
+    /// The content as sanitised HTML. It was written by a stranger.
+    #[schema(example = "<p>A <em>first</em> page.</p>\n")]
+    content_html: String,
+    /// When the page was created, in UTC with milliseconds.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    created_at: String,
+    /// When the page last changed; the same as `created_at` until then, and later with each change.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    updated_at: String,
+}
+
+impl PageBody {
+    /// The shape of `page`, whose addresses begin with `base_url`.
+    pub fn new(page: &Page, base_url: &Origin) -> Self {
+        Self {
+            slug: page.slug.to_string(),
+            url: page_url(&page.slug, base_url),
+            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
+            content: page.content.as_str().to_owned(),
+            content_html: page.rendered.html.clone(),
+            created_at: page.created_at.to_string(),
+            updated_at: page.updated_at.to_string(),
+        }
+    }
+}
+
+/// The answer to a create: the only one that ever shows the key. It has no `Debug`, so that no log can show it.
+#[derive(Serialize, ToSchema)]
+#[schema(title = "Created")]
+pub struct CreatedBody {
+    /// The page's name.
+    #[schema(example = "hello-world-7k2m9xqz")]
+    slug: String,
+    /// The page's public address.
+    #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    url: String,
+    /// The page's edit key, shown this once. Without it the page can never be edited or deleted.
+    #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
+    edit_key: String,
+    /// When the page was created, in UTC with milliseconds.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    created_at: String,
+}
+
+impl CreatedBody {
+    /// The shape of `created`, whose addresses begin with `base_url`.
+    pub fn new(created: &Created, base_url: &Origin) -> Self {
+        Self {
+            slug: created.page.slug.to_string(),
+            url: page_url(&created.page.slug, base_url),
+            edit_key: created.edit_key.reveal().to_owned(),
+            created_at: created.page.created_at.to_string(),
+        }
+    }
+}
+
+/// Every error.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(title = "Error")]
+pub struct ErrorBody {
+    /// What went wrong, as a code that stays the same.
+    #[schema(example = "not_found")]
+    pub error: &'static str,
+    /// What went wrong and what to do about it, for a reader.
+    #[schema(example = "No page has this address. Check the slug.")]
+    pub message: String,
+}
+
+/// The public address of the page `slug`.
+pub fn page_url(slug: &Slug, base_url: &Origin) -> String {
+    format!("{base_url}/{slug}")
+}
