@@ -33,6 +33,7 @@
 //!   every call out has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric.
 
+pub mod backends;
 pub mod clock;
 pub mod domain;
 pub mod entropy;

@@ -1,0 +1,216 @@
+//! The database in the file: its tables, its format, and what is applied and looked up in it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::{
+    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
+};
+
+use crate::domain::page::{Page, PageVersion};
+use crate::domain::slug::Slug;
+use crate::store::{Lookup, Record, StoreError};
+
+use super::directory::OpenError;
+use super::medium::Boxed;
+use super::record;
+
+/// Slug to record.
+const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
+
+/// What is known of the file as a whole, by [`FORMAT_KEY`] and [`BATCH_KEY`].
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+
+/// Which tables there are and what they mean. Records carry versions of their own.
+const FORMAT_KEY: &str = "format";
+
+/// The format that is written, and the newest that is read.
+pub(super) const FORMAT: u64 = 1;
+
+/// The number of the last batch that was committed.
+const BATCH_KEY: &str = "batch";
+
+/// Memory for pages of the file, in bytes: about 600 of the largest posts, while the service as a whole stays
+/// small enough for the smallest machines that are rented out. At most half of it holds what is being written.
+const CACHE_BYTES: usize = 64 * 1024 * 1024;
+
+/// One write.
+#[derive(Debug)]
+pub(super) enum Operation {
+    /// Stores the page unless its slug is taken.
+    Insert(Arc<Page>),
+    /// Puts `next` in the place of the page that has the version `expected`.
+    CompareAndSet { expected: PageVersion, next: Record },
+}
+
+/// The answer to one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is stored.
+    Done,
+    /// It does not apply; nothing was changed.
+    Refused,
+}
+
+/// One answer for each operation of a batch.
+pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
+
+/// What became of a batch.
+pub(super) enum Applied {
+    /// It is on disk.
+    Committed(Outcomes),
+    /// No operation of it applies; there was nothing to commit.
+    NothingToCommit(Outcomes),
+    /// It failed before its commit: nothing was changed.
+    Failed(redb::Error),
+    /// Its commit failed: it may have been made, as a whole. The answers hold if it was.
+    Unknown(redb::Error, Outcomes),
+}
+
+/// Opens the database on `backend`, making the tables where there are none. `path` is for the error.
+pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
+    let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
+    let database = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .create_with_backend(Boxed(backend))
+        .map_err(|error| OpenError::database(path, error))?;
+    match format(&database).map_err(|error| OpenError::database(path, error))? {
+        Format::Known => Ok(database),
+        Format::Newer(found) => Err(OpenError::NewerFormat { path: path.to_owned(), found, known: FORMAT }),
+        Format::Foreign => Err(damaged("its tables are not Handbill's")),
+        Format::Empty => {
+            make_tables(&database).map_err(|error| OpenError::database(path, error))?;
+            Ok(database)
+        }
+    }
+}
+
+enum Format {
+    Empty,
+    Known,
+    Newer(u64),
+    Foreign,
+}
+
+fn format(database: &Database) -> Result<Format, redb::Error> {
+    let transaction = database.begin_read()?;
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(TableError::TableDoesNotExist(_)) => {
+            let empty = transaction.list_tables()?.next().is_none();
+            return Ok(if empty { Format::Empty } else { Format::Foreign });
+        }
+        Err(TableError::TableTypeMismatch { .. } | TableError::TypeDefinitionChanged { .. }) => {
+            return Ok(Format::Foreign);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let found = meta.get(FORMAT_KEY)?.map(|found| found.value());
+    Ok(match found {
+        Some(FORMAT) => Format::Known,
+        Some(found) if found > FORMAT => Format::Newer(found),
+        _ => Format::Foreign,
+    })
+}
+
+fn make_tables(database: &Database) -> Result<(), redb::Error> {
+    let transaction = begin_write(database)?;
+    transaction.open_table(PAGES)?;
+    transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+    Ok(transaction.commit()?)
+}
+
+fn begin_write(database: &Database) -> Result<redb::WriteTransaction, redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_two_phase_commit(true);
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
+/// The number of the last batch in the file; 0 before the first.
+pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
+    let meta = database.begin_read()?.open_table(META)?;
+    Ok(meta.get(BATCH_KEY)?.map_or(0, |batch| batch.value()))
+}
+
+/// What stands under `slug`.
+pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
+    let pages = database.begin_read()?.open_table(PAGES)?;
+    let Some(bytes) = pages.get(slug.as_str())? else { return Ok(Ok(Lookup::Absent)) };
+    Ok(match record::decode(slug.clone(), bytes.value()) {
+        Ok(Record::Active(page)) => Ok(Lookup::Active(page)),
+        Ok(Record::Deleted(tombstone)) => Ok(Lookup::Deleted(tombstone)),
+        Err(error) => Err(StoreError::Unreadable(error.into())),
+    })
+}
+
+/// Applies `operations` in order, each seeing those before it, and commits them as batch number `batch`.
+pub(super) fn apply<'a>(database: &Database, batch: u64, operations: impl Iterator<Item = &'a Operation>) -> Applied {
+    let transaction = match begin_write(database) {
+        Ok(transaction) => transaction,
+        Err(error) => return Applied::Failed(error),
+    };
+    let outcomes = match stage(&transaction, batch, operations) {
+        Ok(outcomes) => outcomes,
+        Err(error) => return Applied::Failed(error),
+    };
+    if !outcomes.iter().any(|outcome| matches!(outcome, Ok(Outcome::Done))) {
+        return match transaction.abort() {
+            Ok(()) => Applied::NothingToCommit(outcomes),
+            Err(error) => Applied::Failed(error.into()),
+        };
+    }
+    match transaction.commit() {
+        Ok(()) => Applied::Committed(outcomes),
+        Err(error) => Applied::Unknown(error.into(), outcomes),
+    }
+}
+
+fn stage<'a>(
+    transaction: &redb::WriteTransaction,
+    batch: u64,
+    operations: impl Iterator<Item = &'a Operation>,
+) -> Result<Outcomes, redb::Error> {
+    let mut pages = transaction.open_table(PAGES)?;
+    let outcomes = operations.map(|operation| stage_one(&mut pages, operation)).collect::<Result<_, _>>()?;
+    transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
+    Ok(outcomes)
+}
+
+fn stage_one(
+    pages: &mut Table<'_, &'static str, &'static [u8]>,
+    operation: &Operation,
+) -> Result<Result<Outcome, StoreError>, redb::Error> {
+    let (applies, slug, encoded) = match operation {
+        Operation::Insert(page) => {
+            let free = pages.get(page.slug.as_str())?.is_none();
+            (Ok(free), &page.slug, record::encode(&Record::Active(Arc::clone(page))))
+        }
+        Operation::CompareAndSet { expected, next } => {
+            let stored = pages.get(next.slug().as_str())?;
+            let version = stored.map(|bytes| record::active_version(bytes.value())).transpose();
+            let applies = version.map(|version| version.flatten() == Some(*expected));
+            (applies, next.slug(), record::encode(next))
+        }
+    };
+    match (applies, encoded) {
+        (Ok(true), Ok(bytes)) => {
+            pages.insert(slug.as_str(), bytes.as_slice())?;
+            Ok(Ok(Outcome::Done))
+        }
+        (Ok(false), _) => Ok(Ok(Outcome::Refused)),
+        (Err(error), _) => Ok(Err(StoreError::Unreadable(error.into()))),
+        (Ok(true), Err(error)) => Ok(Err(StoreError::Unavailable(error.into()))),
+    }
+}
+
+/// Whether opening the file anew may help after `error`, where it is no fault of the bytes themselves.
+pub(super) fn is_about_the_disk(error: &redb::Error) -> bool {
+    match error {
+        redb::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed | redb::Error::LockPoisoned(_) => true,
+        _ => false,
+    }
+}

@@ -1,0 +1,206 @@
+//! [`PageStore`] over the writer thread and read transactions.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task;
+use tokio::time;
+
+use crate::domain::page::{Page, PageVersion};
+use crate::domain::slug::Slug;
+use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+
+use super::directory::{DataDirectory, OpenError};
+use super::file::{self, Operation, Outcome};
+use super::medium::{Medium, Memory};
+use super::writer::{Closed, Committed, Job, Shared, Slot, Write, Writer, cause};
+
+/// Room for writes that wait or are being committed, in bytes: four full batches.
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// What the smallest write counts in the queue, in bytes: a page of the file. It also bounds the number of writes that
+/// wait, to 16384.
+const WRITE_BYTES: usize = 4096;
+
+/// How long a call waits for room in the queue, or for its turn to read.
+const TURN_LIMIT: Duration = Duration::from_secs(2);
+
+/// Lookups that run at once, each on a thread of its own: more than a disk serves at a time, and few enough to
+/// leave threads for other blocking work.
+const READS_AT_ONCE: usize = 64;
+
+/// How long a lookup that met a failed disk waits for the writer to open the file anew.
+const REOPEN_LIMIT: Duration = Duration::from_secs(5);
+
+/// The pages of one data directory, which no other process may use meanwhile.
+///
+/// A call waits for at most 2 s for its turn and is then [`StoreError::Unavailable`]; a write whose turn has come waits
+/// for its commit, however long the disk takes. A caller that gives up earlier drops the future: a write that was not
+/// yet begun is then not done, one that was begun is done as a whole.
+///
+/// Dropping the store finishes what is queued and closes the file, on the thread that drops it;
+/// [`EmbeddedStore::close`] does so without holding up a runtime.
+pub struct EmbeddedStore {
+    shared: Arc<Shared>,
+    jobs: mpsc::Sender<Job>,
+    queue: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// No turn came in time.
+#[derive(Debug, Error)]
+#[error("too many calls wait for the store")]
+struct Busy;
+
+impl EmbeddedStore {
+    /// Opens the store in `data_dir`, making both where they are missing. What a crash left is recovered.
+    pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
+        Self::on(Box::new(DataDirectory::prepare(data_dir)?))
+    }
+
+    /// A store in memory, gone when it is dropped.
+    pub fn in_memory() -> Result<Self, OpenError> {
+        Self::on(Box::new(Memory::default()))
+    }
+
+    /// A store on `medium`, which may hold one already.
+    pub fn on(medium: Box<dyn Medium>) -> Result<Self, OpenError> {
+        let (jobs, queued) = mpsc::channel();
+        let place = medium.place().to_owned();
+        let writer = Writer::open(medium, queued)?;
+        let shared = writer.shared();
+        let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || writer.run());
+        Ok(Self {
+            shared,
+            jobs,
+            queue: Arc::new(Semaphore::new(QUEUE_BYTES)),
+            reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
+            writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&place, reason))?)),
+        })
+    }
+
+    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first observer counts.
+    pub fn observe_commits(&self, observe: impl Fn(Committed) + Send + Sync + 'static) {
+        let _ = self.shared.observer.set(Box::new(observe));
+    }
+
+    /// Finishes what is queued and closes the file. Calls made later are [`StoreError::Unavailable`].
+    pub async fn close(&self) {
+        if let Some(writer) = self.end_writer() {
+            // A writer that panicked has nothing left to finish.
+            let _ = task::spawn_blocking(move || writer.join()).await;
+        }
+    }
+
+    fn end_writer(&self) -> Option<JoinHandle<()>> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        // It fails only where the writer has ended by itself.
+        let _ = self.jobs.send(Job::Close);
+        Some(writer)
+    }
+
+    async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+        let bytes = queued_bytes(&operation);
+        let room = turn(&self.queue, bytes).await?;
+        let (answer, answered) = oneshot::channel();
+        let closed = || StoreError::Unavailable(cause(&Arc::new(Closed)));
+        self.jobs.send(Job::Write(Write { operation, bytes, answer, room })).map_err(|_| closed())?;
+        // Without an answer it was still queued when the writer ended.
+        answered.await.unwrap_or_else(|_| Err(closed()))
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        if let Some(writer) = self.end_writer() {
+            let _ = writer.join();
+        }
+    }
+}
+
+#[async_trait]
+impl PageStore for EmbeddedStore {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+        Ok(match self.write(Operation::Insert(page)).await? {
+            Outcome::Done => Inserted::Done,
+            Outcome::Refused => Inserted::SlugTaken,
+        })
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        let turn = turn(&self.reads, 1).await?;
+        let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
+        let read = task::spawn_blocking(move || {
+            // Given back when the thread is free, not when the caller goes away.
+            let _turn = turn;
+            read(&shared, &jobs, &slug)
+        });
+        read.await.unwrap_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())))
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+        Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
+            Outcome::Done => Swapped::Done,
+            Outcome::Refused => Swapped::Stale,
+        })
+    }
+}
+
+async fn turn(semaphore: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePermit, StoreError> {
+    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+    match time::timeout(TURN_LIMIT, Arc::clone(semaphore).acquire_many_owned(permits)).await {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(closed)) => Err(StoreError::Unavailable(closed.into())),
+        Err(_) => Err(StoreError::Unavailable(Box::new(Busy))),
+    }
+}
+
+fn queued_bytes(operation: &Operation) -> usize {
+    let content = match operation {
+        Operation::Insert(page) | Operation::CompareAndSet { next: Record::Active(page), .. } => {
+            page.content.as_str().len() + page.rendered.html.len()
+        }
+        Operation::CompareAndSet { next: Record::Deleted(_), .. } => 0,
+    };
+    // The largest page there can be has room, whatever waits beside it.
+    (WRITE_BYTES + content).min(QUEUE_BYTES)
+}
+
+/// A lookup, on a thread that may block. One that meets a failed disk tries once more on the file opened anew.
+fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup, StoreError> {
+    let seen = shared.generation();
+    match read_once(shared, slug) {
+        Ok(found) => found,
+        Err(error) if file::is_about_the_disk(&error) => {
+            let (done, reopened) = mpsc::sync_channel(1);
+            let asked = jobs.send(Job::Reopen { seen, done });
+            if asked.is_err() || reopened.recv_timeout(REOPEN_LIMIT).is_err() {
+                return Err(StoreError::Unavailable(error.into()));
+            }
+            read_once(shared, slug).unwrap_or_else(|error| Err(failed(error)))
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+fn read_once(shared: &Shared, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
+    match &*shared.slot() {
+        Slot::Writable(database) | Slot::ReadOnly(database, _) => file::lookup(database, slug),
+        Slot::Broken(reason) => Ok(Err(StoreError::Unavailable(cause(reason)))),
+        Slot::Closed => Ok(Err(StoreError::Unavailable(cause(&Arc::new(Closed))))),
+    }
+}
+
+fn failed(error: redb::Error) -> StoreError {
+    if file::is_about_the_disk(&error) {
+        StoreError::Unavailable(error.into())
+    } else {
+        StoreError::Unreadable(error.into())
+    }
+}

@@ -1,0 +1,3 @@
+//! What stands behind the traits of `store`, `limits` and `reservations`: one folder for each server or library.
+
+pub mod embedded;

@@ -1,0 +1,87 @@
+//! The tables of backends. A new backend is a new row.
+
+use std::any::Any;
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use handbill::backends::embedded::{EmbeddedStore, InProcessReservations, WindowLimiter};
+use handbill::limits::RateLimiter;
+use handbill::reservations::SlugReservations;
+use handbill::store::PageStore;
+
+use crate::clock::TestClock;
+
+/// A backend that runs, for as long as this lives.
+pub(crate) struct Started<T: ?Sized> {
+    /// What failures name.
+    pub(crate) name: &'static str,
+    /// The backend.
+    pub(crate) backend: Arc<T>,
+    /// What must outlive it.
+    _beside: Box<dyn Any + Send>,
+}
+
+type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
+
+/// One row: how to start an empty backend.
+type Start<T> = fn() -> Starting<T>;
+
+const STORES: [Start<dyn PageStore>; 2] = [
+    || {
+        Box::pin(async {
+            let directory = tempfile::tempdir().unwrap();
+            let backend: Arc<dyn PageStore> = Arc::new(EmbeddedStore::open(directory.path()).unwrap());
+            Started { name: "embedded on disk", backend, _beside: Box::new(directory) }
+        })
+    },
+    || {
+        Box::pin(async {
+            let backend: Arc<dyn PageStore> = Arc::new(EmbeddedStore::in_memory().unwrap());
+            Started { name: "embedded in memory", backend, _beside: Box::new(()) }
+        })
+    },
+];
+
+/// Every store, each empty.
+pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
+    let mut started = Vec::new();
+    for start in STORES {
+        started.push(start().await);
+    }
+    started
+}
+
+/// A limiter and the clock that it goes by.
+pub(crate) struct Limiter {
+    pub(crate) name: &'static str,
+    pub(crate) backend: Arc<dyn RateLimiter>,
+    pub(crate) clock: Arc<TestClock>,
+}
+
+/// Every limiter, each with nothing counted.
+pub(crate) fn limiters() -> Vec<Limiter> {
+    let clock = Arc::new(TestClock::new());
+    let few = Arc::new(TestClock::new());
+    let limiter = WindowLimiter::new(clock.clone());
+    // Every test of the contract has fewer clients, so that its cap must not show.
+    let bounded = WindowLimiter::with_capacity(few.clone(), NonZeroUsize::new(300).unwrap());
+    vec![
+        Limiter { name: "in process", backend: Arc::new(limiter), clock },
+        Limiter { name: "in process, with a small table", backend: Arc::new(bounded), clock: few },
+    ]
+}
+
+/// Reservations and the clock that they go by.
+pub(crate) struct Reserving {
+    pub(crate) name: &'static str,
+    pub(crate) backend: Arc<dyn SlugReservations>,
+    pub(crate) clock: Arc<TestClock>,
+}
+
+/// Every kind of reservations, each with none made.
+pub(crate) fn reservations() -> Vec<Reserving> {
+    let clock = Arc::new(TestClock::new());
+    vec![Reserving { name: "in process", backend: Arc::new(InProcessReservations::new(clock.clone())), clock }]
+}

@@ -1,0 +1,298 @@
+//! A disk that can be full, broken or slow on command, and that knows what a power failure would leave on it.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use handbill::backends::embedded::Medium;
+use redb::StorageBackend;
+
+/// Unit of space on the disk, in bytes.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What a disk writes at once, in bytes: a power failure leaves each of these wholly old or wholly new.
+const SECTOR_BYTES: usize = 512;
+
+/// A disk with one file on it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[expect(clippy::struct_excessive_bools, reason = "each is one way to fail, and any of them go together")]
+#[derive(Debug, Default)]
+struct State {
+    /// The file as processes see it.
+    bytes: Vec<u8>,
+    /// The file as the last sync left it.
+    durable: Vec<u8>,
+    /// What was written since the last sync, in order.
+    unsynced: Vec<(u64, Vec<u8>)>,
+    /// Blocks that have been given space.
+    given: BTreeSet<u64>,
+    open_for_writing: bool,
+    full: bool,
+    refuses_writes: bool,
+    refuses_reads: bool,
+    fails_one_read: bool,
+    /// How many syncs succeed before one fails.
+    syncs_until_failure: Option<usize>,
+    /// Whether all syncs after that fail too.
+    syncs_keep_failing: bool,
+    holds_syncs: bool,
+    held_syncs: usize,
+    keeps_moments: bool,
+    moments: Vec<Moment>,
+    acknowledged: usize,
+}
+
+/// The disk at one moment: just before a sync.
+#[derive(Clone, Debug)]
+pub(crate) struct Moment {
+    durable: Vec<u8>,
+    unsynced: Vec<(u64, Vec<u8>)>,
+    /// What [`Disk::acknowledge`] had counted.
+    pub(crate) acknowledged: usize,
+}
+
+impl Moment {
+    /// A disk after a power failure at this moment, on which `kept` says of each sector that was not synced whether it
+    /// was written.
+    pub(crate) fn power_failure(&self, mut kept: impl FnMut() -> bool) -> Disk {
+        let mut bytes = self.durable.clone();
+        for (offset, data) in &self.unsynced {
+            for (number, sector) in data.chunks(SECTOR_BYTES).enumerate() {
+                let at = usize::try_from(*offset).unwrap() + number * SECTOR_BYTES;
+                if kept() {
+                    bytes.resize(bytes.len().max(at + sector.len()), 0);
+                    bytes[at..at + sector.len()].copy_from_slice(sector);
+                }
+            }
+        }
+        Disk::with(bytes)
+    }
+}
+
+/// While this lives, syncs wait.
+pub(crate) struct HeldSyncs(Disk);
+
+impl Drop for HeldSyncs {
+    fn drop(&mut self) {
+        self.0.state().holds_syncs = false;
+        self.0.0.changed.notify_all();
+    }
+}
+
+impl HeldSyncs {
+    /// Returns when a sync has begun to wait.
+    pub(crate) fn wait_for_one(&self) {
+        let state = self.0.state();
+        let waiting = self.0.0.changed.wait_while(state, |state| state.held_syncs == 0);
+        drop(waiting.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Disk {
+    fn with(bytes: Vec<u8>) -> Self {
+        let blocks = bytes.len() as u64 / BLOCK_BYTES + 1;
+        let state = State { durable: bytes.clone(), bytes, given: (0..blocks).collect(), ..State::default() };
+        Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
+    }
+
+    /// As the store takes it.
+    pub(crate) fn medium(&self) -> Box<dyn Medium> {
+        Box::new(self.clone())
+    }
+
+    /// From now on blocks that have no space yet get none. Others can be overwritten, as on real file systems.
+    pub(crate) fn fill(&self) {
+        self.state().full = true;
+    }
+
+    /// Undoes [`Disk::fill`].
+    pub(crate) fn make_room(&self) {
+        self.state().full = false;
+    }
+
+    /// From now on writes, changes of length and syncs fail, as on a file system that was turned read-only.
+    pub(crate) fn refuse_writes(&self, refuse: bool) {
+        self.state().refuses_writes = refuse;
+    }
+
+    /// From now on reads fail.
+    pub(crate) fn refuse_reads(&self, refuse: bool) {
+        self.state().refuses_reads = refuse;
+    }
+
+    /// The next read fails.
+    pub(crate) fn fail_one_read(&self) {
+        self.state().fails_one_read = true;
+    }
+
+    /// Whether there has been a read since [`Disk::fail_one_read`].
+    pub(crate) fn has_failed_that_read(&self) -> bool {
+        !self.state().fails_one_read
+    }
+
+    /// After `succeeding` more syncs one fails, and if `keep_failing` every later one until [`Disk::heal_syncs`].
+    pub(crate) fn fail_sync(&self, succeeding: usize, keep_failing: bool) {
+        let mut state = self.state();
+        state.syncs_until_failure = Some(succeeding);
+        state.syncs_keep_failing = keep_failing;
+    }
+
+    /// Undoes [`Disk::fail_sync`].
+    pub(crate) fn heal_syncs(&self) {
+        self.state().syncs_until_failure = None;
+    }
+
+    /// From now on syncs wait until the value is dropped.
+    pub(crate) fn hold_syncs(&self) -> HeldSyncs {
+        self.state().holds_syncs = true;
+        HeldSyncs(self.clone())
+    }
+
+    /// A copy with only what was synced.
+    pub(crate) fn after_power_failure(&self) -> Self {
+        Self::with(self.state().durable.clone())
+    }
+
+    /// From now on every sync leaves a [`Moment`].
+    pub(crate) fn keep_moments(&self) {
+        self.state().keeps_moments = true;
+    }
+
+    /// Counts one more write as acknowledged, in the moments to come.
+    pub(crate) fn acknowledge(&self) {
+        self.state().acknowledged += 1;
+    }
+
+    /// The moments so far.
+    pub(crate) fn moments(&self) -> Vec<Moment> {
+        self.state().moments.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn handle(&self, writes: bool) -> Box<dyn StorageBackend> {
+        Box::new(Handle { disk: self.clone(), writes })
+    }
+}
+
+impl Medium for Disk {
+    fn place(&self) -> &Path {
+        Path::new("the disk of a test")
+    }
+
+    fn read_write(&self) -> io::Result<Box<dyn StorageBackend>> {
+        let mut state = self.state();
+        assert!(!state.open_for_writing, "opened for writing while it is open for writing");
+        state.open_for_writing = true;
+        Ok(self.handle(true))
+    }
+
+    fn read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(self.handle(false))
+    }
+}
+
+/// The disk's file, opened.
+#[derive(Debug)]
+struct Handle {
+    disk: Disk,
+    writes: bool,
+}
+
+impl Handle {
+    fn writable(&self) -> io::Result<MutexGuard<'_, State>> {
+        assert!(self.writes, "written through a handle for reading");
+        let state = self.disk.state();
+        if state.refuses_writes { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(state) }
+    }
+}
+
+impl StorageBackend for Handle {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.disk.state().bytes.len() as u64)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        let mut state = self.disk.state();
+        if state.refuses_reads || std::mem::take(&mut state.fails_one_read) {
+            return Err(io::Error::other("the disk does not answer"));
+        }
+        let offset = usize::try_from(offset).unwrap();
+        let bytes = state.bytes.get(offset..offset + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(bytes);
+        Ok(())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        let mut state = self.writable()?;
+        let len = usize::try_from(len).unwrap();
+        state.bytes.resize(len, 0);
+        // Most file systems journal a length apart from the data; that it is kept at once is the harder case here.
+        state.durable.resize(len, 0);
+        Ok(())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        let mut state = self.writable()?;
+        state.held_syncs += 1;
+        self.disk.0.changed.notify_all();
+        state =
+            self.disk.0.changed.wait_while(state, |state| state.holds_syncs).unwrap_or_else(PoisonError::into_inner);
+        state.held_syncs -= 1;
+        if state.keeps_moments {
+            let (durable, unsynced) = (state.durable.clone(), state.unsynced.clone());
+            let acknowledged = state.acknowledged;
+            state.moments.push(Moment { durable, unsynced, acknowledged });
+        }
+        match state.syncs_until_failure {
+            Some(0) => {
+                if !state.syncs_keep_failing {
+                    state.syncs_until_failure = None;
+                }
+                // As Linux does: what could not be written is no longer remembered as unwritten.
+                state.unsynced.clear();
+                return Err(io::Error::other("the disk does not answer"));
+            }
+            Some(left) => state.syncs_until_failure = Some(left - 1),
+            None => {}
+        }
+        for (offset, data) in std::mem::take(&mut state.unsynced) {
+            let offset = usize::try_from(offset).unwrap();
+            if let Some(place) = state.durable.get_mut(offset..offset + data.len()) {
+                place.copy_from_slice(&data);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        let mut state = self.writable()?;
+        let blocks = offset / BLOCK_BYTES..(offset + data.len() as u64).div_ceil(BLOCK_BYTES);
+        if state.full && !blocks.clone().all(|block| state.given.contains(&block)) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        state.given.extend(blocks);
+        let at = usize::try_from(offset).unwrap();
+        state.bytes.get_mut(at..at + data.len()).ok_or(io::ErrorKind::UnexpectedEof)?.copy_from_slice(data);
+        state.unsynced.push((offset, data.to_vec()));
+        Ok(())
+    }
+
+    fn close(&self) -> io::Result<()> {
+        if self.writes {
+            self.disk.state().open_for_writing = false;
+        }
+        Ok(())
+    }
+}

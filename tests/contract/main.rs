@@ -1,0 +1,14 @@
+//! What every backend must do, looped over every backend. One that cannot start fails; none is skipped.
+
+mod backends;
+mod batches;
+mod disk;
+mod faults;
+mod limiter;
+mod opening;
+mod pages;
+mod reservations;
+mod store;
+
+#[path = "../support/clock.rs"]
+mod clock;

@@ -1,0 +1,74 @@
+//! The contract of [`SlugReservations`], and the bounds of those in the process.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use handbill::backends::embedded::InProcessReservations;
+use handbill::reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
+
+use crate::backends::reservations;
+use crate::clock::TestClock;
+use crate::pages::slug;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_racing_reservations_of_one_slug_one_is_held() {
+    for reservations in reservations() {
+        let slug = slug();
+        let racing = (0..32).map(|_| {
+            let (reservations, slug) = (reservations.backend.clone(), slug.clone());
+            tokio::spawn(async move { reservations.reserve(&slug).await })
+        });
+        let answers = join_all(racing).await;
+        let held = answers.iter().filter(|answer| *answer.as_ref().unwrap() == Reservation::Held).count();
+        assert_eq!(held, 1, "{}", reservations.name);
+    }
+}
+
+#[tokio::test]
+async fn slugs_are_reserved_apart() {
+    for reservations in reservations() {
+        let (one, other) = (slug(), slug());
+        assert_eq!(reservations.backend.reserve(&one).await, Reservation::Held, "{}", reservations.name);
+        assert_eq!(reservations.backend.reserve(&other).await, Reservation::Held, "{}", reservations.name);
+        reservations.backend.release(&other).await;
+        assert_eq!(reservations.backend.reserve(&one).await, Reservation::Taken, "{}", reservations.name);
+    }
+}
+
+#[tokio::test]
+async fn a_released_slug_can_be_reserved_again() {
+    for reservations in reservations() {
+        let slug = slug();
+        reservations.backend.release(&slug).await;
+        reservations.backend.reserve(&slug).await;
+        reservations.backend.release(&slug).await;
+        assert_eq!(reservations.backend.reserve(&slug).await, Reservation::Held, "{}", reservations.name);
+    }
+}
+
+#[tokio::test]
+async fn a_reservation_that_nobody_releases_ends_by_itself() {
+    for reservations in reservations() {
+        let slug = slug();
+        reservations.backend.reserve(&slug).await;
+        reservations.clock.advance(TIME_TO_LIVE.saturating_sub(Duration::from_nanos(1)));
+        assert_eq!(reservations.backend.reserve(&slug).await, Reservation::Taken, "{}", reservations.name);
+        reservations.clock.advance(Duration::from_nanos(1));
+        assert_eq!(reservations.backend.reserve(&slug).await, Reservation::Held, "{}", reservations.name);
+    }
+}
+
+#[tokio::test]
+async fn reservations_take_bounded_memory_and_ended_ones_are_dropped() {
+    let clock = Arc::new(TestClock::new());
+    let reservations = InProcessReservations::with_capacity(clock.clone(), NonZeroUsize::new(10).unwrap());
+    for _ in 0..1000 {
+        assert_eq!(reservations.reserve(&slug()).await, Reservation::Held);
+        assert!(reservations.count() <= 10);
+    }
+    clock.advance(TIME_TO_LIVE);
+    reservations.reserve(&slug()).await;
+    assert_eq!(reservations.count(), 1);
+}
