@@ -1,0 +1,63 @@
+//! Which addresses a page may name, decided by the URL standard's parser and never by looking for bad ones.
+
+use std::sync::LazyLock;
+
+use url::Url;
+
+use super::source::{LITERAL_BRACKET, LITERAL_MARKER};
+use crate::domain::origin::Origin;
+
+/// What a same-site address is resolved against, only to see whether it stays on the site: no page is ever served there.
+static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.invalid/").expect("a constant address"));
+
+/// An address that a link may have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LinkAddress {
+    /// The value of `href`.
+    pub(super) href: String,
+    /// The origin, of an `http` or `https` address.
+    pub(super) origin: Option<Origin>,
+}
+
+/// The address of a link written `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
+pub(super) fn link(written: &str) -> Option<LinkAddress> {
+    let written = as_written(written);
+    match Url::parse(&written) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => {
+            Some(LinkAddress { origin: Origin::of(&url), href: url.into() })
+        }
+        Ok(url) if url.scheme() == "mailto" => Some(LinkAddress { href: url.into(), origin: None }),
+        Err(url::ParseError::RelativeUrlWithoutBase) => same_site(&written),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// The address of a link written `<someone@example.org>`.
+pub(super) fn email(written: &str) -> Option<LinkAddress> {
+    link(&format!("mailto:{written}"))
+}
+
+/// The address of an image: `https` only.
+pub(super) fn image(written: &str) -> Option<String> {
+    Url::parse(&as_written(written)).ok().filter(|url| url.scheme() == "https").map(String::from)
+}
+
+fn same_site(written: &str) -> Option<LinkAddress> {
+    // The URL standard's parser drops these at the ends before it looks at anything.
+    let first = written.trim_start_matches(|c: char| c <= ' ').chars().next()?;
+    let url = ANY_SITE.join(written).ok()?;
+    let href = match first {
+        '#' => format!("#{}", url.fragment().unwrap_or_default()),
+        // `//host`, `/\host` and `/<tab>/host` all name another host.
+        '/' if url.origin() == ANY_SITE.origin() && url.username().is_empty() && url.password().is_none() => {
+            url[url::Position::BeforePath..].to_owned()
+        }
+        _ => return None,
+    };
+    // `/.//host` resolves to the path `//host`, which would be a host when it is written alone.
+    (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
+}
+
+fn as_written(written: &str) -> String {
+    written.replace(LITERAL_BRACKET, "[").replace(LITERAL_MARKER, "")
+}

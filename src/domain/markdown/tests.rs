@@ -1,0 +1,349 @@
+//! What each construct of Markdown becomes, and that the second barrier has nothing to do.
+
+use proptest::prelude::{any, proptest};
+use proptest::{collection, sample};
+
+use super::{filter, html, render, sanitize};
+
+#[track_caller]
+fn assert_renders(markdown: &str, expected: &str) {
+    assert_eq!(render(markdown).html, expected, "from {markdown:?}");
+}
+
+#[test]
+fn headings_are_nested_under_the_title_and_end_at_h4() {
+    assert_renders("# a", "<h2>a</h2>\n");
+    assert_renders("## a", "<h2>a</h2>\n");
+    assert_renders("### a", "<h3>a</h3>\n");
+    assert_renders("#### a", "<h4>a</h4>\n");
+    assert_renders("##### a", "<h4>a</h4>\n");
+    assert_renders("###### a", "<h4>a</h4>\n");
+    assert_renders("a\n=\n\nb\n-", "<h2>a</h2>\n<h2>b</h2>\n");
+    assert_renders("# a *b* {#id .class}", "<h2>a <em>b</em> {#id .class}</h2>\n");
+}
+
+#[test]
+fn paragraphs_keep_their_line_breaks_and_hard_ones_are_elements() {
+    assert_renders("a\nb\n\nc", "<p>a\nb</p>\n<p>c</p>\n");
+    assert_renders("a  \nb\\\nc", "<p>a<br>\nb<br>\nc</p>\n");
+    assert_renders("a\rb\r\rc\r\n\r\nd", "<p>a\nb</p>\n<p>c</p>\n<p>d</p>\n");
+    assert_renders("a&#13;b", "<p>a\nb</p>\n");
+}
+
+#[test]
+fn emphasis_is_em_strong_and_del() {
+    assert_renders(
+        "*a* _b_ **c** __d__ ~~e~~ ~f~",
+        "<p><em>a</em> <em>b</em> <strong>c</strong> <strong>d</strong> <del>e</del> <del>f</del></p>\n",
+    );
+    assert_renders("***a***", "<p><em><strong>a</strong></em></p>\n");
+    assert_renders("*a **b*", "<p>*a *<em>b</em></p>\n");
+}
+
+#[test]
+fn tight_lists_have_no_paragraphs_and_loose_lists_have() {
+    assert_renders("- a\n- b", "<ul>\n<li>a</li>\n<li>b</li>\n</ul>\n");
+    assert_renders("- a\n\n- b", "<ul>\n<li>\n<p>a</p>\n</li>\n<li>\n<p>b</p>\n</li>\n</ul>\n");
+    assert_renders("- a\n  1. b\n- c", "<ul>\n<li>a\n<ol>\n<li>b</li>\n</ol>\n</li>\n<li>c</li>\n</ul>\n");
+}
+
+#[test]
+fn ordered_lists_keep_the_number_that_they_begin_with() {
+    assert_renders("1. a\n2. b", "<ol>\n<li>a</li>\n<li>b</li>\n</ol>\n");
+    assert_renders("0) a", "<ol start=\"0\">\n<li>a</li>\n</ol>\n");
+    assert_renders("123456789. a", "<ol start=\"123456789\">\n<li>a</li>\n</ol>\n");
+    assert_renders("1234567890. a", "<p>1234567890. a</p>\n");
+}
+
+#[test]
+fn quotes_nest() {
+    assert_renders(
+        "> a\n>> b\n\nc",
+        "<blockquote>\n<p>a</p>\n<blockquote>\n<p>b</p>\n</blockquote>\n</blockquote>\n<p>c</p>\n",
+    );
+    assert_renders("> [!NOTE]\n> a", "<blockquote>\n<p>[!NOTE]\na</p>\n</blockquote>\n");
+}
+
+#[test]
+fn code_is_verbatim() {
+    assert_renders("`a < b && \"c\"`", "<p><code>a &lt; b &amp;&amp; \"c\"</code></p>\n");
+    assert_renders("    a\n\n    *b*", "<pre><code>a\n\n*b*</code></pre>\n");
+    assert_renders("```\n\n&amp;\n```", "<pre><code>\n&amp;amp;\n</code></pre>\n");
+    assert_renders("~~~\na", "<pre><code>a</code></pre>\n");
+}
+
+#[test]
+fn a_fence_names_its_language_in_a_class_when_it_is_a_plain_name() {
+    assert_renders("```rust\na\n```", "<pre><code class=\"language-rust\">a\n</code></pre>\n");
+    assert_renders("``` c++,ignore x\na\n```", "<pre><code class=\"language-c++\">a\n</code></pre>\n");
+    assert_renders("```&amp;\na\n```", "<pre><code>a\n</code></pre>\n");
+    assert_renders("```a\"b\na\n```", "<pre><code>a\n</code></pre>\n");
+    assert_renders("```é\na\n```", "<pre><code>a\n</code></pre>\n");
+    let (longest, longer) = ("a".repeat(32), "a".repeat(33));
+    assert_renders(&format!("```{longest}\n```"), &format!("<pre><code class=\"language-{longest}\"></code></pre>\n"));
+    assert_renders(&format!("```{longer}\n```"), "<pre><code></code></pre>\n");
+}
+
+#[test]
+fn thematic_breaks_are_rules_of_any_length() {
+    assert_renders("a\n\n***\n\nb", "<p>a</p>\n<hr>\n<p>b</p>\n");
+    for rule in ["- ".repeat(1000), "* ".repeat(1000), "-".repeat(1000), "_ ".repeat(1000)] {
+        assert_renders(&rule, "<hr>\n");
+        assert_renders(&format!("> {rule}"), "<blockquote>\n<hr>\n</blockquote>\n");
+    }
+}
+
+#[test]
+fn links_lead_to_the_web_to_mail_and_within_the_site() {
+    let link = |href: &str| format!("<p><a href=\"{href}\" rel=\"nofollow ugc\">a</a></p>\n");
+    assert_renders("[a](https://e.example)", &link("https://e.example/"));
+    assert_renders("[a](HTTP://E.Example:80/x?y&z#w \"title\")", &link("http://e.example/x?y&amp;z#w"));
+    assert_renders("[a](https://u:p@e.example/)", &link("https://u:p@e.example/"));
+    assert_renders("[a](https://é.example/é)", &link("https://xn--9ca.example/%C3%A9"));
+    assert_renders("[a](https:e.example)", &link("https://e.example/"));
+    assert_renders("[a](mailto:x@e.example?subject=y)", &link("mailto:x@e.example?subject=y"));
+    assert_renders("[a](#x)", &link("#x"));
+    assert_renders("[a](#)", &link("#"));
+    assert_renders("[a](/x/../y?z#w)", &link("/y?z#w"));
+    assert_renders("[a](/)", &link("/"));
+    assert_renders("[a]\n\n[A]: <https://e.example/x y> 'title'", &link("https://e.example/x%20y"));
+    assert_renders("[*a*](/x)", "<p><a href=\"/x\" rel=\"nofollow ugc\"><em>a</em></a></p>\n");
+}
+
+#[test]
+fn autolinks_are_links_and_bare_addresses_are_text() {
+    assert_renders(
+        "<https://e.example/x> <x@e.example>",
+        "<p><a href=\"https://e.example/x\" rel=\"nofollow ugc\">https://e.example/x</a> \
+         <a href=\"mailto:x@e.example\" rel=\"nofollow ugc\">x@e.example</a></p>\n",
+    );
+    assert_renders("https://e.example www.e.example", "<p>https://e.example www.e.example</p>\n");
+    assert_renders("<ftp:x>", "<p>ftp:x</p>\n");
+}
+
+#[test]
+fn any_other_link_is_its_text() {
+    for address in
+        ["x", "x/y", "../x", "?x", "", "ftp://x", "tel:1", "//e.example", "/\\\\e.example", "https://", "http://a b/"]
+    {
+        assert_renders(&format!("[*a*](<{address}>)"), "<p><em>a</em></p>\n");
+    }
+    assert_renders("[a](/.//e.example)", "<p>a</p>\n");
+    assert_renders("[a](https://e.example:99999/)", "<p>a</p>\n");
+}
+
+#[test]
+fn images_are_https_and_any_other_is_its_alternative_text() {
+    let image = |alt: &str| {
+        format!(
+            "<p><img src=\"https://e.example/x.png\" alt=\"{alt}\" loading=\"lazy\" referrerpolicy=\"no-referrer\"></p>\n"
+        )
+    };
+    assert_renders("![a](https://e.example/x.png 'title')", &image("a"));
+    assert_renders("![](https://e.example/x.png)", &image(""));
+    assert_renders("![*a* `b` \"c\" [d](/e) ![f](/g)\nh](https://e.example/x.png)", &image("a b &quot;c&quot; d f\nh"));
+    for address in ["http://e.example/x.png", "/x.png", "data:image/png,x", "#x", "mailto:x@e.example", "x"] {
+        assert_renders(&format!("![a *b*]({address})"), "<p>a b</p>\n");
+    }
+}
+
+#[test]
+fn an_image_may_be_what_a_link_shows() {
+    let image = "<img src=\"https://e.example/x\" alt=\"a\" loading=\"lazy\" referrerpolicy=\"no-referrer\">";
+    assert_renders(
+        "[![a](https://e.example/x)](/y)",
+        &format!("<p><a href=\"/y\" rel=\"nofollow ugc\">{image}</a></p>\n"),
+    );
+    assert_renders("[![a](https://e.example/x)](x:y)", &format!("<p>{image}</p>\n"));
+}
+
+#[test]
+fn raw_html_is_text() {
+    assert_renders("a <b>c</b> <!-- d -->", "<p>a &lt;b&gt;c&lt;/b&gt; &lt;!-- d --&gt;</p>\n");
+    assert_renders("<div>\n*a*\n</div>\n\n*b*", "<p>&lt;div&gt;\n*a*\n&lt;/div&gt;</p>\n<p><em>b</em></p>\n");
+    assert_renders("- <hr>", "<ul>\n<li>\n<p>&lt;hr&gt;</p>\n</li>\n</ul>\n");
+    assert_renders("&lt;b&gt; &amp;amp; &copy; &nope;", "<p>&lt;b&gt; &amp;amp; © &amp;nope;</p>\n");
+}
+
+#[test]
+fn constructs_outside_the_subset_are_text() {
+    assert_renders("|a|b|\n|-|-|\n|c|d|", "<p>|a|b|\n|-|-|\n|c|d|</p>\n");
+    assert_renders("- [ ] a\n- [x] b", "<ul>\n<li>[ ] a</li>\n<li>[x] b</li>\n</ul>\n");
+    assert_renders("a[^1] $b$ ^c^ :d:\n\n[^1]: e f", "<p>a[^1] $b$ ^c^ :d:</p>\n<p>[^1]: e f</p>\n");
+    assert_renders("---\na: b\n---\n", "<hr>\n<h2>a: b</h2>\n");
+    assert_renders("a\n: b", "<p>a\n: b</p>\n");
+}
+
+#[test]
+fn the_definition_of_a_footnote_is_text_even_where_it_could_be_an_address() {
+    assert_renders("a[^1]\n\n[^1]: /b", "<p>a[^1]</p>\n<p>[^1]: /b</p>\n");
+    assert_renders("> - [^n]: b", "<blockquote>\n<ul>\n<li>[^n]: b</li>\n</ul>\n</blockquote>\n");
+    assert_renders("`a\n[^1]: b`\n\n    [^1]: c", "<p><code>a [^1]: b</code></p>\n<pre><code>[^1]: c</code></pre>\n");
+    assert_renders("[^1](/b)", "<p><a href=\"/b\" rel=\"nofollow ugc\">^1</a></p>\n");
+}
+
+#[test]
+fn a_byte_order_mark_hides_no_heading() {
+    assert_renders("\u{feff}# a", "<h2>a</h2>\n");
+}
+
+#[test]
+fn lists_and_quotes_begin_in_the_first_256_columns_and_their_markers_are_text_after() {
+    let quotes = |count: usize| render(&(">".repeat(count) + "a")).html;
+    assert!(!quotes(256).contains("&gt;"));
+    assert!(quotes(258).contains("\n&gt;&gt;a\n"), "{}", quotes(258));
+    // What stands as far right in code is code.
+    let line = format!("{}- a", " ".repeat(300));
+    assert_renders(&format!("```\n{line}\n```"), &format!("<pre><code>{line}\n</code></pre>\n"));
+}
+
+#[test]
+fn what_is_nested_deeper_than_32_elements_is_flattened() {
+    let list = render(&("- ".repeat(20) + "a\n\n  b")).html;
+    assert_eq!(list.matches("<ul>").count(), 16, "{list}");
+    let quote = render(&format!("{}a **b** `c` ![d](https://e.example/) [f](/g)\n", ">".repeat(40))).html;
+    let inside = format!("{}\na b c d f\n", "<blockquote>\n".repeat(32).trim_end());
+    assert_eq!(quote, inside + "</blockquote>\n".repeat(32).as_str());
+}
+
+#[test]
+fn only_the_first_two_origins_of_links_are_kept() {
+    let origins = |markdown: &str| render(markdown).link_origins;
+    assert_eq!(
+        origins("<https://a.example/1> <https://A.example:443/2> [b](http://b.example) [c](https://c.example)"),
+        ["https://a.example", "http://b.example"]
+    );
+    assert!(
+        origins("![a](https://a.example/) [b](/b) [c](mailto:c@c.example) [d](#d) [e](ftp://e.example)").is_empty()
+    );
+    assert!(origins("![[a](https://a.example)](https://b.example)").is_empty());
+}
+
+#[test]
+fn the_sanitiser_gets_to_see_no_reference_in_text() {
+    let filtered = filter("& < > &amp; &nbsp; `&` ![&](https://e.example/?&) [\"](/x?a&b)").html;
+    assert!(!filtered.contains('&'), "{filtered}");
+}
+
+#[test]
+fn the_sanitiser_alone_leaves_nothing_that_is_not_on_its_list() {
+    let cleaned = |html: &str| html::with_references(&sanitize::clean(html));
+    assert_eq!(cleaned("<script>a</script><p id=b style=c onclick=d class=e>f</p>"), "<p>f</p>");
+    assert_eq!(cleaned("<code class=\"x\">a</code><h1>b</h1>"), "<code>a</code>b");
+    assert_eq!(cleaned("<a href=\"javascript:a\" target=b>c</a>"), "<a rel=\"nofollow ugc\">c</a>");
+    for host in ["//e.example", "/\\e.example", "/\t/e.example", "x"] {
+        assert_eq!(cleaned(&format!("<a href=\"{host}\" rel=x>a</a>")), "<a rel=\"nofollow ugc\">a</a>");
+    }
+    let image = cleaned("<img src=\"http://e.example\" onerror=a loading=eager>");
+    assert!(!image.contains("src") && !image.contains("onerror") && image.contains("loading=\"lazy\""), "{image}");
+    assert_eq!(cleaned("<svg><style><a onclick=x>a</a></style></svg><math>b</math>"), "b");
+    assert_eq!(cleaned("<ol start=\"x\"><li>a</li></ol>"), "<ol><li>a</li></ol>");
+}
+
+/// Whether the second barrier leaves what the first one wrote as it is.
+#[track_caller]
+fn assert_sanitiser_changes_nothing(markdown: &str) {
+    let filtered = filter(markdown).html;
+    assert_eq!(sanitize::clean(&filtered), filtered, "from {markdown:?}");
+}
+
+#[test]
+fn the_sanitiser_changes_nothing_in_any_kind_of_address() {
+    for address in [
+        "https://a&b.example/&?&#&",
+        "https://u&v:w&x@e.example/",
+        "mailto:a&b\"<c>@e",
+        "/a&b?c&d#e&f",
+        "/&",
+        "/&&",
+        "#&",
+        "#",
+        "/",
+        "/?&",
+        "http://[::1]:8080/&",
+        "https://e.example/'\"`\\",
+        "https://é.example/é?é#é",
+        "mailto:",
+        "/%2F/x",
+        "https://xn--a.example/",
+        "https:&",
+        "http://1/&",
+        "/\u{a0}",
+        "#\u{a0}",
+        "/:x",
+        "/a:b//c",
+        "mailto:\u{a0}",
+        "/;/x",
+    ] {
+        assert_sanitiser_changes_nothing(&format!("[a](<{address}>) ![&\"<>\u{a0}](<{address}>) <{address}>"));
+        assert_sanitiser_changes_nothing(&format!("[a]({address}) ![a]({address})"));
+    }
+}
+
+const PIECES: [&str; 50] = [
+    "a",
+    " ",
+    "\n",
+    "\n\n",
+    "\t",
+    "    ",
+    "*",
+    "**",
+    "_",
+    "~~",
+    "`",
+    "```\n",
+    "```a\n",
+    "# ",
+    "- ",
+    "1. ",
+    "2) ",
+    "> ",
+    ">",
+    "[",
+    "]",
+    "(",
+    ")",
+    "![",
+    "](",
+    "](/x)",
+    "](#&)",
+    "](https://e.example/?a&b)",
+    "](mailto:a\"b)",
+    "](//h)",
+    "](x:y)",
+    "[^1]: b",
+    "<b>",
+    "</p>",
+    "<!--",
+    "<script>",
+    "<https://e.example>",
+    "<",
+    ">",
+    "&",
+    "&amp;",
+    "&#13;",
+    "&nbsp;",
+    "\"",
+    "\u{a0}",
+    "\0",
+    "\u{fdd1}",
+    "\u{fdd3}",
+    "é",
+    "\\",
+];
+
+proptest! {
+    #[test]
+    fn the_sanitiser_changes_nothing_that_the_filter_wrote(
+        pieces in collection::vec(sample::select(&PIECES[..]), 0..80)
+    ) {
+        assert_sanitiser_changes_nothing(&pieces.concat());
+    }
+
+    #[test]
+    fn the_sanitiser_changes_nothing_in_any_text(text in any::<String>()) {
+        assert_sanitiser_changes_nothing(&text);
+        assert_sanitiser_changes_nothing(&format!("[a](<https://{text}>) ![{text}](<https:{text}>) [b](<{text}>)"));
+    }
+}

@@ -1,0 +1,139 @@
+//! What holds of any content, tried on text at random and on Markdown at random.
+
+use handbill::domain::markdown::render;
+use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::{collection, sample};
+
+use super::html::{assert_only_the_subset, reserialised};
+
+/// Pieces of which Markdown, its mistakes and its attacks are made.
+const PIECES: [&str; 76] = [
+    "a",
+    "b ",
+    "é",
+    "\u{a0}",
+    "\u{202e}",
+    "😀",
+    "\0",
+    "\u{fdd0}",
+    "\u{fdd2}",
+    "\u{feff}",
+    " ",
+    "    ",
+    "\t",
+    "\n",
+    "\n\n",
+    "\r",
+    "\r\n",
+    "  \n",
+    "\\",
+    "\\\n",
+    "*",
+    "**",
+    "***",
+    "_",
+    "__",
+    "~",
+    "~~",
+    "`",
+    "``",
+    "```",
+    "```rust\n",
+    "~~~\n",
+    "# ",
+    "## ",
+    "##### ",
+    "===\n",
+    "---\n",
+    "- ",
+    "* ",
+    "1. ",
+    "7) ",
+    "> ",
+    ">",
+    "[",
+    "]",
+    "(",
+    ")",
+    "![",
+    "](",
+    "](/x)",
+    "](#f)",
+    "](//h)",
+    "](https://a.example)",
+    "](javascript:alert(1))",
+    "](data:text/html,x)",
+    "][r]",
+    "\n\n[r]: https://r.example 't'\n\n",
+    "[^1]",
+    "\n[^1]: n\n",
+    "<",
+    ">",
+    "&",
+    "&lt;",
+    "&#x3c;",
+    "&#13;",
+    "&#xfdd2;",
+    "<https://b.example>",
+    "<c@d.example>",
+    "<script>",
+    "</p>",
+    "<!--",
+    "-->",
+    "<img src=x onerror=alert(1)>",
+    "\"",
+    "'",
+    "|-|-|\n",
+];
+
+fn markdown() -> impl Strategy<Value = String> {
+    collection::vec(sample::select(&PIECES[..]), 0..60).prop_map(|pieces| pieces.concat())
+}
+
+/// Nested far deeper than the contract allows, with something in the depths.
+fn deep_markdown() -> impl Strategy<Value = String> {
+    let marker = sample::select(&["- ", "> ", ">", "1. ", "* ", "*", "**", "_", "~~", "[", "!["][..]);
+    (collection::vec((marker, 1..60_usize), 1..6), markdown())
+        .prop_map(|(runs, rest)| runs.iter().map(|(marker, count)| marker.repeat(*count)).collect::<String>() + &rest)
+}
+
+fn anything() -> impl Strategy<Value = String> {
+    prop_oneof![markdown(), deep_markdown(), any::<String>()]
+}
+
+proptest! {
+    #[test]
+    fn any_content_comes_out_as_only_the_subset(source in anything()) {
+        assert_only_the_subset(&render(&source).html, &source);
+    }
+
+    #[test]
+    fn reading_the_html_and_writing_it_again_changes_nothing(source in anything()) {
+        let html = render(&source).html;
+        assert_eq!(reserialised(&html), html);
+    }
+
+    #[test]
+    fn the_origins_are_those_of_the_first_two_sites_that_links_lead_to(source in anything()) {
+        let rendered = render(&source);
+        let mut expected: Vec<String> = Vec::new();
+        for link in rendered.html.split("<a href=\"").skip(1) {
+            let href = link.split('"').next().unwrap_or_default();
+            let origin = href.split('/').take(3).collect::<Vec<_>>().join("/");
+            if href.starts_with("http") && !expected.contains(&origin) && expected.len() < 2 {
+                expected.push(origin);
+            }
+        }
+        assert_eq!(rendered.link_origins, expected);
+    }
+
+    #[test]
+    fn text_without_markup_is_lost_to_nobody(words in "[a-zA-Zäöüß0-9 ,;<>&\"']{1,200}") {
+        // Letters first and last, so that neither indentation nor a hard break is in question.
+        let source = format!("x{words}x");
+        let facts = assert_only_the_subset(&render(&source).html, &source);
+        if !source.contains('&') {
+            assert_eq!(facts.text, format!("{source}\n"));
+        }
+    }
+}

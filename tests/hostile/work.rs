@@ -1,0 +1,287 @@
+//! Content that is dear to render. The bound is on work, not on time: the processor's time that this thread took, as a
+//! ratio to what an ordinary document of the same size takes in the same run, so that a slow machine is slow for both.
+
+use handbill::domain::content::MAX_BYTES;
+use handbill::domain::markdown::render;
+use rustix::time::{ClockId, clock_gettime};
+
+use super::html::assert_only_the_subset;
+
+/// How many times the work of an ordinary document any other may take. The dearest families take about ten times as
+/// much; work that is quadratic in the size of the content takes a hundred times as much and more.
+const MAX_RATIO: f64 = 50.0;
+
+/// Largest HTML, in bytes (contract decision 12).
+const MAX_HTML_BYTES: usize = 4_000_000;
+
+/// Pieces that are dear when there is nothing else.
+const REPEATED: [&str; 92] = [
+    "- ",
+    "> ",
+    ">",
+    "1. ",
+    "* ",
+    "+ ",
+    "> - ",
+    ">- ",
+    "*_",
+    "**a ",
+    "*a ",
+    "_a ",
+    "*a_ ",
+    "*a **a ",
+    "***x ",
+    "*",
+    "_",
+    "~",
+    "~~a ",
+    "~a~~ ",
+    "[",
+    "![",
+    "]",
+    "](",
+    "[](",
+    "[a](",
+    "[a](b",
+    "[a](<b",
+    "[a](b \"",
+    "![a](b",
+    "[a][",
+    "[[]]",
+    "[](#)",
+    "[a](/.)",
+    "![](https:a)",
+    "[*a*](#)",
+    "[![a](https:b)](#)",
+    "<a",
+    "<a<a<a ",
+    "<a ",
+    "<a b=\"",
+    "</a ",
+    "<!--",
+    "<!A ",
+    "<?",
+    "<![CDATA[",
+    "<https:a>",
+    "<https:",
+    "<a@b>",
+    "<",
+    "&lt;",
+    "&amp;&amp;",
+    "&",
+    "&#",
+    "&#0;",
+    "&nbsp;",
+    "&ngE;",
+    "\"",
+    "\u{a0}",
+    "©",
+    "`",
+    "`a``",
+    "`a",
+    "\\",
+    "\\\n",
+    "\0",
+    "\u{feff}",
+    "\t",
+    "\t- ",
+    "\r",
+    "\r\n",
+    "\n",
+    "-\n",
+    "- a\n\n",
+    "- -\n",
+    "1.\n2)\n",
+    "*\n-\n+\n",
+    "***\n",
+    "a\n---\n",
+    "#\n",
+    ">\n\n",
+    "> a\n\n",
+    "    a\n\n",
+    "```\n",
+    "```a\n```\n",
+    "|a|b|\n|-|-|\n|c|d|\n",
+    "[^a]: b\n",
+    "[a]: b\n",
+    "- [ ] a\n",
+    "<div>\n\n",
+    "a  \n",
+    "*a* **b** `c` [d](/e) ",
+];
+
+/// Pieces of which the first fills one half of the content, and the second the other.
+const HALVES: [(&str, &str); 28] = [
+    ("- ", "\n"),
+    ("- ", "a\n"),
+    ("- ", " a\n"),
+    ("- ", "- \n"),
+    ("- ", "```\n"),
+    ("- ", "[a]: b\n"),
+    ("> ", "\n"),
+    ("> ", "a\n"),
+    ("> ", ">\n"),
+    ("> ", "<div>\n"),
+    ("1. ", "x\n"),
+    ("\t", "\n"),
+    ("*a ", "a* "),
+    ("**a ", " a**"),
+    ("*a_ ", "_a* "),
+    ("*a", "**b"),
+    ("~~a ", "a~~ "),
+    ("[", "]"),
+    ("[", "](a)"),
+    ("![", "](https:a)"),
+    ("[a ", "](b) "),
+    ("[", "[]()"),
+    ("[a]: /x\n", "[a]"),
+    ("[a](", "\\)"),
+    ("`", "a"),
+    ("<a ", ">"),
+    ("<!--", "-->"),
+    ("*", "_"),
+];
+
+#[test]
+fn no_content_takes_much_more_work_than_ordinary_content() {
+    let ordinary = ordinary_work();
+    for (name, source) in families() {
+        let before = processor_seconds();
+        let html = render(&source).html;
+        let ratio = (processor_seconds() - before) / ordinary;
+        assert!(ratio < MAX_RATIO, "{name} takes {ratio:.0} times the work of ordinary content");
+        assert!(html.len() <= MAX_HTML_BYTES, "{name} becomes {} bytes of HTML", html.len());
+    }
+}
+
+#[test]
+fn no_content_comes_out_deeper_than_32_elements_or_as_more_than_the_subset() {
+    for (name, source) in families() {
+        // A twentieth is as deep as the whole, and the parser here is slower than the one that is tested.
+        let mut end = source.len() / 20;
+        while !source.is_char_boundary(end) {
+            end -= 1;
+        }
+        assert_only_the_subset(&render(&source[..end]).html, &name);
+    }
+}
+
+#[test]
+fn the_text_of_what_is_nested_too_deep_is_kept() {
+    for marker in ["- ", "> ", ">", "1. ", "> - "] {
+        for depth in [10, 31, 32, 33, 100, 10_000] {
+            let source = format!("{}deep *text*\n\nafter", marker.repeat(depth));
+            let facts = assert_only_the_subset(&render(&source).html, &source);
+            assert!(facts.text.contains("deep text"), "{depth} times {marker:?} lost its text");
+            assert!(facts.text.ends_with("after\n"), "{depth} times {marker:?} lost what follows");
+        }
+    }
+    for depth in [10, 31, 32, 33, 100, 1000] {
+        let source = format!("{}deep{}", "**".repeat(depth), "**".repeat(depth));
+        let facts = assert_only_the_subset(&render(&source).html, &source);
+        assert_eq!(facts.text, "deep\n", "{depth}");
+        assert_eq!(facts.depth, (depth + 1).min(32), "{depth}");
+    }
+}
+
+/// Processor time for an ordinary document, in seconds: the middle one of five, the first of which warms up.
+fn ordinary_work() -> f64 {
+    let mut chapters = String::new();
+    while chapters.len() < MAX_BYTES {
+        chapters.push_str(
+            "## A chapter\n\nThe *quick* brown **fox** jumps over `12` lazy dogs, see [the page](https://example.org/a) \
+             & more. Then it rests, and writes a longer sentence about what it saw on the far side of the fence.\n\n\
+             - one\n- two\n  - three\n\n> A quote of some length, over\n> two lines.\n\n```rust\nlet a = b < c;\n```\n\n",
+        );
+    }
+    let mut runs: Vec<f64> = (0..5)
+        .map(|_| {
+            let before = processor_seconds();
+            render(&chapters);
+            processor_seconds() - before
+        })
+        .collect();
+    runs.sort_by(f64::total_cmp);
+    runs[2]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of a test's run are far below 2^52")]
+fn processor_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// Contents of the largest size that is accepted, with what they are.
+fn families() -> Vec<(String, String)> {
+    let full = MAX_BYTES;
+    let mut families: Vec<(String, String)> = Vec::new();
+    for piece in REPEATED {
+        families.push((format!("repeated {piece:?}"), repeated(piece, full)));
+    }
+    for (first, second) in HALVES {
+        let source = repeated(first, full / 2) + &repeated(second, full / 2);
+        families.push((format!("half {first:?}, half {second:?}"), source));
+    }
+    for depth in [30, 256, 3000] {
+        for (open, close) in
+            [(">", "\n\n"), ("- ", "a\n"), ("> - ", "a\n"), ("*", "a "), ("[", "a "), ("![", "a](https:b) ")]
+        {
+            let piece = open.repeat(depth) + close;
+            families.push((format!("{depth} times {open:?}, then {close:?}"), repeated(&piece, full)));
+        }
+        let lazy = ">".repeat(depth) + &repeated("a\n", full - depth);
+        families.push((format!("a quote {depth} deep over many lines"), lazy));
+    }
+    let uses = |definition: &str, use_: &str| definition.to_owned() + &repeated(use_, full - definition.len());
+    families.extend([
+        ("one reference, used".to_owned(), uses("[a]: #\n\n", "[a]")),
+        ("one reference to an image, used".to_owned(), uses("[a]: https:a\n\n", "![a]")),
+        ("one long reference, used".to_owned(), uses(&format!("[a]: https:a?{}\n\n", "&".repeat(1000)), "[a]")),
+        ("one huge reference, used".to_owned(), uses(&format!("[a]: mailto:{}\n\n", "\"".repeat(50_000)), "[a]")),
+        ("references, each its own".to_owned(), numbered(|n| format!("[a{n}]: /b\n[a{n}]\n"))),
+        ("an address of `&`".to_owned(), format!("[a](https://a/?{})", "&".repeat(full - 50))),
+        ("a fragment of `&`".to_owned(), format!("[a](#{})", "&".repeat(full - 50))),
+        ("alternative text of `&`".to_owned(), format!("![{}](https://a/)", "&".repeat(full - 50))),
+        ("an address of dots".to_owned(), format!("[a](https://a/{})", "a/../".repeat(full / 5 - 10))),
+        ("a host of labels".to_owned(), format!("[a](https://{})", "é.".repeat(full / 3 - 10))),
+        ("a host of punycode".to_owned(), format!("[a](https://{})", "xn--a.".repeat(full / 6 - 10))),
+        ("a host of one label".to_owned(), format!("[a](https://{})", "é".repeat(full / 2 - 20))),
+        ("backticks, ever more".to_owned(), numbered(|n| "`".repeat(n + 1) + " ")),
+        ("asterisks, ever more".to_owned(), numbered(|n| "*".repeat(n % 300 + 1) + "a ")),
+        ("a staircase of lists".to_owned(), numbered(|n| format!("{}- a\n", " ".repeat(2 * n)))),
+        ("a staircase of quotes".to_owned(), numbered(|n| format!("{}a\n", ">".repeat(n)))),
+        (
+            "a staircase of lists by tabs".to_owned(),
+            numbered(|n| format!("{}{}a\n", "\t".repeat(50 * n), "- ".repeat(100))),
+        ),
+        ("a wide table".to_owned(), format!("|{}\n|{}\n", "a|".repeat(full / 4 - 2), "-|".repeat(full / 4 - 2))),
+        ("one word".to_owned(), "a".repeat(full)),
+        ("one fence".to_owned(), "`".repeat(full)),
+        ("one number".to_owned(), "1".repeat(full)),
+    ]);
+    for (name, source) in &mut families {
+        assert!(source.len() > MAX_BYTES / 2, "{name} is too short to be dear");
+        let mut end = source.len().min(MAX_BYTES);
+        while !source.is_char_boundary(end) {
+            end -= 1;
+        }
+        source.truncate(end);
+    }
+    families
+}
+
+/// `piece` as often as it takes to fill `bytes`, a little less or a little more.
+fn repeated(piece: &str, bytes: usize) -> String {
+    piece.repeat(bytes.div_ceil(piece.len()))
+}
+
+/// Pieces numbered from 0 on, until they fill the content.
+fn numbered(piece: impl Fn(usize) -> String) -> String {
+    let mut source = String::new();
+    let mut number = 0;
+    while source.len() < MAX_BYTES {
+        source += &piece(number);
+        number += 1;
+    }
+    source
+}
