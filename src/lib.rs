@@ -37,6 +37,7 @@ pub mod backends;
 pub mod clock;
 pub mod domain;
 pub mod entropy;
+pub mod http;
 pub mod limits;
 pub mod problem;
 pub mod reservations;

@@ -1,0 +1,4 @@
+//! The service over HTTP.
+
+pub mod assets;
+pub mod views;
