@@ -33,14 +33,21 @@
 //!   every call out has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric.
 
+pub mod admin;
+pub mod app;
 pub mod backends;
+pub mod cli;
 pub mod clock;
+pub mod config;
 pub mod domain;
 pub mod entropy;
 pub mod http;
+pub mod lifecycle;
 pub mod limits;
 pub mod problem;
 pub mod reservations;
+pub mod server;
 pub mod service;
 pub mod store;
+pub mod telemetry;
 pub mod wire;

@@ -1,3 +1,7 @@
-//! The one binary.
+//! The one binary: runs what the command line asks for and turns the outcome into an exit code.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    handbill::cli::run()
+}

@@ -113,6 +113,32 @@ impl Problem {
         Self::after(Code::Unavailable, RETRY_UNAVAILABLE_SECONDS, message)
     }
 
+    /// An address that no route leads to.
+    pub fn no_route() -> Self {
+        Self::new(
+            Code::NotFound,
+            "Nothing is at this address. Pages are published by `POST /api/pages`; `/openapi.json` describes every operation.",
+        )
+    }
+
+    /// A method that the address does not take.
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            Code::MethodNotAllowed,
+            "This address does not take this method. The header `Allow` names those that it takes.",
+        )
+    }
+
+    /// A request whose head is over [`MAX_HEAD_BYTES`].
+    pub fn headers_too_large() -> Self {
+        Self::new(
+            Code::HeadersTooLarge,
+            format!(
+                "The address and headers of a request may have at most {MAX_HEAD_BYTES} bytes. Send fewer or shorter ones."
+            ),
+        )
+    }
+
     /// What to say when Handbill itself is at fault.
     pub fn internal() -> Self {
         Self::new(

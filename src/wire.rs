@@ -11,7 +11,6 @@ use crate::service::{CreateFields, Created, UpdateFields};
 /// What a create takes.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(title = "CreatePage")]
 pub struct CreatePage {
     /// The title. White space around it is dropped; control characters are refused. The slug is derived from it and
     /// never changes afterwards.
@@ -55,7 +54,7 @@ impl From<UpdatePage> for UpdateFields {
 
 /// A page, as read and update answer it.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(title = "Page")]
+#[schema(as = Page)]
 pub struct PageBody {
     /// The page's name: words of its first title and a random suffix. It never changes and is never used again.
     #[schema(example = "hello-world-7k2m9xqz")]
@@ -97,7 +96,7 @@ impl PageBody {
 
 /// The answer to a create: the only one that ever shows the key. It has no `Debug`, so that no log can show it.
 #[derive(Serialize, ToSchema)]
-#[schema(title = "Created")]
+#[schema(as = Created)]
 pub struct CreatedBody {
     /// The page's name.
     #[schema(example = "hello-world-7k2m9xqz")]
@@ -127,7 +126,7 @@ impl CreatedBody {
 
 /// Every error.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(title = "Error")]
+#[schema(as = Error)]
 pub struct ErrorBody {
     /// What went wrong, as a code that stays the same.
     #[schema(example = "not_found")]

@@ -1,3 +1,4 @@
 //! What stands behind the traits of `store`, `limits` and `reservations`: one folder for each server or library.
 
 pub mod embedded;
+pub mod measured;

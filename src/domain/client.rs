@@ -1,7 +1,7 @@
-//! Who a rate limit counts: an IPv4 address or an IPv6 network.
+//! Who sends a request, and whom a rate limit counts: an IPv4 address or an IPv6 network.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// The prefix that one subscriber is commonly given; single IPv6 addresses cost a client nothing.
 const IPV6_PREFIX_BITS: u32 = 64;
@@ -32,6 +32,29 @@ impl fmt::Display for Client {
         match self {
             Self::V4(address) => write!(f, "{address}"),
             Self::V6Network(network) => write!(f, "{network}/{IPV6_PREFIX_BITS}"),
+        }
+    }
+}
+
+/// The address of whoever opened a connection: the client, or a proxy. The server puts it into every request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
+
+/// The one header that trusted proxies name the client in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForwardedHeader {
+    /// `X-Forwarded-For: client, proxy, …`.
+    XForwardedFor,
+    /// `Forwarded: for=client, for=proxy, …` (RFC 7239).
+    Forwarded,
+}
+
+impl ForwardedHeader {
+    /// The header's name in lower case.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::XForwardedFor => "x-forwarded-for",
+            Self::Forwarded => "forwarded",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! An origin as the URL standard defines it: scheme, host and port, nothing after.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use thiserror::Error;
 use url::Url;
@@ -41,6 +42,11 @@ impl Origin {
     /// The origin of an `http` or `https` address.
     pub fn of(url: &Url) -> Option<Self> {
         matches!(url.scheme(), "http" | "https").then(|| Self(url.origin().ascii_serialization()))
+    }
+
+    /// The origin of a plain HTTP listener at `address`.
+    pub fn of_listener(address: SocketAddr) -> Self {
+        Self(format!("http://{address}"))
     }
 
     /// The origin's text, without a trailing slash.

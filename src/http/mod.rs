@@ -1,4 +1,130 @@
-//! The service over HTTP.
+//! HTTP: every route and every layer, in order.
 
 pub mod assets;
+pub mod client_ip;
+mod conditional;
+mod error;
+mod extract;
+mod head;
+mod openapi;
+mod pages;
+mod robots;
+mod site;
 pub mod views;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::middleware::{from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderValue, Method};
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::cors::{Any, CorsLayer};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use self::client_ip::TrustedProxies;
+pub use self::openapi::document as openapi_document;
+use crate::domain::origin::Origin;
+use crate::problem::Problem;
+use crate::service::PageService;
+use crate::telemetry::http::{RequestTelemetry, observe};
+
+/// What the handlers need.
+pub struct Http {
+    /// The rules.
+    service: PageService,
+    /// The origin of every address that is given out.
+    base_url: Origin,
+    /// Whose word on a client's address is believed.
+    proxies: TrustedProxies,
+    /// Tells answers of this `base_url` from those of another in entity tags: a page's own address is in them.
+    origin_tag: String,
+}
+
+impl Http {
+    /// A service whose addresses begin with `base_url`.
+    pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies) -> Self {
+        let origin_tag = assets::short_hash([base_url.as_str().as_bytes()]);
+        Self { service, base_url, proxies, origin_tag }
+    }
+}
+
+/// Every route, with every layer around it.
+///
+/// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
+/// it, and is refused if its head is too large; then comes the route.
+pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
+    let document = openapi::document(&http.base_url);
+    let http = Arc::new(http);
+    let (api, _) = api_routes().split_for_parts();
+    let openapi = move || async move {
+        let headers = [
+            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+            (CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600")),
+        ];
+        (headers, document).into_response()
+    };
+    api.route("/openapi.json", get(openapi))
+        .route("/", get(site::home))
+        .route("/robots.txt", get(site::asset))
+        .route("/favicon.ico", get(site::favicon))
+        .route("/assets/{name}", get(site::asset))
+        .route("/{slug}", get(site::page))
+        .fallback(site::not_found)
+        .method_not_allowed_fallback(method_not_allowed)
+        .with_state(http)
+        .layer(CatchPanicLayer::custom(internal_error))
+        .layer(from_fn(head::check_size))
+        .layer(cors())
+        .layer(from_fn(head::set_security_headers))
+        .layer(from_fn_with_state(telemetry, observe))
+}
+
+/// The documented routes, with their documentation.
+fn api_routes() -> OpenApiRouter<Arc<Http>> {
+    OpenApiRouter::with_openapi(openapi::description()).routes(routes!(pages::create)).routes(routes!(
+        pages::read,
+        pages::update,
+        pages::delete
+    ))
+}
+
+/// Any page on the web may call the API: there are no cookies, so a browser adds nothing that its user has not.
+fn cors() -> CorsLayer {
+    use http::HeaderName;
+    use http::header::{
+        ACCEPT, AUTHORIZATION, ETAG, IF_MATCH, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+    };
+
+    /// How long a browser may remember a preflight's answer.
+    const PREFLIGHT_AGE: std::time::Duration = std::time::Duration::from_hours(24);
+    CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
+        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH])
+        .expose_headers([
+            ETAG,
+            LINK,
+            LOCATION,
+            RETRY_AFTER,
+            WWW_AUTHENTICATE,
+            HeaderName::from_static("ratelimit"),
+            HeaderName::from_static("ratelimit-policy"),
+            HeaderName::from_static("x-request-id"),
+        ])
+        .max_age(PREFLIGHT_AGE)
+}
+
+/// Axum adds `Allow`, which it knows from the routes.
+async fn method_not_allowed() -> Response {
+    error::problem_response(&Problem::method_not_allowed())
+}
+
+/// The panic's message and place are on standard error already.
+fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
+    tracing::error!("a handler panicked");
+    error::problem_response(&Problem::internal())
+}

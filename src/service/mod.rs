@@ -90,6 +90,11 @@ impl PageService {
         Self { store, limiter, reservations, clock, entropy, quotas, rendering: Rendering::new() }
     }
 
+    /// What clients are limited to.
+    pub fn quotas(&self) -> Quotas {
+        self.quotas
+    }
+
     /// Does `work` within [`DEADLINE`] if `client` is within its limit.
     async fn limited<T>(
         &self,

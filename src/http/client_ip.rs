@@ -1,0 +1,158 @@
+//! Which client a request comes from (contract, decision 10).
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::HeaderMap;
+use ipnet::IpNet;
+
+use crate::domain::client::ForwardedHeader;
+
+/// The proxies whose word on the client is believed.
+#[derive(Clone, Debug)]
+pub struct TrustedProxies {
+    /// Their networks; with none, the peer is the client.
+    pub networks: Vec<IpNet>,
+    /// The header that they write.
+    pub header: ForwardedHeader,
+}
+
+impl TrustedProxies {
+    /// The address of the client whose request `peer` delivered.
+    ///
+    /// Each trusted proxy appends the address that it was called from, so the header is walked from the right for as
+    /// long as the addresses are trusted. The first that is not is the client. An entry that cannot be read ends the
+    /// walk at the trusted address before it: what stands further left anyone may have written.
+    pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+        let mut address = peer.to_canonical();
+        if !self.trusts(address) {
+            return address;
+        }
+        let lines: Vec<&str> =
+            headers.get_all(self.header.name()).iter().map(|line| line.to_str().unwrap_or("?")).collect();
+        let lines = lines.join(",");
+        for entry in entries(&lines, ',').into_iter().rev() {
+            let read = match self.header {
+                ForwardedHeader::XForwardedFor => node_address(entry),
+                ForwardedHeader::Forwarded => forwarded_for(entry).and_then(node_address),
+            };
+            let Some(before) = read else { break };
+            address = before;
+            if !self.trusts(address) {
+                break;
+            }
+        }
+        address
+    }
+
+    fn trusts(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+}
+
+/// Splits at `separator` outside quoted strings.
+fn entries(text: &str, separator: char) -> Vec<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    text.split(|c: char| {
+        let splits = c == separator && !quoted;
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => quoted = !quoted,
+            _ => {}
+        }
+        splits
+    })
+    .collect()
+}
+
+/// The `for` parameter of one element of `Forwarded`, without its quotes.
+fn forwarded_for(element: &str) -> Option<&str> {
+    entries(element, ';').into_iter().find_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        let value = value.trim();
+        let unquoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
+        name.trim().eq_ignore_ascii_case("for").then_some(unquoted)
+    })
+}
+
+/// An address, with or without a port; IPv6 with a port, or in `Forwarded`, stands in brackets.
+fn node_address(node: &str) -> Option<IpAddr> {
+    let node = node.trim();
+    let unbracketed = node.strip_prefix('[').and_then(|node| node.strip_suffix(']'));
+    unbracketed
+        .unwrap_or(node)
+        .parse::<IpAddr>()
+        .or_else(|_| node.parse::<SocketAddr>().map(|address| address.ip()))
+        .ok()
+        .map(|address| address.to_canonical())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(header: ForwardedHeader, peer: &str, lines: &[&str]) -> String {
+        let networks = ["10.0.0.0/8", "2001:db8:ffff::/48"].map(|network| network.parse().unwrap()).to_vec();
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(header.name(), line.parse().unwrap());
+        }
+        TrustedProxies { networks, header }.client_address(peer.parse().unwrap(), &headers).to_string()
+    }
+
+    fn x_forwarded_for(peer: &str, lines: &[&str]) -> String {
+        client(ForwardedHeader::XForwardedFor, peer, lines)
+    }
+
+    fn forwarded(lines: &[&str]) -> String {
+        client(ForwardedHeader::Forwarded, "10.0.0.1", lines)
+    }
+
+    #[test]
+    fn the_header_of_a_peer_that_is_not_trusted_is_not_read() {
+        assert_eq!(x_forwarded_for("192.0.2.1", &["198.51.100.7"]), "192.0.2.1");
+    }
+
+    #[test]
+    fn trusted_addresses_are_skipped_from_the_right_over_all_lines() {
+        assert_eq!(x_forwarded_for("10.0.0.1", &["203.0.113.9, 198.51.100.7, 10.0.0.3", "10.0.0.2"]), "198.51.100.7");
+        assert_eq!(x_forwarded_for("::ffff:10.0.0.1", &["198.51.100.7"]), "198.51.100.7");
+        assert_eq!(x_forwarded_for("2001:db8:ffff::1", &["2001:db8::7"]), "2001:db8::7");
+    }
+
+    #[test]
+    fn where_all_are_trusted_the_leftmost_is_the_client() {
+        assert_eq!(x_forwarded_for("10.0.0.1", &["10.0.0.9, 10.0.0.2"]), "10.0.0.9");
+        assert_eq!(x_forwarded_for("10.0.0.1", &[]), "10.0.0.1");
+    }
+
+    #[test]
+    fn entries_may_carry_a_port() {
+        assert_eq!(x_forwarded_for("10.0.0.1", &["198.51.100.7:4711"]), "198.51.100.7");
+        assert_eq!(x_forwarded_for("10.0.0.1", &["[2001:db8::7]:4711"]), "2001:db8::7");
+        assert_eq!(x_forwarded_for("10.0.0.1", &["[2001:db8::7]"]), "2001:db8::7");
+    }
+
+    #[test]
+    fn an_unreadable_entry_ends_the_walk_at_the_last_trusted_address() {
+        assert_eq!(x_forwarded_for("10.0.0.1", &["198.51.100.7, unknown, 10.0.0.2"]), "10.0.0.2");
+        assert_eq!(x_forwarded_for("10.0.0.1", &["198.51.100.7, "]), "10.0.0.1");
+        assert_eq!(forwarded(&["for=198.51.100.7, for=_hidden"]), "10.0.0.1");
+        assert_eq!(forwarded(&["for=198.51.100.7, proto=https"]), "10.0.0.1");
+    }
+
+    #[test]
+    fn forwarded_is_read_with_its_quotes_and_parameters() {
+        assert_eq!(forwarded(&[r#"for=192.0.2.43;proto=http, For="[2001:db8::7]:4711";by="a,b""#]), "2001:db8::7");
+        assert_eq!(forwarded(&[r#"for="198.51.100.7:99";host="x;for=1.1.1.1", for=10.0.0.2"#]), "198.51.100.7");
+    }
+
+    #[test]
+    fn only_the_chosen_header_is_read() {
+        let mut headers = HeaderMap::new();
+        headers.append("forwarded", "for=198.51.100.7".parse().unwrap());
+        let proxies =
+            TrustedProxies { networks: vec!["10.0.0.0/8".parse().unwrap()], header: ForwardedHeader::XForwardedFor };
+        assert_eq!(proxies.client_address("10.0.0.1".parse().unwrap(), &headers).to_string(), "10.0.0.1");
+    }
+}

@@ -1,0 +1,80 @@
+//! Entity tags and the requests that are conditional on them (contract, decision 8).
+//!
+//! A tag is `"<page version>-<representation>-<renderer version>"`. `If-None-Match` compares all of it; `If-Match`
+//! compares the page version alone, so that a client may read Markdown or HTML and then update by JSON.
+
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue};
+
+use crate::domain::page::{Page, PageVersion};
+use crate::service::Precondition;
+
+/// The strong entity tag of `page` in `representation`, which is of letters, digits and dots.
+pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
+    let (version, renderer) = (page.version.get(), page.rendered.renderer_version);
+    HeaderValue::from_str(&format!("\"{version}-{representation}-{renderer}\"")).expect("it is ASCII")
+}
+
+/// Whether the client holds what `tag` names, so that 304 is all it needs.
+pub(super) fn none_match_fails(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+    let tag = tag.as_bytes();
+    headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == b"*" || candidate == tag)
+}
+
+/// What `If-Match` requires. A weak tag, or one that we never gave out, matches no page: nothing is changed by mistake.
+pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
+    let mut required = Vec::new();
+    for (weak, tag) in headers.get_all(IF_MATCH).iter().flat_map(tags) {
+        if tag == b"*" {
+            return Precondition::None;
+        }
+        required.extend(page_version(tag).filter(|_| !weak));
+    }
+    if headers.contains_key(IF_MATCH) { Precondition::OneOf(required) } else { Precondition::None }
+}
+
+/// The tags of one header line, each with whether it is weak. Ours hold no comma, so others need not come out whole.
+fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
+    line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(|tag| match tag.strip_prefix(b"W/") {
+        Some(tag) => (true, tag),
+        None => (false, tag),
+    })
+}
+
+fn page_version(tag: &[u8]) -> Option<PageVersion> {
+    let tag = std::str::from_utf8(tag).ok()?.strip_prefix('"')?.strip_suffix('"')?;
+    let (version, _representation) = tag.split_once('-')?;
+    version.parse().ok().map(PageVersion::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn required(lines: &[&'static str]) -> Precondition {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(IF_MATCH, HeaderValue::from_static(line));
+        }
+        precondition(&headers)
+    }
+
+    #[test]
+    fn if_match_requires_the_version_of_any_tag_in_any_line() {
+        let versions = [3, 4, 9].map(PageVersion::new).to_vec();
+        assert_eq!(required(&[r#""3-json-1", "4-md-1""#, r#""9-html.ab12-7""#]), Precondition::OneOf(versions));
+    }
+
+    #[test]
+    fn a_star_requires_only_that_the_page_exists() {
+        assert_eq!(required(&["*"]), Precondition::None);
+        assert_eq!(required(&[]), Precondition::None);
+    }
+
+    #[test]
+    fn a_weak_or_unknown_tag_matches_nothing() {
+        for unknown in [r#"W/"3-json-1""#, r#""abc""#, "3-json-1", "", r#""-json-1""#] {
+            assert_eq!(required(&[unknown]), Precondition::OneOf(vec![]), "{unknown}");
+        }
+    }
+}

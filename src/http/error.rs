@@ -1,0 +1,63 @@
+//! Problems as HTTP answers.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderValue, StatusCode};
+
+use crate::domain::origin::Origin;
+use crate::problem::{Code, Problem};
+use crate::service::Failure;
+use crate::wire::ErrorBody;
+
+/// The answer to a request that `failure` ended. What failed inside is logged here, once, with its causes.
+pub(super) fn failure_response(failure: &Failure, base_url: &Origin) -> Response {
+    match failure {
+        Failure::Store(error) => {
+            tracing::error!(error = causes(error), "the store failed");
+        }
+        Failure::DeadlinePassed | Failure::NoFreeSlug => tracing::error!(error = %failure, "an operation failed"),
+        _ => {}
+    }
+    let problem = Problem::from(failure);
+    let mut response = problem_response(&problem);
+    if let Some(challenge) = challenge(problem.code, base_url) {
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// `problem` as JSON with its status.
+pub(super) fn problem_response(problem: &Problem) -> Response {
+    let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let body = ErrorBody { error: problem.code.as_str(), message: problem.message.clone() };
+    let mut response = (status, Json(body)).into_response();
+    if let Some(seconds) = problem.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// What a 401 asks for (RFC 6750 §3), and where to learn more (RFC 9728 §5.1).
+fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
+    let error = match code {
+        Code::MissingKey | Code::KeyInQuery => "",
+        Code::InvalidKey => r#", error="invalid_token", error_description="This is not the edit key of this page""#,
+        _ => return None,
+    };
+    let challenge = format!(
+        r#"Bearer realm="handbill", resource_metadata="{base_url}/.well-known/oauth-protected-resource", scope="post:edit post:delete"{error}"#
+    );
+    HeaderValue::try_from(challenge).ok()
+}
+
+/// An error and all its causes, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line = format!("{line}: {error}");
+        cause = error.source();
+    }
+    line
+}

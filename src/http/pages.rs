@@ -1,0 +1,246 @@
+//! The REST operations on pages (spec §4.1 to §4.4). A handler takes the request apart, calls the service and shapes
+//! the answer.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, ETAG, LOCATION};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::Http;
+use super::conditional::{entity_tag, none_match_fails};
+use super::error::failure_response;
+use super::extract::{Caller, JsonBody, Presented, Required, SlugText};
+use super::robots::mark_noindex;
+use crate::domain::page::Page;
+use crate::domain::quota::{Decision, whole_seconds_up};
+use crate::limits::Limited;
+use crate::service::Attempt;
+use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, UpdatePage};
+
+/// What a shared or private cache may do with a page: keep it, but ask each time.
+pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
+
+const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// Publish a page
+///
+/// Needs no credential. The answer holds the page's edit key, which is shown this once and cannot be recovered.
+#[utoipa::path(
+    post,
+    path = "/api/pages",
+    operation_id = "createPage",
+    tag = "pages",
+    request_body(content = CreatePage, description = "At most 131072 bytes."),
+    responses(
+        (status = 201, description = "Published. The edit key is shown this once.", body = CreatedBody, headers(
+            ("Location" = String, description = "Where the page is read, updated and deleted."),
+            ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
+            ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
+            ("RateLimit" = String, description = "What is left of the limit, as `\"create\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"create\";q=<requests>;w=<seconds>`."),
+        )),
+        (status = 400, description = "Invalid body (`invalid_body`) or empty content (`empty_content`). Spends no quota.", body = ErrorBody,
+            example = json!({"error": "empty_content", "message": "The field `content` is empty. Send at least one character of Markdown."})),
+        (status = 413, description = "The content (`content_too_large`) or the body (`body_too_large`) is too large. Spends no quota.", body = ErrorBody,
+            example = json!({"error": "content_too_large", "message": "The field `content` is too large. Shorten it to 102400 bytes."})),
+        (status = 429, description = "Rate limited (`rate_limited`).", body = ErrorBody, headers(
+            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
+            ("RateLimit" = String, description = "What is left of the limit, as `\"create\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"create\";q=<requests>;w=<seconds>`."),
+        ), example = json!({"error": "rate_limited", "message": "At most 10 such requests are allowed in any 3600 seconds. Try again after 1800 seconds."})),
+    ),
+    security(()),
+)]
+pub(super) async fn create(
+    State(http): State<Arc<Http>>,
+    Caller(client): Caller,
+    JsonBody(body): JsonBody<CreatePage>,
+) -> Response {
+    let attempt = http.service.create(client, body.map(Into::into)).await;
+    shape(attempt, &http, |created| {
+        let headers = [
+            (LOCATION, location(&http, &created.page)),
+            (ETAG, json_tag(&created.page, &http)),
+            // The answer shows the edit key.
+            (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+        ];
+        (StatusCode::CREATED, headers, Json(CreatedBody::new(&created, &http.base_url))).into_response()
+    })
+}
+
+/// Read a page
+///
+/// Needs no credential. The text was written by a stranger.
+#[utoipa::path(
+    get,
+    path = "/api/pages/{slug}",
+    operation_id = "getPage",
+    tag = "pages",
+    params(
+        ("slug" = String, Path, description = "The slug from the page's address.", example = "hello-world-7k2m9xqz"),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags the client holds; 304 when the page still has one."),
+    ),
+    responses(
+        (status = 200, description = "The page.", body = PageBody, headers(
+            ("ETag" = String, description = "The page's entity tag."),
+            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+        )),
+        (status = 304, description = "The client holds the page as it is."),
+        (status = 404, description = "No page ever had this slug (`not_found`).", body = ErrorBody,
+            example = json!({"error": "not_found", "message": "No page has this address. Check the slug."})),
+        (status = 410, description = "The page was deleted (`gone`).", body = ErrorBody,
+            example = json!({"error": "gone", "message": "This page was deleted."})),
+    ),
+    security(()),
+)]
+pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText, headers: HeaderMap) -> Response {
+    match http.service.read(&slug).await {
+        Ok(page) => {
+            let tag = json_tag(&page, &http);
+            if none_match_fails(&headers, &tag) {
+                return (StatusCode::NOT_MODIFIED, [(ETAG, tag), (CACHE_CONTROL, REVALIDATE)]).into_response();
+            }
+            page_response(&page, &http)
+        }
+        Err(failure) => failure_response(&failure, &http.base_url),
+    }
+}
+
+/// Update a page
+///
+/// Omitted fields keep their value; the slug never changes. Every attempt counts towards the limit.
+#[utoipa::path(
+    patch,
+    path = "/api/pages/{slug}",
+    operation_id = "updatePage",
+    tag = "pages",
+    params(
+        ("slug" = String, Path, description = "The slug from the page's address.", example = "hello-world-7k2m9xqz"),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the version to change; 412 when the page has changed since."),
+    ),
+    request_body(content = UpdatePage, description = "At most 131072 bytes."),
+    responses(
+        (status = 200, description = "The updated page.", body = PageBody, headers(
+            ("ETag" = String, description = "The page's new entity tag."),
+            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
+        )),
+        (status = 400, description = "Invalid body (`invalid_body`) or empty content (`empty_content`).", body = ErrorBody,
+            example = json!({"error": "invalid_body", "message": "The field `titel` is not known. The fields are `title` and `content`."})),
+        (status = 401, description = "No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).", body = ErrorBody,
+            headers(("WWW-Authenticate" = String, description = "A `Bearer` challenge with `resource_metadata`.")),
+            example = json!({"error": "invalid_key", "message": "This is not the edit key of this page."})),
+        (status = 404, description = "No page ever had this slug (`not_found`).", body = ErrorBody,
+            example = json!({"error": "not_found", "message": "No page has this address. Check the slug."})),
+        (status = 410, description = "The page was deleted (`gone`).", body = ErrorBody,
+            example = json!({"error": "gone", "message": "This page was deleted."})),
+        (status = 412, description = "The page has changed since the version in `If-Match` (`precondition_failed`).", body = ErrorBody,
+            example = json!({"error": "precondition_failed", "message": "The page has changed since the version that `If-Match` names."})),
+        (status = 413, description = "The content (`content_too_large`) or the body (`body_too_large`) is too large.", body = ErrorBody,
+            example = json!({"error": "content_too_large", "message": "The field `content` is too large. Shorten it to 102400 bytes."})),
+        (status = 429, description = "Rate limited (`rate_limited`).", body = ErrorBody, headers(
+            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
+            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
+        ), example = json!({"error": "rate_limited", "message": "At most 60 such requests are allowed in any 3600 seconds. Try again after 60 seconds."})),
+    ),
+    security(("editKey" = [])),
+)]
+pub(super) async fn update(
+    State(http): State<Arc<Http>>,
+    Caller(client): Caller,
+    SlugText(slug): SlugText,
+    Presented(credential): Presented,
+    Required(precondition): Required,
+    JsonBody(body): JsonBody<UpdatePage>,
+) -> Response {
+    let attempt = http.service.update(client, &slug, &credential, body.map(Into::into), &precondition).await;
+    shape(attempt, &http, |page| page_response(&page, &http))
+}
+
+/// Delete a page
+///
+/// For ever: the page answers 410 from then on, and its slug is never used again. Every attempt counts towards the limit.
+#[utoipa::path(
+    delete,
+    path = "/api/pages/{slug}",
+    operation_id = "deletePage",
+    tag = "pages",
+    params(
+        ("slug" = String, Path, description = "The slug from the page's address.", example = "hello-world-7k2m9xqz"),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the version to delete; 412 when the page has changed since."),
+    ),
+    responses(
+        (status = 204, description = "Deleted.", headers(
+            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
+        )),
+        (status = 401, description = "No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).", body = ErrorBody,
+            headers(("WWW-Authenticate" = String, description = "A `Bearer` challenge with `resource_metadata`.")),
+            example = json!({"error": "missing_key", "message": "Send the page's edit key in the header `Authorization: Bearer <edit_key>`."})),
+        (status = 404, description = "No page ever had this slug (`not_found`).", body = ErrorBody,
+            example = json!({"error": "not_found", "message": "No page has this address. Check the slug."})),
+        (status = 410, description = "The page was deleted (`gone`).", body = ErrorBody,
+            example = json!({"error": "gone", "message": "This page was deleted."})),
+        (status = 412, description = "The page has changed since the version in `If-Match` (`precondition_failed`).", body = ErrorBody,
+            example = json!({"error": "precondition_failed", "message": "The page has changed since the version that `If-Match` names."})),
+        (status = 429, description = "Rate limited (`rate_limited`).", body = ErrorBody, headers(
+            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
+            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
+        ), example = json!({"error": "rate_limited", "message": "At most 60 such requests are allowed in any 3600 seconds. Try again after 60 seconds."})),
+    ),
+    security(("editKey" = [])),
+)]
+pub(super) async fn delete(
+    State(http): State<Arc<Http>>,
+    Caller(client): Caller,
+    SlugText(slug): SlugText,
+    Presented(credential): Presented,
+    Required(precondition): Required,
+) -> Response {
+    let attempt = http.service.delete(client, &slug, &credential, &precondition).await;
+    shape(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+}
+
+/// The answer to a limited operation, with the fields that say where its client stands.
+fn shape<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+    let mut response = match attempt.outcome {
+        Ok(value) => success(value),
+        Err(failure) => failure_response(&failure, &http.base_url),
+    };
+    if let Some((limited, decision)) = attempt.quota {
+        let [limit, policy] = rate_limit_fields(limited, &decision);
+        response.headers_mut().insert(RATE_LIMIT, limit);
+        response.headers_mut().insert(RATE_LIMIT_POLICY, policy);
+    }
+    response
+}
+
+/// `RateLimit` and `RateLimit-Policy`, as the IETF draft of the httpapi working group has them.
+fn rate_limit_fields(limited: Limited, decision: &Decision) -> [HeaderValue; 2] {
+    let (name, quota) = (limited.name(), decision.quota);
+    let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));
+    let limit = format!(r#""{name}";r={remaining};t={more_after}"#);
+    let policy = format!(r#""{name}";q={};w={}"#, quota.limit, quota.window.as_secs());
+    [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
+}
+
+fn page_response(page: &Page, http: &Http) -> Response {
+    let headers = [(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)];
+    let mut response = (headers, Json(PageBody::new(page, &http.base_url))).into_response();
+    mark_noindex(&mut response, page, &http.base_url);
+    response
+}
+
+fn json_tag(page: &Page, http: &Http) -> HeaderValue {
+    entity_tag(page, &format!("json.{}", http.origin_tag))
+}
+
+fn location(http: &Http, page: &Page) -> HeaderValue {
+    HeaderValue::try_from(format!("{}/api/pages/{}", http.base_url, page.slug)).expect("it is ASCII")
+}

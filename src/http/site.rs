@@ -1,0 +1,188 @@
+//! Pages for people: a page as HTML or Markdown, the home page, and what goes with them.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LINK, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use super::Http;
+use super::assets::{self, Asset};
+use super::conditional::{entity_tag, none_match_fails};
+use super::error::{failure_response, problem_response};
+use super::extract::SlugText;
+use super::pages::REVALIDATE;
+use super::robots::mark_noindex;
+use super::views::{self, GoneView, HomeView, NotFoundView, PageView};
+use crate::domain::page::Page;
+use crate::domain::title::Title;
+use crate::problem::Problem;
+use crate::service::Failure;
+use crate::wire::page_url;
+
+const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// What changes only with a new version of Handbill.
+const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// `GET /<slug>` and `GET /<slug>.md`: the suffix cannot be part of a route, so it is taken off here.
+pub(super) async fn page(State(http): State<Arc<Http>>, SlugText(name): SlugText, headers: HeaderMap) -> Response {
+    let mut response = match name.strip_suffix(".md") {
+        Some(slug) => markdown(&http, slug, &headers).await,
+        None if prefers_markdown(&headers) => markdown(&http, &name, &headers).await,
+        None => html(&http, &name, &headers).await,
+    };
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// `GET /`.
+pub(super) async fn home(State(http): State<Arc<Http>>) -> Response {
+    let view = HomeView { base_url: http.base_url.as_str(), create_quota: http.service.quotas().create };
+    html_response(StatusCode::OK, view.render(), FOR_AN_HOUR)
+}
+
+/// `GET /assets/<name>` and `/robots.txt`.
+pub(super) async fn asset(State(http): State<Arc<Http>>, request: Request) -> Response {
+    match assets::by_path(request.uri().path()) {
+        Some(asset) => asset_response(asset),
+        None => nothing_here(&http, &request),
+    }
+}
+
+/// `GET /favicon.ico`, which browsers ask for wherever no page has told them of the icon.
+pub(super) async fn favicon() -> Response {
+    asset_response(&assets::FAVICON)
+}
+
+/// Whatever has no route.
+pub(super) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
+    nothing_here(&http, &request)
+}
+
+/// A page where a browser asks for one, JSON otherwise.
+fn nothing_here(http: &Http, request: &Request) -> Response {
+    let mut accepted = request.headers().get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
+    let asks_for_page = accepted.any(|line| line.contains("text/html")) && !request.uri().path().starts_with("/api/");
+    if asks_for_page { failure_page(&Failure::NotFound, http) } else { problem_response(&Problem::no_route()) }
+}
+
+async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
+    let page = match http.service.read(slug).await {
+        Ok(page) => page,
+        Err(failure) => return failure_page(&failure, http),
+    };
+    // A new layout is a new representation of the same page.
+    let tag = entity_tag(&page, &format!("html.{}.{}", views::fingerprint(), http.origin_tag));
+    if none_match_fails(headers, &tag) {
+        return not_modified(tag);
+    }
+    let url = page_url(&page.slug, &http.base_url);
+    let markdown_url = format!("{url}.md");
+    let view = PageView {
+        base_url: http.base_url.as_str(),
+        url: &url,
+        markdown_url: &markdown_url,
+        title: page.title.as_ref().map(Title::as_str),
+        content_html: &page.rendered.html,
+        description: &views::description(&page.rendered.html),
+        created_at: page.created_at,
+        updated_at: page.updated_at,
+        noindex: page.rendered.has_external_links(&http.base_url),
+    };
+    let mut response = html_response(StatusCode::OK, view.render(), REVALIDATE);
+    response.headers_mut().insert(ETAG, tag);
+    if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
+        response.headers_mut().insert(LINK, link);
+    }
+    mark_noindex(&mut response, &page, &http.base_url);
+    response
+}
+
+async fn markdown(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
+    match http.service.read(slug).await {
+        Ok(page) => {
+            let tag = entity_tag(&page, "md");
+            if none_match_fails(headers, &tag) { not_modified(tag) } else { markdown_response(http, &page, tag) }
+        }
+        Err(failure) => failure_response(&failure, &http.base_url),
+    }
+}
+
+fn markdown_response(http: &Http, page: &Page, tag: HeaderValue) -> Response {
+    let headers = [(CONTENT_TYPE, MARKDOWN), (CACHE_CONTROL, REVALIDATE), (ETAG, tag)];
+    let mut response = (headers, page.content.as_str().to_owned()).into_response();
+    mark_noindex(&mut response, page, &http.base_url);
+    response
+}
+
+fn not_modified(tag: HeaderValue) -> Response {
+    (StatusCode::NOT_MODIFIED, [(ETAG, tag), (CACHE_CONTROL, REVALIDATE)]).into_response()
+}
+
+/// 404 and 410 are pages too; whatever else may fail answers as the API does.
+fn failure_page(failure: &Failure, http: &Http) -> Response {
+    let base_url = http.base_url.as_str();
+    match failure {
+        Failure::NotFound => html_response(StatusCode::NOT_FOUND, NotFoundView { base_url }.render(), REVALIDATE),
+        Failure::Gone => html_response(StatusCode::GONE, GoneView { base_url }.render(), REVALIDATE),
+        _ => failure_response(failure, &http.base_url),
+    }
+}
+
+fn html_response(status: StatusCode, html: String, caching: HeaderValue) -> Response {
+    let policy = HeaderValue::from_static(views::CONTENT_SECURITY_POLICY);
+    let headers = [(CONTENT_TYPE, HTML), (CACHE_CONTROL, caching), (CONTENT_SECURITY_POLICY, policy)];
+    (status, headers, html).into_response()
+}
+
+fn asset_response(asset: &'static Asset) -> Response {
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static(asset.content_type)),
+        (CACHE_CONTROL, HeaderValue::from_static(asset.cache_control)),
+    ];
+    (headers, asset.bytes).into_response()
+}
+
+/// Whether a client would rather have Markdown: it names `text/markdown`, and not `text/html` with a higher weight.
+/// A wildcard asks for neither, so browsers and plain `curl` get HTML.
+fn prefers_markdown(headers: &HeaderMap) -> bool {
+    let mut markdown = 0.0_f32;
+    let mut html = 0.0_f32;
+    for range in headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')) {
+        let mut parts = range.split(';').map(str::trim);
+        let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts
+            .filter_map(|parameter| parameter.split_once('='))
+            .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
+            .map_or(1.0, |(_, value)| value.trim().parse().unwrap_or(0.0));
+        match media_type.as_str() {
+            "text/markdown" => markdown = markdown.max(weight),
+            "text/html" => html = html.max(weight),
+            _ => {}
+        }
+    }
+    markdown > 0.0 && markdown >= html
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefers(accept: &'static str) -> bool {
+        prefers_markdown(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]))
+    }
+
+    #[test]
+    fn markdown_is_given_only_to_those_who_name_it_and_do_not_prefer_html() {
+        assert!(prefers("text/markdown"));
+        assert!(prefers("text/html, Text/Markdown, */*;q=0.1"));
+        assert!(prefers("text/html;q=0.5, text/markdown;q=0.5"));
+        assert!(!prefers("text/html, text/markdown;q=0.9"));
+        assert!(!prefers("text/markdown;q=0"));
+        assert!(!prefers("*/*"));
+        assert!(!prefers_markdown(&HeaderMap::new()));
+    }
+}

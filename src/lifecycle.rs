@@ -1,0 +1,123 @@
+//! How the process ends: not ready → wait → finish requests → exit. A second signal exits at once.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::io;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+/// Whether this process should be sent requests, and if not, why.
+#[derive(Debug)]
+pub struct Readiness {
+    reasons: Mutex<BTreeMap<&'static str, String>>,
+    draining: Gauge,
+}
+
+impl Readiness {
+    /// Ready, as nothing is missing yet.
+    pub fn new(draining: Gauge) -> Self {
+        Self { reasons: Mutex::default(), draining }
+    }
+
+    /// Says that `component` is missing, and why.
+    pub fn set_missing(&self, component: &'static str, reason: impl Into<String>) {
+        self.reasons.lock().expect("no holder panics").insert(component, reason.into());
+    }
+
+    /// Says that `component` is there.
+    pub fn set_present(&self, component: &'static str) {
+        self.reasons.lock().expect("no holder panics").remove(component);
+    }
+
+    /// What keeps the process from being ready, by component; empty when it is.
+    pub fn missing(&self) -> BTreeMap<&'static str, String> {
+        self.reasons.lock().expect("no holder panics").clone()
+    }
+
+    fn drain(&self) {
+        self.draining.set(1);
+        self.set_missing("process", "draining");
+    }
+}
+
+/// How long draining may take.
+#[derive(Clone, Copy, Debug)]
+pub struct DrainLimits {
+    /// How long requests are still accepted, so that load balancers learn that this process is not ready.
+    pub delay: Duration,
+    /// How long requests in flight may then take to finish.
+    pub timeout: Duration,
+}
+
+/// `SIGTERM` and `SIGINT`.
+#[derive(Debug)]
+pub struct StopSignals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl StopSignals {
+    /// Takes both signals over from the operating system's default, which would end the process at once.
+    pub fn install() -> io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Returns when one of them arrives.
+    pub async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+/// How draining ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drained {
+    /// Every request was answered.
+    Complete,
+    /// Requests were still in flight when the time was over, or when a second signal came.
+    CutShort,
+}
+
+/// Serves until a signal comes, then drains.
+///
+/// `serving` must end by itself soon after `stop` turns true: once no request is in flight.
+pub async fn run(
+    serving: impl Future<Output = ()>,
+    stop: watch::Sender<bool>,
+    signals: &mut StopSignals,
+    readiness: &Readiness,
+    limits: DrainLimits,
+) -> Drained {
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => return Drained::Complete,
+        () = signals.next() => {}
+    }
+    readiness.drain();
+    tracing::info!(delay = ?limits.delay, timeout = ?limits.timeout, "draining");
+    let draining = async {
+        let stop_accepting = async {
+            tokio::time::sleep(limits.delay).await;
+            stop.send_replace(true);
+        };
+        let both = async { tokio::join!(stop_accepting, &mut serving) };
+        tokio::time::timeout(limits.delay + limits.timeout, both).await
+    };
+    let finished = tokio::select! {
+        finished = draining => finished.is_ok(),
+        () = signals.next() => false,
+    };
+    if finished {
+        tracing::info!("drained: every request was answered");
+        Drained::Complete
+    } else {
+        tracing::warn!("drained in part: requests in flight were cut off");
+        Drained::CutShort
+    }
+}

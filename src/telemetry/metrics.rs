@@ -1,0 +1,161 @@
+//! Every instrument, in one list, by OpenTelemetry's names in Prometheus form: seconds and bytes, labels from closed
+//! sets only. No path, slug, address or key is ever a label.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// The media type of what [`Metrics::exposition`] returns.
+pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so that each can be read off exactly.
+const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+
+/// Upper bounds of the number of writes that share one commit.
+const WRITES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+
+/// One request, by what is bounded of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RequestLabels {
+    /// The method, or `_OTHER`.
+    pub http_request_method: &'static str,
+    /// The route's template, or empty where no route led.
+    pub http_route: String,
+    /// The status of the answer.
+    pub http_response_status_code: u16,
+}
+
+/// One call of a backend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CallLabels {
+    /// What was asked of it.
+    pub operation: &'static str,
+    /// What it answered.
+    pub outcome: &'static str,
+}
+
+/// One decision of the limiter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DecisionLabels {
+    /// What was limited.
+    pub limit: &'static str,
+    /// Whether the attempt was admitted.
+    pub admitted: bool,
+}
+
+impl EncodeLabelSet for DecisionLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> Result<(), std::fmt::Error> {
+        let outcome = if self.admitted { "admitted" } else { "refused" };
+        [("limit", self.limit), ("outcome", outcome)].encode(encoder)
+    }
+}
+
+type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
+
+/// Every instrument.
+pub struct Metrics {
+    registry: Registry,
+    /// `http_server_request_duration_seconds`.
+    pub requests: Durations<RequestLabels>,
+    /// `http_server_active_requests`.
+    pub active_requests: Gauge,
+    /// `handbill_connections`.
+    pub connections: Gauge,
+    /// `handbill_store_duration_seconds`.
+    pub store: Durations<CallLabels>,
+    /// `handbill_store_commit_writes`.
+    pub commit_writes: Histogram,
+    /// `handbill_reservation_duration_seconds`.
+    pub reservations: Durations<CallLabels>,
+    /// `handbill_rate_limit_decisions_total`.
+    pub decisions: Family<DecisionLabels, Counter>,
+    /// `handbill_rate_limit_duration_seconds`.
+    pub limiter: Durations<CallLabels>,
+    /// `handbill_draining`.
+    pub draining: Gauge,
+}
+
+impl Metrics {
+    /// All instruments at zero.
+    pub fn new() -> Self {
+        let seconds = || -> Histogram { Histogram::new(SECONDS) };
+        let mut metrics = Self {
+            registry: Registry::default(),
+            requests: Family::new_with_constructor(seconds),
+            active_requests: Gauge::default(),
+            connections: Gauge::default(),
+            store: Family::new_with_constructor(seconds),
+            commit_writes: Histogram::new(WRITES),
+            reservations: Family::new_with_constructor(seconds),
+            decisions: Family::default(),
+            limiter: Family::new_with_constructor(seconds),
+            draining: Gauge::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let Self { registry, .. } = self;
+        registry.register_with_unit(
+            "http_server_request_duration",
+            "How long requests took, from their head to the head of the answer",
+            Unit::Seconds,
+            self.requests.clone(),
+        );
+        registry.register("http_server_active_requests", "Requests in flight", self.active_requests.clone());
+        registry.register("handbill_connections", "Open connections on the public listener", self.connections.clone());
+        registry.register_with_unit(
+            "handbill_store_duration",
+            "How long the page store took",
+            Unit::Seconds,
+            self.store.clone(),
+        );
+        registry.register(
+            "handbill_store_commit_writes",
+            "Writes that shared one commit of the embedded store",
+            self.commit_writes.clone(),
+        );
+        registry.register_with_unit(
+            "handbill_reservation_duration",
+            "How long slug reservations took",
+            Unit::Seconds,
+            self.reservations.clone(),
+        );
+        registry.register("handbill_rate_limit_decisions", "Attempts admitted and refused", self.decisions.clone());
+        registry.register_with_unit(
+            "handbill_rate_limit_duration",
+            "How long the limiter took",
+            Unit::Seconds,
+            self.limiter.clone(),
+        );
+        registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        registry.register("handbill_build", "What is running", build);
+    }
+
+    /// All instruments in the OpenMetrics text format.
+    pub fn exposition(&self) -> String {
+        let mut text = String::new();
+        encode(&mut text, &self.registry).expect("writing to a string does not fail");
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Records one call of a backend.
+pub fn record(family: &Durations<CallLabels>, operation: &'static str, outcome: &'static str, took: Duration) {
+    family.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
+}
