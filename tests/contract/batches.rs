@@ -2,12 +2,14 @@
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use tokio::time;
 
 use crate::disk::Disk;
 use crate::pages::{CREATED, edited, page, page_at};
@@ -62,9 +64,9 @@ async fn a_batch_is_bounded_in_operations_and_in_bytes() {
     drop(held);
     join_all(writes).await;
     store.close().await;
-    // 256 small ones; then the other 44 and large ones of 0.2 MB until 16 MiB are reached. Those after them
+    // 256 small ones; then the other 44 and large ones of 0.2 MB until 8 MiB are reached. Those after them
     // find their slug taken, so that there is nothing to commit.
-    assert_eq!(*commits.lock().unwrap(), [1, 256, 44 + 80]);
+    assert_eq!(*commits.lock().unwrap(), [1, 256, 44 + 40]);
 }
 
 #[tokio::test]
@@ -157,7 +159,8 @@ async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and
         tokio::task::unconstrained(async { begin(write) }).await;
     }
     let late = Arc::new(page(&"y".repeat(102_400)));
-    let refused = store.insert_if_absent(late.clone()).await.unwrap_err();
+    let refused = time::timeout(Duration::from_mins(1), store.insert_if_absent(late.clone())).await;
+    let refused = refused.expect("the limit is shorter").unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     drop(held);
     for inserted in join_all(queued).await {

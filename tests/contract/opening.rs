@@ -59,6 +59,17 @@ fn a_directory_in_use_is_refused_until_it_is_free() {
 }
 
 #[test]
+fn a_directory_that_another_process_has_taken_but_not_yet_filled_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = fs::File::create(directory.path().join("handbill.lock")).unwrap();
+    lock.try_lock().unwrap();
+    assert!(matches!(refused(directory.path()), OpenError::InUse(_)));
+    assert!(!directory.path().join(DATABASE_FILE).exists());
+    drop(lock);
+    EmbeddedStore::open(directory.path()).unwrap();
+}
+
+#[test]
 fn what_is_no_directory_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     assert!(matches!(refused(file.path()), OpenError::NotADirectory(_)));

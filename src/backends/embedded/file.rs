@@ -183,26 +183,29 @@ fn stage_one(
     pages: &mut Table<'_, &'static str, &'static [u8]>,
     operation: &Operation,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
-    let (applies, slug, encoded) = match operation {
-        Operation::Insert(page) => {
-            let free = pages.get(page.slug.as_str())?.is_none();
-            (Ok(free), &page.slug, record::encode(&Record::Active(Arc::clone(page))))
-        }
+    let (applies, slug) = match operation {
+        Operation::Insert(page) => (Ok(pages.get(page.slug.as_str())?.is_none()), &page.slug),
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
             let version = stored.map(|bytes| record::active_version(bytes.value())).transpose();
-            let applies = version.map(|version| version.flatten() == Some(*expected));
-            (applies, next.slug(), record::encode(next))
+            (version.map(|version| version.flatten() == Some(*expected)), next.slug())
         }
     };
-    match (applies, encoded) {
-        (Ok(true), Ok(bytes)) => {
+    match applies {
+        Ok(true) => {}
+        Ok(false) => return Ok(Ok(Outcome::Refused)),
+        Err(error) => return Ok(Err(StoreError::Unreadable(error.into()))),
+    }
+    let encoded = match operation {
+        Operation::Insert(page) => record::encode(&Record::Active(Arc::clone(page))),
+        Operation::CompareAndSet { next, .. } => record::encode(next),
+    };
+    match encoded {
+        Ok(bytes) => {
             pages.insert(slug.as_str(), bytes.as_slice())?;
             Ok(Ok(Outcome::Done))
         }
-        (Ok(false), _) => Ok(Ok(Outcome::Refused)),
-        (Err(error), _) => Ok(Err(StoreError::Unreadable(error.into()))),
-        (Ok(true), Err(error)) => Ok(Err(StoreError::Unavailable(error.into()))),
+        Err(error) => Ok(Err(StoreError::Unavailable(error.into()))),
     }
 }
 

@@ -20,7 +20,7 @@ use super::file::{self, Operation, Outcome};
 use super::medium::{Medium, Memory};
 use super::writer::{Closed, Committed, Job, Shared, Slot, Write, Writer, cause};
 
-/// Room for writes that wait or are being committed, in bytes: four full batches.
+/// Room for writes that wait or are being committed, in bytes: eight full batches.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
 /// What the smallest write counts in the queue, in bytes: a page of the file. It also bounds the number of writes that

@@ -25,9 +25,9 @@ use super::view::View;
 /// much more than one commit.
 const BATCH_OPERATIONS: usize = 256;
 
-/// A batch takes no further operation from this size on, in bytes. With one more of the largest it stays within the
-/// half of the cache that may hold unwritten pages.
-const BATCH_BYTES: usize = 16 * 1024 * 1024;
+/// A batch takes no further operation from this size on, in bytes. With one more of the largest, and with each value
+/// rounded up to a power of two as `redb` does, it stays within the half of the cache that may hold unwritten pages.
+const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// How long the writer rests between attempts to open for writing what could only be opened for reading, when nobody
 /// asks for a write meanwhile.
