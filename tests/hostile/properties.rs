@@ -1,7 +1,7 @@
 //! What holds of any content, tried on text at random and on Markdown at random.
 
 use handbill::domain::markdown::render;
-use proptest::prelude::{Strategy, any, prop_oneof, proptest};
+use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
 use proptest::{collection, sample};
 
 use super::html::{assert_only_the_subset, reserialised};
@@ -102,6 +102,9 @@ fn anything() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    // A case that fails is to become a test with a name, not a file of seeds.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn any_content_comes_out_as_only_the_subset(source in anything()) {
         assert_only_the_subset(&render(&source).html, &source);

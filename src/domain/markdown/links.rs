@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use url::Url;
 
-use super::source::{LITERAL_BRACKET, LITERAL_MARKER};
 use crate::domain::origin::Origin;
 
 /// What a same-site address is resolved against, only to see whether it stays on the site: no page is ever served there.
@@ -21,13 +20,12 @@ pub(super) struct LinkAddress {
 
 /// The address of a link written `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
 pub(super) fn link(written: &str) -> Option<LinkAddress> {
-    let written = as_written(written);
-    match Url::parse(&written) {
+    match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => {
             Some(LinkAddress { origin: Origin::of(&url), href: url.into() })
         }
         Ok(url) if url.scheme() == "mailto" => Some(LinkAddress { href: url.into(), origin: None }),
-        Err(url::ParseError::RelativeUrlWithoutBase) => same_site(&written),
+        Err(url::ParseError::RelativeUrlWithoutBase) => same_site(written),
         Ok(_) | Err(_) => None,
     }
 }
@@ -39,7 +37,7 @@ pub(super) fn email(written: &str) -> Option<LinkAddress> {
 
 /// The address of an image: `https` only.
 pub(super) fn image(written: &str) -> Option<String> {
-    Url::parse(&as_written(written)).ok().filter(|url| url.scheme() == "https").map(String::from)
+    Url::parse(written).ok().filter(|url| url.scheme() == "https").map(String::from)
 }
 
 fn same_site(written: &str) -> Option<LinkAddress> {
@@ -56,8 +54,4 @@ fn same_site(written: &str) -> Option<LinkAddress> {
     };
     // `/.//host` resolves to the path `//host`, which would be a host when it is written alone.
     (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
-}
-
-fn as_written(written: &str) -> String {
-    written.replace(LITERAL_BRACKET, "[").replace(LITERAL_MARKER, "")
 }

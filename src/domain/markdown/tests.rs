@@ -1,6 +1,6 @@
 //! What each construct of Markdown becomes, and that the second barrier has nothing to do.
 
-use proptest::prelude::{any, proptest};
+use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::{collection, sample};
 
 use super::{filter, html, render, sanitize};
@@ -207,6 +207,13 @@ fn what_is_nested_deeper_than_32_elements_is_flattened() {
 }
 
 #[test]
+fn after_50_000_elements_no_further_one_is_opened_and_the_text_is_kept() {
+    let html = render(&("-\n".repeat(51_000) + "- *end*")).html;
+    assert_eq!(html.matches("<li>").count(), 49_999);
+    assert!(html.ends_with("\nend\n</ul>\n"), "{}", &html[html.len() - 100..]);
+}
+
+#[test]
 fn only_the_first_two_origins_of_links_are_kept() {
     let origins = |markdown: &str| render(markdown).link_origins;
     assert_eq!(
@@ -334,6 +341,9 @@ const PIECES: [&str; 50] = [
 ];
 
 proptest! {
+    // A case that fails is to become a test with a name, not a file of seeds.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn the_sanitiser_changes_nothing_that_the_filter_wrote(
         pieces in collection::vec(sample::select(&PIECES[..]), 0..80)
