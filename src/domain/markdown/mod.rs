@@ -14,6 +14,8 @@
 //! * The titles of links and images are left out: they cannot be reached by touch or keyboard.
 //! * Credentials in an `http` or `https` address stay, as in the address that the author wrote.
 //! * Raw HTML, comments included, is text where it stood; a block of it is a paragraph.
+//! * After 50,000 elements the rest is flattened, as below 32 levels. A list or quote whose marker stands in column 257 of
+//!   its line or after does not begin, and the marker is text.
 //! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD5, which are no characters, become
 //!   U+FFFD.
 
