@@ -4,8 +4,8 @@
 //! source → source::prepare → pulldown-cmark's events → subset::filter → sanitize::clean → HTML
 //! ```
 //!
-//! Two barriers stand one behind the other and share no code. [`subset`] writes only elements of the subset and escapes
-//! everything else, by the address rules of [`links`]; [`sanitize`] parses what it wrote as a browser would and removes
+//! Two barriers stand one behind the other and share no code. `subset` writes only elements of the subset and escapes
+//! everything else, by the address rules of `links`; `sanitize` parses what it wrote as a browser would and removes
 //! whatever is not on a list of its own. On a day without bugs the second changes nothing, and tests hold it to that.
 //!
 //! What is not in the contract and was decided here:
