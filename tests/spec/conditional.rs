@@ -1,0 +1,188 @@
+//! Entity tags and the requests that are conditional on them (contract, decision 8).
+
+use serde_json::json;
+
+use crate::support::app::{Published, Setup, TestApp};
+use crate::support::exchange::{Answer, Request};
+
+/// The targets of a page's three representations.
+fn representations(page: &Published) -> [String; 3] {
+    [format!("/api/pages/{}", page.slug), format!("/{}", page.slug), format!("/{}.md", page.slug)]
+}
+
+async fn get_if_none_match(app: &TestApp, target: &str, tags: &str) -> Answer {
+    app.send(Request::get(target).header("if-none-match", tags)).await
+}
+
+async fn update_if_match(app: &TestApp, page: &Published, tags: &str) -> Answer {
+    app.send(Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key).header("if-match", tags)).await
+}
+
+#[tokio::test]
+async fn every_representation_has_a_strong_tag_of_its_own_and_is_revalidated() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let mut tags = Vec::new();
+    for target in representations(&page) {
+        let answer = app.get(&target).await;
+        let tag = answer.header("etag").to_owned();
+        assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2, "{tag}");
+        assert_eq!(answer.header("cache-control"), "no-cache");
+        tags.push(tag);
+    }
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 3, "{tags:?}");
+}
+
+#[tokio::test]
+async fn a_tag_changes_with_each_change_and_only_then() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in representations(&page) {
+        let before = app.get(&target).await;
+        assert_eq!(app.get(&target).await.header("etag"), before.header("etag"));
+        app.update(&page, json!({"title": "Same"})).await.has(200);
+        let after = app.get(&target).await;
+        assert_ne!(after.header("etag"), before.header("etag"));
+        app.update(&page, json!({})).await.has(200);
+        assert_eq!(app.get(&target).await.header("etag"), after.header("etag"));
+    }
+}
+
+#[tokio::test]
+async fn two_replicas_give_the_same_tag() {
+    let one = TestApp::new();
+    let two = Setup::new().over_the_store_of(&one).start();
+    let page = one.published().await;
+    for target in representations(&page) {
+        assert_eq!(one.get(&target).await.header("etag"), two.get(&target).await.header("etag"));
+    }
+}
+
+#[tokio::test]
+async fn a_read_of_what_the_client_holds_answers_304_without_a_body() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in representations(&page) {
+        let tag = app.get(&target).await.header("etag").to_owned();
+        let opaque = &tag[1..tag.len() - 1];
+        for tags in
+            [tag.clone(), format!("W/{tag}"), "*".to_owned(), format!("\"x\", {tag} ,\"y,z\""), format!("\"{opaque}\"")]
+        {
+            let answer = get_if_none_match(&app, &target, &tags).await;
+            answer.has(304);
+            assert!(answer.body.is_empty());
+            assert_eq!(answer.header("etag"), tag);
+            assert_eq!(answer.header("cache-control"), "no-cache");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_304_varies_as_its_200_does() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in representations(&page) {
+        let full = app.get(&target).await;
+        let short = get_if_none_match(&app, &target, full.header("etag")).await;
+        assert_eq!(short.has(304).members("vary"), full.members("vary"));
+    }
+}
+
+#[tokio::test]
+async fn a_read_of_anything_else_answers_200() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let [json, html, markdown] = representations(&page);
+    let old = app.read(&page.slug).await.header("etag").to_owned();
+    app.update(&page, json!({"content": "new"})).await.has(200);
+    for tags in [old.as_str(), "\"x\"", "", "nonsense", "\"*\"", "\"unclosed"] {
+        assert_eq!(get_if_none_match(&app, &json, tags).await.has(200).field("content"), "new");
+    }
+    // Another representation of the same version is something else.
+    let tag = app.get(&json).await.header("etag").to_owned();
+    get_if_none_match(&app, &html, &tag).await.has(200);
+    get_if_none_match(&app, &markdown, &tag).await.has(200);
+}
+
+#[tokio::test]
+async fn a_head_of_what_the_client_holds_answers_304() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let request = Request::new("HEAD", format!("/api/pages/{}", page.slug)).header("if-none-match", &page.etag);
+    app.send(request).await.has(304);
+}
+
+#[tokio::test]
+async fn an_update_of_the_version_that_the_client_knows_is_made() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = update_if_match(&app, &page, &page.etag).await;
+    assert_eq!(answer.has(200).field("content"), "changed");
+    let again = update_if_match(&app, &page, answer.header("etag")).await;
+    again.has(200);
+}
+
+#[tokio::test]
+async fn a_stale_update_answers_412_and_changes_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"content": "someone else's"})).await.has(200);
+    let before = app.page(&page.slug).await;
+    update_if_match(&app, &page, &page.etag).await.fails(412, "precondition_failed");
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn a_stale_update_of_no_field_answers_412() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"content": "someone else's"})).await.has(200);
+    let request = Request::update(&page.slug, "{}").key(&page.key).header("if-match", &page.etag);
+    app.send(request).await.fails(412, "precondition_failed");
+}
+
+#[tokio::test]
+async fn a_delete_is_made_of_the_version_that_the_client_knows_alone() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let updated = app.update(&page, json!({"content": "new"})).await;
+    let delete = |tag: &str| Request::delete(&page.slug).key(&page.key).header("if-match", tag);
+    app.send(delete(&page.etag)).await.fails(412, "precondition_failed");
+    app.read(&page.slug).await.has(200);
+    app.send(delete(updated.header("etag"))).await.has(204);
+    app.read(&page.slug).await.has(410);
+}
+
+#[tokio::test]
+async fn the_tag_of_any_representation_serves_for_an_update() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in representations(&page) {
+        let tag = app.get(&target).await.header("etag").to_owned();
+        update_if_match(&app, &page, &tag).await.has(200);
+        update_if_match(&app, &page, &tag).await.fails(412, "precondition_failed");
+    }
+}
+
+#[tokio::test]
+async fn any_tag_of_a_list_and_a_star_serve_for_an_update() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = update_if_match(&app, &page, &format!("\"9-json-1\" , {}", page.etag)).await;
+    answer.has(200);
+    update_if_match(&app, &page, "*").await.has(200);
+    let current = app.read(&page.slug).await.header("etag").to_owned();
+    let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
+    app.send(request.header("if-match", "\"9-json-1\"").header("if-match", current)).await.has(200);
+}
+
+#[tokio::test]
+async fn a_star_does_not_help_where_there_is_no_page() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    update_if_match(&app, &deleted, "*").await.fails(410, "gone");
+    let request = Request::update("never-was-2222bbbb", "{}").key(&deleted.key).header("if-match", "*");
+    app.send(request).await.fails(404, "not_found");
+}

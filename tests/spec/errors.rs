@@ -1,0 +1,133 @@
+//! Errors of every route and method (spec §7; contract, decision 3).
+//!
+//! That every error is JSON with its code and a message, except the pages for people, `TestApp::send` holds against each.
+
+use serde_json::json;
+
+use crate::support::app::TestApp;
+use crate::support::exchange::Request;
+use crate::support::stores::Calls;
+
+#[tokio::test]
+async fn a_method_that_a_route_does_not_take_answers_405_with_allow() {
+    let app = TestApp::new();
+    let slug = app.published().await.slug;
+    let before = app.read(&slug).await.body;
+    let routes = [
+        ("/api/pages".to_owned(), ["post"].as_slice()),
+        (format!("/api/pages/{slug}"), &["delete", "get", "head", "patch"]),
+        (format!("/{slug}"), &["get", "head"]),
+        (format!("/{slug}.md"), &["get", "head"]),
+        ("/".to_owned(), &["get", "head"]),
+        ("/robots.txt".to_owned(), &["get", "head"]),
+        ("/openapi.json".to_owned(), &["get", "head"]),
+        ("/favicon.ico".to_owned(), &["get", "head"]),
+        ("/assets/style.css".to_owned(), &["get", "head"]),
+    ];
+    for (path, allowed) in routes {
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "CONNECT", "BREW"] {
+            if allowed.contains(&method.to_ascii_lowercase().as_str()) {
+                continue;
+            }
+            let answer = app.send(Request::new(method, &path)).await;
+            let mut allow = answer.has(405).members("allow");
+            allow.retain(|method| method != "options");
+            allow.sort();
+            assert_eq!(allow, allowed, "{method} {path}");
+            if method != "HEAD" {
+                answer.fails(405, "method_not_allowed");
+            }
+        }
+    }
+    assert_eq!(app.read(&slug).await.body, before);
+}
+
+#[tokio::test]
+async fn what_has_no_route_answers_404_with_every_method() {
+    let app = TestApp::new();
+    for path in
+        ["/api", "/api/", "/api/pages/", "/api/pages/a/b", "/no/such/route", "/assets/", "/assets/a/b", "//", "/a/b.md"]
+    {
+        for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+            let answer = app.send(Request::new(method, path)).await;
+            // One segment is where pages are, with their own methods and their own 404.
+            if path == "/api" {
+                assert!([404, 405].contains(&answer.status), "{answer:?}");
+            } else {
+                answer.fails(404, "not_found");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn malformed_percent_encoding_answers_404() {
+    let app = TestApp::new();
+    for path in
+        ["/api/pages/%", "/api/pages/%2", "/api/pages/%zz", "/api/pages/%ff", "/%zz.md", "/x/%zz", "/assets/%zz"]
+    {
+        app.get(path).await.fails(404, "not_found");
+    }
+    app.send(Request::update("%zz", "{}")).await.fails(404, "not_found");
+    app.send(Request::delete("%ff")).await.fails(404, "not_found");
+    app.get("/%zz").await.has(404);
+    assert_eq!(app.store.calls(), Calls::default());
+}
+
+#[tokio::test]
+async fn a_head_of_over_32_kib_answers_431_on_every_route() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let requests = || {
+        [
+            Request::create(r#"{"title": "T", "content": "c"}"#),
+            Request::get(format!("/api/pages/{}", page.slug)),
+            Request::update(&page.slug, r#"{"content": "new"}"#).key(&page.key),
+            Request::delete(&page.slug).key(&page.key),
+            Request::get(format!("/{}", page.slug)),
+            Request::get("/"),
+            Request::get("/no/such/route"),
+        ]
+    };
+    let before = (app.page(&page.slug).await, app.store.calls().inserts);
+    for request in requests() {
+        app.send(request.header("x-long", "x".repeat(32 * 1024))).await.fails(431, "headers_too_large");
+    }
+    for request in requests() {
+        let many = (0..400).fold(request, |request, number| request.header(&format!("x-{number}"), "x".repeat(100)));
+        app.send(many).await.fails(431, "headers_too_large");
+    }
+    for request in requests() {
+        app.send(request.query(&"q".repeat(32 * 1024))).await.fails(431, "headers_too_large");
+    }
+    assert_eq!((app.page(&page.slug).await, app.store.calls().inserts), before);
+}
+
+#[tokio::test]
+async fn a_head_of_nearly_32_kib_is_accepted() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let request = Request::get(format!("/api/pages/{}", page.slug)).header("x-long", "x".repeat(32 * 1024 - 512));
+    app.send(request).await.has(200);
+}
+
+#[tokio::test]
+async fn an_unexpected_accept_header_changes_nothing_of_the_api() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for accept in ["text/html", "text/markdown", "application/xml", "nonsense", "*/*;q=0"] {
+        let answer = app.send(Request::get(format!("/api/pages/{}", page.slug)).header("accept", accept)).await;
+        assert_eq!(answer.has(200).header("content-type"), "application/json");
+        let answer = app.send(Request::get("/api/pages/x").header("accept", accept)).await;
+        answer.fails(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn every_answer_has_an_id_to_find_it_by() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let (one, two) = (app.read(&page.slug).await, app.update(&page, json!({"content": ""})).await);
+    assert!(!one.header("x-request-id").is_empty());
+    assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+}

@@ -1,0 +1,357 @@
+//! How often each client may create and edit (spec §8; contract, decision 10).
+
+use std::time::Duration;
+
+use handbill::http::client_ip::ForwardedHeader;
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::exchange::{Answer, Request};
+
+const NEVER_USED: &str = "never-was-2222bbbb";
+
+fn create() -> Request {
+    Request::create(r#"{"title": "T", "content": "c"}"#)
+}
+
+/// The number after `name=` in a structured field.
+fn parameter(answer: &Answer, field: &str, name: &str) -> u64 {
+    let parameters = answer.header(field).split(';').filter_map(|part| part.split_once('='));
+    parameters.filter(|(key, _)| key.trim() == name).map(|(_, value)| value.parse().unwrap()).next().unwrap()
+}
+
+#[tokio::test]
+async fn ten_creates_an_hour_are_admitted_and_the_eleventh_is_not() {
+    let app = TestApp::new();
+    for _ in 0..10 {
+        app.send(create()).await.has(201);
+    }
+    app.send(create()).await.fails(429, "rate_limited");
+    assert_eq!(app.store.calls().inserts, 10);
+}
+
+#[tokio::test]
+async fn sixty_updates_and_deletes_an_hour_are_admitted_together_and_the_next_is_not() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for _ in 0..30 {
+        app.update(&page, json!({})).await.has(200);
+        app.send(Request::delete(&page.slug)).await.has(401);
+    }
+    app.update(&page, json!({})).await.fails(429, "rate_limited");
+    app.delete(&page).await.fails(429, "rate_limited");
+    app.read(&page.slug).await.has(200);
+}
+
+#[tokio::test]
+async fn creates_and_edits_have_windows_of_their_own() {
+    let app = Setup::new().limits(1, 1).start();
+    let page = app.published().await;
+    app.send(create()).await.has(429);
+    app.update(&page, json!({})).await.has(200);
+    app.update(&page, json!({})).await.has(429);
+    app.clock.advance(Duration::from_hours(1));
+    app.send(create()).await.has(201);
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_retry_after_gets_through_and_a_second_earlier_does_not() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.clock.advance(Duration::from_millis(1_500));
+    for _ in 0..9 {
+        app.send(create()).await.has(201);
+    }
+    for _ in 0..60 {
+        app.update(&page, json!({})).await.has(200);
+    }
+    app.clock.advance(Duration::from_millis(700));
+    // 2.2 s after the first create, 0.7 s after the first update.
+    let (creating, editing) = (app.send(create()).await, app.update(&page, json!({})).await);
+    assert_eq!((creating.retry_after(), editing.retry_after()), (3598, 3600));
+
+    app.clock.advance(Duration::from_secs(3597));
+    app.send(create()).await.has(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.send(create()).await.has(201);
+    app.send(create()).await.has(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.update(&page, json!({})).await.has(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.update(&page, json!({})).await.has(200);
+}
+
+#[tokio::test]
+async fn the_window_slides_and_is_exact_to_the_millisecond() {
+    let app = Setup::new().limits(2, 0).window(Duration::from_secs(10)).start();
+    app.send(create()).await.has(201);
+    app.clock.advance(Duration::from_secs(6));
+    app.send(create()).await.has(201);
+    app.clock.advance(Duration::from_millis(3_999));
+    app.send(create()).await.has(429);
+    app.clock.advance(Duration::from_millis(1));
+    app.send(create()).await.has(201);
+    // The second, of the sixth second, still counts, which a window that begins anew would have forgotten.
+    app.clock.advance(Duration::from_millis(5_999));
+    app.send(create()).await.has(429);
+    app.clock.advance(Duration::from_millis(1));
+    app.send(create()).await.has(201);
+}
+
+#[tokio::test]
+async fn an_answer_of_429_is_not_counted() {
+    let app = Setup::new().limits(1, 1).start();
+    let page = app.published().await;
+    app.update(&page, json!({})).await.has(200);
+    for _ in 0..100 {
+        app.clock.advance(Duration::from_secs(35));
+        app.send(create()).await.has(429);
+        app.update(&page, json!({})).await.has(429);
+    }
+    app.clock.advance(Duration::from_secs(100));
+    app.send(create()).await.has(201);
+    app.update(&page, json!({})).await.has(200);
+}
+
+#[tokio::test]
+async fn every_attempt_to_update_or_delete_is_counted_whatever_becomes_of_it() {
+    let app = Setup::new().limits(10, 12).start();
+    let deleted = app.deleted().await;
+    let page = app.published().await;
+    let (slug, key) = (&page.slug, &page.key);
+    let stale = "\"9-json-1\"";
+    let attempts = [
+        Request::update(slug, "{}").key(key),
+        Request::update(slug, "nonsense").key(key),
+        Request::update(slug, " ".repeat(131_073)).key(key),
+        Request::update(slug, "{}").key(key).header("if-match", stale),
+        Request::update(slug, "{}"),
+        Request::update(slug, "{}").key("wrong"),
+        Request::update(slug, "{}").key(key).query("key=x"),
+        Request::update(&deleted.slug, "{}").key(key),
+        Request::update(NEVER_USED, "{}").key(key),
+        Request::delete(NEVER_USED).key(key),
+        Request::delete(slug).key(key).header("if-match", stale),
+    ];
+    for attempt in attempts {
+        assert_ne!(app.send(attempt).await.status, 429);
+    }
+    app.update(&page, json!({})).await.fails(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_malformed_slug_is_not_counted_and_told_nothing_of_the_limit() {
+    let app = Setup::new().limits(10, 1).start();
+    let page = app.published().await;
+    for request in [Request::update("no_slug", "{}"), Request::delete("no_slug"), Request::delete("%zz")] {
+        let answer = app.send(request.key(&page.key)).await;
+        answer.fails(404, "not_found");
+        assert!(!answer.headers.contains_key("ratelimit"), "{answer:?}");
+    }
+    app.update(&page, json!({})).await.has(200);
+}
+
+#[tokio::test]
+async fn limited_answers_say_the_policy_and_what_is_left_of_it() {
+    let app = TestApp::new();
+    let created = app.send(create()).await;
+    assert_eq!(
+        (parameter(&created, "ratelimit-policy", "q"), parameter(&created, "ratelimit-policy", "w")),
+        (10, 3600)
+    );
+    assert_eq!((parameter(&created, "ratelimit", "r"), parameter(&created, "ratelimit", "t")), (9, 3600));
+    app.clock.advance(Duration::from_millis(500));
+    let created = app.send(create()).await;
+    assert_eq!((parameter(&created, "ratelimit", "r"), parameter(&created, "ratelimit", "t")), (8, 3600));
+
+    let page = app.published().await;
+    for (expected, answer) in [
+        (59, app.update(&page, json!({})).await),
+        (58, app.send(Request::update(&page.slug, "{}")).await),
+        (57, app.send(Request::delete(NEVER_USED)).await),
+        (56, app.delete(&page).await),
+        (55, app.delete(&page).await),
+    ] {
+        assert_eq!(parameter(&answer, "ratelimit", "r"), expected, "{answer:?}");
+        assert_eq!(
+            (parameter(&answer, "ratelimit-policy", "q"), parameter(&answer, "ratelimit-policy", "w")),
+            (60, 3600)
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_says_that_nothing_is_left_and_for_how_long() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create()).await.has(201);
+    app.clock.advance(Duration::from_mins(10));
+    let refused = app.send(create()).await;
+    assert_eq!(parameter(&refused, "ratelimit", "r"), 0);
+    assert_eq!(parameter(&refused, "ratelimit", "t"), 3000);
+    assert_eq!(refused.retry_after(), 3000);
+}
+
+#[tokio::test]
+async fn the_policy_of_creates_and_the_policy_of_edits_have_names_of_their_own() {
+    let app = TestApp::new();
+    let name = |answer: &Answer, field: &str| answer.header(field).split(';').next().unwrap().to_owned();
+    let created = app.send(create()).await;
+    let edited = app.send(Request::delete(NEVER_USED)).await;
+    assert_eq!(name(&created, "ratelimit"), name(&created, "ratelimit-policy"));
+    assert_eq!(name(&edited, "ratelimit"), name(&edited, "ratelimit-policy"));
+    assert_ne!(name(&created, "ratelimit"), name(&edited, "ratelimit"));
+}
+
+#[tokio::test]
+async fn a_limit_of_0_is_off() {
+    let app = Setup::new().limits(0, 0).start();
+    for _ in 0..20 {
+        let created = app.send(create()).await;
+        created.has(201);
+        assert!(!created.headers.contains_key("ratelimit") && !created.headers.contains_key("ratelimit-policy"));
+    }
+    let page = app.published().await;
+    for _ in 0..100 {
+        app.update(&page, json!({})).await.has(200);
+    }
+}
+
+#[tokio::test]
+async fn one_limit_can_be_off_and_the_other_on() {
+    let app = Setup::new().limits(0, 1).start();
+    for _ in 0..11 {
+        app.send(create()).await.has(201);
+    }
+    app.send(Request::delete(NEVER_USED)).await.has(404);
+    app.send(Request::delete(NEVER_USED)).await.has(429);
+}
+
+#[tokio::test]
+async fn each_ipv4_address_is_a_client_of_its_own() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create().peer("192.0.2.1")).await.has(201);
+    app.send(create().peer("192.0.2.2")).await.has(201);
+    app.send(create().peer("192.0.2.1")).await.has(429);
+}
+
+#[tokio::test]
+async fn an_ipv4_mapped_address_is_the_same_client_as_its_ipv4_address() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create().peer("192.0.2.1")).await.has(201);
+    app.send(create().peer("::ffff:192.0.2.1")).await.has(429);
+    app.send(create().peer("::ffff:192.0.2.2")).await.has(201);
+}
+
+#[tokio::test]
+async fn an_ipv6_network_of_64_bits_is_one_client() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create().peer("2001:db8:0:1::1")).await.has(201);
+    app.send(create().peer("2001:db8:0:1:ffff:ffff:ffff:ffff")).await.has(429);
+    app.send(create().peer("2001:db8:0:2::1")).await.has(201);
+}
+
+#[tokio::test]
+async fn without_trusted_proxies_no_forwarding_header_is_believed() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create()).await.has(201);
+    app.send(create().header("x-forwarded-for", "198.51.100.7")).await.has(429);
+    app.send(create().header("forwarded", "for=198.51.100.7")).await.has(429);
+    app.send(create().header("x-real-ip", "198.51.100.7")).await.has(429);
+}
+
+/// Fails unless, behind proxies in 10.0.0.0/8, a request with this header line is counted as one from `client`.
+async fn counted_as(header: ForwardedHeader, line: &str, client: &str) {
+    let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();
+    app.send(create().peer(client)).await.has(201);
+    let request = create().peer("10.0.0.1").header(header.name(), line);
+    assert_eq!(app.send(request).await.status, 429, "{line} should be {client}");
+}
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_the_client_is_the_rightmost_address_that_is_not_trusted() {
+    let header = ForwardedHeader::XForwardedFor;
+    counted_as(header, "198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "203.0.113.9, 198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "203.0.113.9, 198.51.100.7, 10.0.0.2, 10.1.2.3", "198.51.100.7").await;
+    counted_as(header, "198.51.100.7:4711", "198.51.100.7").await;
+    counted_as(header, "::ffff:198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "2001:db8::7", "2001:db8::9").await;
+    counted_as(header, "[2001:db8::7]:4711", "2001:db8::9").await;
+}
+
+#[tokio::test]
+async fn an_unreadable_entry_ends_the_walk_at_the_last_trusted_address() {
+    let header = ForwardedHeader::XForwardedFor;
+    counted_as(header, "198.51.100.7, unknown", "10.0.0.1").await;
+    counted_as(header, "198.51.100.7, unknown, 10.0.0.2", "10.0.0.2").await;
+    counted_as(header, "", "10.0.0.1").await;
+    counted_as(header, "198.51.100.7,", "10.0.0.1").await;
+    counted_as(ForwardedHeader::Forwarded, "for=198.51.100.7, for=_hidden", "10.0.0.1").await;
+    counted_as(ForwardedHeader::Forwarded, "for=198.51.100.7, for=unknown, for=10.0.0.2", "10.0.0.2").await;
+}
+
+#[tokio::test]
+async fn forwarded_is_read_where_it_is_chosen() {
+    let header = ForwardedHeader::Forwarded;
+    counted_as(header, "for=198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "For=\"198.51.100.7:4711\";proto=https;by=10.0.0.1", "198.51.100.7").await;
+    counted_as(header, "for=203.0.113.9, for=\"[2001:db8::7]:4711\", for=10.0.0.2", "2001:db8::9").await;
+}
+
+#[tokio::test]
+async fn a_forwarding_header_may_have_several_lines() {
+    let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+    let app = proxied.start();
+    app.send(create().peer("198.51.100.7")).await.has(201);
+    let request =
+        create().peer("10.0.0.1").header("x-forwarded-for", "203.0.113.9").header("x-forwarded-for", "198.51.100.7");
+    app.send(request).await.has(429);
+}
+
+#[tokio::test]
+async fn only_the_chosen_forwarding_header_is_read() {
+    let chosen = [
+        (ForwardedHeader::XForwardedFor, "forwarded", "for=198.51.100.7"),
+        (ForwardedHeader::Forwarded, "x-forwarded-for", "198.51.100.7"),
+    ];
+    for (header, other, line) in chosen {
+        let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();
+        app.send(create().peer("10.0.0.1")).await.has(201);
+        app.send(create().peer("10.0.0.1").header(other, line)).await.has(429);
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_is_not_trusted_speaks_for_itself_alone() {
+    let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+    let app = proxied.start();
+    app.send(create().peer("192.0.2.1")).await.has(201);
+    app.send(create().peer("192.0.2.1").header("x-forwarded-for", "198.51.100.7")).await.has(429);
+}
+
+#[tokio::test]
+async fn a_mapped_address_of_a_trusted_proxy_is_trusted() {
+    let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+    let app = proxied.start();
+    app.send(create().peer("198.51.100.7")).await.has(201);
+    app.send(create().peer("::ffff:10.0.0.1").header("x-forwarded-for", "198.51.100.7")).await.has(429);
+}
+
+#[tokio::test]
+async fn edits_are_counted_by_client_too() {
+    let app = Setup::new().limits(10, 1).start();
+    let page = app.published().await;
+    let update = || Request::update(&page.slug, "{}").key(&page.key);
+    app.send(update().peer("2001:db8::1")).await.has(200);
+    app.send(Request::delete(&page.slug).peer("2001:db8::2")).await.has(429);
+    app.send(update().peer("192.0.2.9")).await.has(200);
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_goes_back_refuses_nobody_longer() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create()).await.has(201);
+    app.clock.set_back(Duration::from_hours(24));
+    app.clock.advance(Duration::from_hours(1));
+    app.send(create()).await.has(201);
+}

@@ -1,0 +1,144 @@
+//! The OpenAPI document and the interface's version (spec §4.7 and §9).
+
+use std::collections::BTreeMap;
+
+use handbill::domain::origin::Origin;
+use serde_json::Value;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::document::{DOCUMENT, Document};
+use crate::support::exchange::Answer;
+
+#[tokio::test]
+async fn the_document_is_served_as_json() {
+    let answer = TestApp::new().get("/openapi.json").await;
+    assert_eq!(answer.has(200).header("content-type"), "application/json");
+    assert_eq!(answer.json(), DOCUMENT.0);
+}
+
+#[tokio::test]
+async fn the_document_is_openapi_3_1_0_of_interface_version_0_1_0() {
+    let document = TestApp::new().get("/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["info"]["version"], "0.1.0");
+}
+
+#[tokio::test]
+async fn the_document_names_the_base_url_and_no_version_in_its_paths() {
+    let document = Setup::new().base_url("https://other.example").start().get("/openapi.json").await.json();
+    assert_eq!(document["servers"][0]["url"], "https://other.example");
+    for (_, path, _) in Document(document.clone()).operations() {
+        assert!(path.starts_with("/api/pages") && !path.contains("/v"), "{path}");
+    }
+    assert_eq!(handbill::http::openapi_document(&Origin::parse("https://other.example").unwrap()), {
+        Setup::new().base_url("https://other.example").start().get("/openapi.json").await.text().to_owned()
+    });
+}
+
+#[test]
+fn each_operation_lists_exactly_the_statuses_of_the_specification_and_the_common_ones() {
+    let expected = BTreeMap::from([
+        ("post /api/pages", vec![201, 400, 408, 413, 429, 431, 500, 503]),
+        ("get /api/pages/{slug}", vec![200, 304, 404, 410, 431, 500, 503]),
+        ("patch /api/pages/{slug}", vec![200, 400, 401, 404, 408, 410, 412, 413, 429, 431, 500, 503]),
+        ("delete /api/pages/{slug}", vec![204, 401, 404, 410, 412, 429, 431, 500, 503]),
+    ]);
+    let operations = DOCUMENT.operations();
+    assert_eq!(operations.len(), expected.len());
+    for (method, path, operation) in operations {
+        let responses = operation["responses"].as_object().unwrap();
+        let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, expected[format!("{method} {path}").as_str()], "{method} {path}");
+    }
+}
+
+#[test]
+fn the_operations_that_need_the_edit_key_say_so_and_the_others_need_nothing() {
+    assert_eq!(DOCUMENT.0["components"]["securitySchemes"]["editKey"]["scheme"], "bearer");
+    for (method, path, operation) in DOCUMENT.operations() {
+        let needed: Vec<String> = operation["security"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .flat_map(|scheme| scheme.as_object().unwrap().keys().cloned())
+            .collect();
+        let expected = if ["patch", "delete"].contains(&method) { vec!["editKey".to_owned()] } else { vec![] };
+        assert_eq!(needed, expected, "{method} {path}");
+    }
+}
+
+#[test]
+fn every_operation_has_an_id_of_its_own() {
+    let mut ids: Vec<&str> =
+        DOCUMENT.operations().iter().map(|(_, _, operation)| operation["operationId"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 4, "{ids:?}");
+}
+
+#[test]
+fn every_429_and_503_documents_retry_after_and_every_401_its_challenge() {
+    for (method, path, operation) in DOCUMENT.operations() {
+        for (status, header) in [("429", "Retry-After"), ("503", "Retry-After"), ("401", "WWW-Authenticate")] {
+            let response = &operation["responses"][status];
+            assert!(response.is_null() || response["headers"][header].is_object(), "{method} {path} {status}");
+        }
+    }
+}
+
+#[test]
+fn every_example_has_the_shape_that_it_is_an_example_of() {
+    let mut examples = 0;
+    for (method, path, operation) in DOCUMENT.operations() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let media_type = &response["content"]["application/json"];
+            if let Some(example) = media_type.get("example") {
+                DOCUMENT.check_shape(&media_type["schema"], example, &format!("{method} {path} {status}"));
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples > 10, "{examples}");
+}
+
+#[test]
+fn a_page_may_have_a_null_title_and_an_update_may_clear_it() {
+    let page = &DOCUMENT.0["components"]["schemas"]["Page"];
+    let required: Vec<&Value> = page["required"].as_array().unwrap().iter().collect();
+    assert_eq!(required.len(), 7, "{required:?}");
+    let update = &DOCUMENT.0["components"]["schemas"]["UpdatePage"];
+    assert!(update.get("required").is_none(), "{update}");
+    for body in [serde_json::json!({}), serde_json::json!({"title": null}), serde_json::json!({"content": "c"})] {
+        DOCUMENT.check_shape(&serde_json::json!({"$ref": "#/components/schemas/UpdatePage"}), &body, "an update");
+    }
+}
+
+/// An answer that no operation gives.
+fn answer(status: u16, content_type: &'static str, body: &'static str) -> Answer {
+    let headers = [("content-type", content_type)].into_iter().filter(|(_, value)| !value.is_empty());
+    Answer {
+        status,
+        headers: headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect(),
+        body: body.as_bytes().into(),
+    }
+}
+
+#[test]
+fn an_answer_that_the_document_does_not_list_fails_the_test_that_sees_it() {
+    let error = r#"{"error": "not_found", "message": "No."}"#;
+    let refused = |method: &'static str, answer: Answer| {
+        std::panic::catch_unwind(|| DOCUMENT.check(method, "/api/pages/hello-2222bbbb", &answer)).is_err()
+    };
+    assert!(!refused("GET", answer(404, "application/json", error)));
+    assert!(refused("GET", answer(403, "application/json", error)), "a status");
+    assert!(refused("DELETE", answer(400, "application/json", error)), "a status of another operation");
+    assert!(refused("GET", answer(404, "text/plain", error)), "a content type");
+    assert!(refused("GET", answer(404, "application/json", r#"{"message": "No."}"#)), "a missing field");
+    assert!(refused("GET", answer(404, "application/json", r#"{"error": 1, "message": "No."}"#)), "a field's type");
+    assert!(
+        refused("GET", answer(404, "application/json", r#"{"error": "e", "message": "m", "x": 1}"#)),
+        "a field more"
+    );
+    assert!(refused("DELETE", answer(204, "", "text")), "a body");
+}

@@ -1,0 +1,242 @@
+//! The page, the creation result and their fields (spec §2).
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::support::exchange::Request;
+
+const SUFFIX_ALPHABET: &str = "23456789bcdfghjkmnpqrstvwxyz";
+
+fn names(value: &Value) -> Vec<&str> {
+    value.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn a_creation_result_has_slug_url_edit_key_and_created_at_and_nothing_else() {
+    let created = TestApp::new().create(json!({"title": "T", "content": "c"}).to_string()).await;
+    created.has(201);
+    assert_eq!(names(&created.json()), ["created_at", "edit_key", "slug", "url"]);
+}
+
+#[tokio::test]
+async fn a_page_has_the_seven_fields_of_the_specification_and_nothing_else() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let fields = ["content", "content_html", "created_at", "slug", "title", "updated_at", "url"];
+    assert_eq!(names(&app.page(&page.slug).await), fields);
+    assert_eq!(names(&app.update(&page, json!({"title": "Other"})).await.json()), fields);
+}
+
+#[tokio::test]
+async fn a_page_says_what_was_published() {
+    let app = TestApp::new();
+    let page = app.publish("A title", "Some *text*.").await;
+    let read = app.page(&page.slug).await;
+    assert_eq!(read["slug"], page.slug.as_str());
+    assert_eq!(read["title"], "A title");
+    assert_eq!(read["content"], "Some *text*.");
+    assert!(read["content_html"].as_str().unwrap().contains("Some "));
+}
+
+#[tokio::test]
+async fn a_slug_is_the_title_s_words_and_a_suffix_of_eight_characters() {
+    let app = Setup::unlimited().start();
+    let longest = "a".repeat(60);
+    let titles = [
+        ("Hello, world", "hello-world"),
+        ("  --Hello---World!!  ", "hello-world"),
+        ("Ünïcode Straße", "unicode-strasse"),
+        ("100 % pure", "100-pure"),
+        ("?!?", "page"),
+        (&"a".repeat(80), &longest),
+        (&format!("{} b", "a".repeat(60)), &longest),
+        (&format!("{} bcd", "a".repeat(57)), &"a".repeat(57)),
+        (&format!("{} bc", "a".repeat(57)), &format!("{}-bc", "a".repeat(57))),
+    ];
+    for (title, words) in titles {
+        let slug = app.publish(title, "c").await.slug;
+        let (found, suffix) = slug.rsplit_once('-').unwrap();
+        assert_eq!(found, words, "{title}");
+        assert_eq!(suffix.len(), 8, "{slug}");
+        assert!(suffix.chars().all(|c| SUFFIX_ALPHABET.contains(c)), "{slug}");
+    }
+}
+
+#[tokio::test]
+async fn a_title_in_another_script_is_transliterated() {
+    let app = TestApp::new();
+    for title in ["Привет мир", "Καλημέρα", "北京"] {
+        let slug = app.publish(title, "c").await.slug;
+        assert!(slug.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-'), "{slug}");
+        assert!(!slug.starts_with("page-"), "{title} became {slug}");
+    }
+}
+
+#[tokio::test]
+async fn two_pages_of_one_title_have_slugs_of_their_own() {
+    let app = TestApp::new();
+    assert_ne!(app.published().await.slug, app.published().await.slug);
+}
+
+#[tokio::test]
+async fn the_url_is_the_base_url_and_the_slug_and_leads_to_the_page() {
+    let app = Setup::new().base_url("https://other.example:8443").start();
+    let created = app.create(json!({"title": "T", "content": "c"}).to_string()).await;
+    let url = created.field("url");
+    assert_eq!(url, format!("https://other.example:8443/{}", created.field("slug")));
+    assert_eq!(app.page(&created.field("slug")).await["url"], url.as_str());
+    app.get(url.strip_prefix("https://other.example:8443").unwrap()).await.has(200);
+}
+
+#[tokio::test]
+async fn the_url_is_made_when_the_page_is_served() {
+    let before = TestApp::new();
+    let page = before.published().await;
+    let after = Setup::new().base_url("https://moved.example").over_the_store_of(&before).start();
+    assert_eq!(after.page(&page.slug).await["url"], format!("https://moved.example/{}", page.slug));
+}
+
+#[tokio::test]
+async fn an_edit_key_is_hbk_and_43_letters_and_digits() {
+    let key = TestApp::new().published().await.key;
+    let secret = key.strip_prefix("hbk_").unwrap();
+    assert_eq!(secret.len(), 43);
+    assert!(secret.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+}
+
+#[tokio::test]
+async fn every_page_has_a_key_of_its_own() {
+    let app = TestApp::new();
+    assert_ne!(app.published().await.key, app.published().await.key);
+}
+
+#[tokio::test]
+async fn no_later_answer_shows_the_key() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let slug = &page.slug;
+    let mut answers = vec![app.update(&page, json!({"content": "new"})).await];
+    for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
+        answers.push(app.get(&target).await.has(200).clone());
+    }
+    answers.push(app.delete(&page).await);
+    answers.push(app.read(slug).await);
+    let secret = page.key.strip_prefix("hbk_").unwrap();
+    for answer in answers {
+        assert!(!format!("{:?} {}", answer.headers, answer.text()).contains(secret));
+    }
+}
+
+#[tokio::test]
+async fn a_key_does_not_expire() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.clock.advance(Duration::from_hours(24 * 365 * 10));
+    app.update(&page, json!({"title": "Ten years later"})).await.has(200);
+}
+
+#[tokio::test]
+async fn the_answer_that_shows_the_key_is_kept_by_no_cache() {
+    let created = TestApp::new().create(json!({"title": "T", "content": "c"}).to_string()).await;
+    assert_eq!(created.header("cache-control"), "no-store");
+}
+
+#[tokio::test]
+async fn timestamps_are_utc_with_three_decimals() {
+    let app = TestApp::new();
+    let created = app.create(json!({"title": "T", "content": "c"}).to_string()).await;
+    assert_eq!(created.field("created_at"), "2026-11-21T04:30:00.123Z");
+    let page = app.page(&created.field("slug")).await;
+    assert_eq!(page["created_at"], "2026-11-21T04:30:00.123Z");
+
+    // A whole second has its decimals too.
+    app.clock.advance(Duration::from_millis(877));
+    let created = app.create(json!({"title": "T", "content": "c"}).to_string()).await;
+    assert_eq!(created.field("created_at"), "2026-11-21T04:30:01.000Z");
+}
+
+#[tokio::test]
+async fn updated_at_equals_created_at_until_the_first_change() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.clock.advance(Duration::from_mins(1));
+    let read = app.page(&page.slug).await;
+    assert_eq!(read["updated_at"], read["created_at"]);
+}
+
+#[tokio::test]
+async fn updated_at_is_the_time_of_the_last_change_and_created_at_stays() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.clock.advance(Duration::from_mins(1));
+    let updated = app.update(&page, json!({"title": "Other"})).await.json();
+    assert_eq!(updated["created_at"], "2026-11-21T04:30:00.123Z");
+    assert_eq!(updated["updated_at"], "2026-11-21T04:31:00.123Z");
+    assert_eq!(app.page(&page.slug).await, updated);
+}
+
+#[tokio::test]
+async fn updated_at_grows_with_each_change_while_the_clock_stands_still() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let mut last = app.page(&page.slug).await["updated_at"].as_str().unwrap().to_owned();
+    for content in ["a", "b", "b"] {
+        let next = app.update(&page, json!({"content": content})).await.field("updated_at");
+        assert!(next > last, "{next} is not after {last}");
+        last = next;
+    }
+}
+
+#[tokio::test]
+async fn updated_at_grows_with_each_change_while_the_clock_goes_back() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.clock.set_back(Duration::from_hours(5));
+    let first = app.update(&page, json!({"content": "a"})).await.field("updated_at");
+    app.clock.set_back(Duration::from_hours(5));
+    let second = app.update(&page, json!({"content": "b"})).await.field("updated_at");
+    assert!("2026-11-21T04:30:00.123Z" < first.as_str() && first < second, "{first}, {second}");
+}
+
+#[tokio::test]
+async fn a_slug_that_a_live_page_has_is_given_to_no_other() {
+    let app = TestApp::new();
+    let first = app.publish("Same", "first").await;
+    app.entropy.rewind();
+    let second = app.publish("Same", "second").await;
+    assert_eq!(app.store.calls().inserts, 3, "the second create met the first one's slug");
+    assert_ne!(first.slug, second.slug);
+    assert_eq!(app.page(&first.slug).await["content"], "first");
+    assert_eq!(app.page(&second.slug).await["content"], "second");
+}
+
+#[tokio::test]
+async fn a_slug_that_a_deleted_page_had_is_given_to_no_other() {
+    let app = TestApp::new();
+    let first = app.publish("Same", "first").await;
+    app.delete(&first).await.has(204);
+    app.entropy.rewind();
+    let second = app.publish("Same", "second").await;
+    assert_eq!(app.store.calls().inserts, 3, "the second create met the first one's slug");
+    assert_ne!(first.slug, second.slug);
+    app.read(&first.slug).await.fails(410, "gone");
+}
+
+#[tokio::test]
+async fn where_no_free_slug_is_found_nothing_is_published_and_no_page_is_lost() {
+    let app = TestApp::new();
+    app.entropy.stick();
+    let first = app.publish("Same", "first").await;
+    app.create(json!({"title": "Same", "content": "second"}).to_string()).await.fails(503, "unavailable");
+    assert_eq!(app.page(&first.slug).await["content"], "first");
+}
+
+#[tokio::test]
+async fn the_slug_is_in_the_location_of_the_created_page() {
+    let app = TestApp::new();
+    let created = app.create(json!({"title": "T", "content": "c"}).to_string()).await;
+    let path = created.header("location").strip_prefix(BASE_URL).unwrap().to_owned();
+    assert_eq!(app.send(Request::get(path)).await.field("slug"), created.field("slug"));
+}

@@ -1,0 +1,111 @@
+//! The states of a page and what leads from one to the next (spec §3).
+
+use std::time::Duration;
+
+use handbill::store::Lookup;
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::exchange::Request;
+
+const NEVER_USED: &str = "never-was-2222bbbb";
+
+#[tokio::test]
+async fn a_created_page_is_active() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.read(&page.slug).await.has(200);
+}
+
+#[tokio::test]
+async fn an_updated_page_stays_active() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"content": "new"})).await.has(200);
+    assert_eq!(app.page(&page.slug).await["content"], "new");
+}
+
+#[tokio::test]
+async fn a_slug_that_never_existed_is_404_on_every_operation() {
+    let app = TestApp::new();
+    let key = app.published().await.key;
+    app.read(NEVER_USED).await.fails(404, "not_found");
+    app.send(Request::update(NEVER_USED, "{}").key(&key)).await.fails(404, "not_found");
+    app.send(Request::delete(NEVER_USED).key(&key)).await.fails(404, "not_found");
+    app.get(&format!("/{NEVER_USED}")).await.has(404);
+    app.get(&format!("/{NEVER_USED}.md")).await.fails(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_attempt_on_a_slug_that_never_existed_does_not_bring_it_into_being() {
+    let app = TestApp::new();
+    let key = app.published().await.key;
+    app.send(Request::update(NEVER_USED, r#"{"content": "x"}"#).key(&key)).await.has(404);
+    app.send(Request::delete(NEVER_USED).key(&key)).await.has(404);
+    assert_eq!(app.stored(NEVER_USED).await, Lookup::Absent);
+}
+
+#[tokio::test]
+async fn a_deleted_page_is_410_on_every_operation_and_view_whatever_is_sent() {
+    let app = TestApp::new();
+    let page = app.deleted().await;
+    let slug = &page.slug;
+    app.read(slug).await.fails(410, "gone");
+    app.update(&page, json!({"content": "back"})).await.fails(410, "gone");
+    app.delete(&page).await.fails(410, "gone");
+    app.send(Request::update(slug, "not JSON")).await.fails(410, "gone");
+    app.send(Request::delete(slug).query("edit_key=x")).await.fails(410, "gone");
+    app.send(Request::get(format!("/api/pages/{slug}")).header("if-none-match", "*")).await.fails(410, "gone");
+    app.get(&format!("/{slug}")).await.has(410);
+    app.get(&format!("/{slug}.md")).await.fails(410, "gone");
+    app.send(Request::new("HEAD", format!("/api/pages/{slug}"))).await.has(410);
+    app.send(Request::new("HEAD", format!("/{slug}"))).await.has(410);
+}
+
+#[tokio::test]
+async fn a_deleted_page_stays_deleted_for_ever() {
+    let app = TestApp::new();
+    let page = app.deleted().await;
+    app.clock.advance(Duration::from_hours(24 * 365 * 100));
+    app.read(&page.slug).await.fails(410, "gone");
+    app.update(&page, json!({"content": "back"})).await.fails(410, "gone");
+    assert!(matches!(app.stored(&page.slug).await, Lookup::Deleted(_)));
+}
+
+#[tokio::test]
+async fn nothing_of_a_deleted_page_can_be_read() {
+    let app = TestApp::new();
+    let page = app.publish("Xylophone", "Quagmire").await;
+    app.update(&page, json!({"content": "Quagmire and zeppelin"})).await.has(200);
+    app.delete(&page).await.has(204);
+    let slug = &page.slug;
+    for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
+        let answer = app.get(&target).await;
+        // The slug itself stays known.
+        let shown = answer.text().replace(slug.as_str(), "");
+        for word in ["Xylophone", "Quagmire", "zeppelin"] {
+            assert!(!shown.contains(word), "{target}: {shown}");
+        }
+        assert!(!answer.headers.contains_key("etag") && !answer.headers.contains_key("link"), "{answer:?}");
+    }
+    let stored = format!("{:?}", app.stored(slug).await);
+    assert!(!stored.contains("Xylophone") && !stored.contains("Quagmire"), "{stored}");
+}
+
+#[tokio::test]
+async fn deleting_one_page_leaves_the_others() {
+    let app = TestApp::new();
+    let other = app.published().await;
+    app.deleted().await;
+    app.read(&other.slug).await.has(200);
+}
+
+#[tokio::test]
+async fn every_replica_over_one_store_sees_a_delete_at_once() {
+    let one = TestApp::new();
+    let two = Setup::new().over_the_store_of(&one).start();
+    let page = one.published().await;
+    two.read(&page.slug).await.has(200);
+    two.delete(&page).await.has(204);
+    one.read(&page.slug).await.fails(410, "gone");
+}

@@ -1,0 +1,194 @@
+//! Updating a page (spec §4.3).
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::exchange::Request;
+
+#[tokio::test]
+async fn an_update_answers_200_with_the_page_as_it_then_stands() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = app.update(&page, json!({"title": "New title", "content": "New text."})).await;
+    answer.has(200);
+    assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New title", "New text."));
+    assert!(answer.field("content_html").contains("New text."));
+    let read = app.read(&page.slug).await;
+    assert_eq!(answer.json(), read.json());
+    assert_eq!(answer.header("etag"), read.header("etag"));
+}
+
+#[tokio::test]
+async fn omitted_fields_keep_their_value() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    app.update(&page, json!({"content": "Other"})).await.has(200);
+    assert_eq!(app.page(&page.slug).await["title"], "Title");
+    app.update(&page, json!({"title": "Another"})).await.has(200);
+    let read = app.page(&page.slug).await;
+    assert_eq!((read["title"].as_str(), read["content"].as_str()), (Some("Another"), Some("Other")));
+}
+
+#[tokio::test]
+async fn a_new_title_changes_neither_slug_nor_url() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    let before = app.page(&page.slug).await;
+    let after = app.update(&page, json!({"title": "Something else"})).await.json();
+    assert_eq!((&after["slug"], &after["url"]), (&before["slug"], &before["url"]));
+}
+
+#[tokio::test]
+async fn a_title_that_is_null_or_empty_or_white_space_clears_the_title() {
+    for cleared in [json!(null), json!(""), json!(" \t\n\u{a0}")] {
+        let app = TestApp::new();
+        let page = app.publish("Title", "Text").await;
+        assert_eq!(app.update(&page, json!({"title": cleared})).await.has(200).json()["title"], json!(null));
+        let read = app.page(&page.slug).await;
+        assert_eq!(read.get("title"), Some(&json!(null)), "it is there, as null");
+        assert_eq!(read["content"], "Text");
+    }
+}
+
+#[tokio::test]
+async fn a_cleared_title_can_be_set_again() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"title": null})).await.has(200);
+    assert_eq!(app.update(&page, json!({"title": " Again "})).await.field("title"), "Again");
+}
+
+#[tokio::test]
+async fn an_update_of_no_field_changes_nothing_and_answers_the_page_as_it_stands() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.read(&page.slug).await;
+    app.clock.advance(Duration::from_mins(1));
+    let answer = app.update(&page, json!({})).await;
+    answer.has(200);
+    assert_eq!((&answer.body, answer.header("etag")), (&before.body, before.header("etag")));
+    assert_eq!(app.store.calls().swaps, 0);
+}
+
+#[tokio::test]
+async fn an_update_to_the_value_that_is_there_is_a_change() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    let answer = app.update(&page, json!({"title": "Title"})).await;
+    assert_ne!(answer.header("etag"), page.etag);
+    assert!(answer.field("updated_at") > answer.field("created_at"));
+}
+
+#[tokio::test]
+async fn empty_content_answers_400_on_update_and_keeps_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    app.update(&page, json!({"content": ""})).await.fails(400, "empty_content");
+    app.update(&page, json!({"content": "", "title": "New"})).await.fails(400, "empty_content");
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn null_content_answers_400_and_keeps_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let answer = app.update(&page, json!({"content": null, "title": "New"})).await;
+    assert!(answer.fails(400, "invalid_body").field("message").contains("`content`"));
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn a_title_of_201_characters_or_with_a_control_character_answers_400_and_keeps_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    for title in ["é".repeat(201), "a\nb".to_owned(), "a\0b".to_owned()] {
+        let answer = app.update(&page, json!({"title": title, "content": "new"})).await;
+        assert!(answer.fails(400, "invalid_body").field("message").contains("`title`"));
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+    app.update(&page, json!({"title": "é".repeat(200)})).await.has(200);
+}
+
+#[tokio::test]
+async fn content_of_102400_bytes_is_accepted_on_update_and_of_one_more_answers_413() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let answer = app.update(&page, json!({"title": "New", "content": "a".repeat(102_401)})).await;
+    answer.fails(413, "content_too_large");
+    assert_eq!(app.page(&page.slug).await, before);
+    app.update(&page, json!({"content": "é".repeat(51_200)})).await.has(200);
+    assert_eq!(app.page(&page.slug).await["content"], "é".repeat(51_200));
+}
+
+#[tokio::test]
+async fn updated_content_is_kept_byte_for_byte() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let content = " \r\n\0 e\u{301} \u{feff}  \n";
+    app.update(&page, json!({"content": content})).await.has(200);
+    assert_eq!(app.page(&page.slug).await["content"], content);
+    assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
+}
+
+#[tokio::test]
+async fn an_update_whose_title_or_text_contains_its_own_key_answers_400_and_publishes_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let key = &page.key;
+    let bodies = [
+        ("content", json!({"content": format!("my key is {key}, hello")})),
+        ("content", json!({"content": key})),
+        ("title", json!({"title": format!("my key is {key}")})),
+        ("title", json!({"title": key, "content": "fine"})),
+    ];
+    for (field, body) in bodies {
+        let answer = app.update(&page, body).await;
+        assert!(answer.fails(400, "invalid_body").field("message").contains(&format!("`{field}`")));
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn text_that_only_looks_like_a_key_is_published() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let other = format!("an example: hbk_{}", "0".repeat(43));
+    app.update(&page, json!({"content": other})).await.has(200);
+    assert_eq!(app.page(&page.slug).await["content"], other.as_str());
+}
+
+#[tokio::test]
+async fn an_update_changes_no_other_page() {
+    let app = TestApp::new();
+    let (page, other) = (app.published().await, app.published().await);
+    let before = app.page(&other.slug).await;
+    app.update(&page, json!({"title": "New", "content": "New"})).await.has(200);
+    assert_eq!(app.page(&other.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_over_the_limit_answers_429_with_retry_after_and_changes_nothing() {
+    let app = Setup::new().limits(10, 1).start();
+    let page = app.published().await;
+    app.update(&page, json!({})).await.has(200);
+    let before = app.page(&page.slug).await;
+    assert!(app.update(&page, json!({"content": "new"})).await.fails(429, "rate_limited").retry_after() >= 1);
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_without_a_body_answers_400() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.send(Request::new("PATCH", format!("/api/pages/{}", page.slug)).key(&page.key))
+        .await
+        .fails(400, "invalid_body");
+    app.send(Request::update(&page.slug, "").key(&page.key)).await.fails(400, "invalid_body");
+}

@@ -1,0 +1,199 @@
+//! The whole service behind its real router, in this process, with time, chance and the store in the test's hand.
+//!
+//! [`TestApp::send`] holds every answer against the rules for all answers and against the OpenAPI document, so any test
+//! that sees an undocumented answer fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use handbill::app::{Surroundings, public_router};
+use handbill::backends::embedded::EmbeddedStore;
+use handbill::clock::SharedClock;
+use handbill::domain::origin::Origin;
+use handbill::domain::quota::Quota;
+use handbill::domain::slug::Slug;
+use handbill::entropy::SharedEntropy;
+use handbill::http::client_ip::{ForwardedHeader, TrustedProxies};
+use handbill::limits::Quotas;
+use handbill::store::{Lookup, PageStore};
+use handbill::telemetry::metrics::Metrics;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tower::ServiceExt;
+
+use super::document::DOCUMENT;
+use super::entropy::TestEntropy;
+use super::exchange::{Answer, Request, check_common_rules};
+use super::skew::SkewedClock;
+use super::stores::WatchedStore;
+
+/// Where the service under test believes that it is served.
+pub(crate) const BASE_URL: &str = "https://pages.example";
+
+/// How a service under test differs from one without any settings.
+pub(crate) struct Setup {
+    create_limit: u32,
+    edit_limit: u32,
+    window: Duration,
+    base_url: String,
+    proxies: TrustedProxies,
+    store: Option<Arc<dyn PageStore>>,
+}
+
+impl Setup {
+    /// The limits of the specification (§8), and no trusted proxies.
+    pub(crate) fn new() -> Self {
+        Self {
+            create_limit: 10,
+            edit_limit: 60,
+            window: Duration::from_hours(1),
+            base_url: BASE_URL.to_owned(),
+            proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            store: None,
+        }
+    }
+
+    /// Limits that are switched off, for tests of something else.
+    pub(crate) fn unlimited() -> Self {
+        Self::new().limits(0, 0)
+    }
+
+    #[must_use]
+    pub(crate) fn limits(self, create_limit: u32, edit_limit: u32) -> Self {
+        Self { create_limit, edit_limit, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn window(self, window: Duration) -> Self {
+        Self { window, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn base_url(self, origin: &str) -> Self {
+        Self { base_url: origin.to_owned(), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn trusted_proxies(self, networks: &[&str], header: ForwardedHeader) -> Self {
+        let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+        Self { proxies: TrustedProxies { networks, header }, ..self }
+    }
+
+    /// Another replica over the store of `app`.
+    #[must_use]
+    pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
+        Self { store: Some(Arc::clone(&app.store) as Arc<dyn PageStore>), ..self }
+    }
+
+    pub(crate) fn start(self) -> TestApp {
+        let clock = Arc::new(SkewedClock::new());
+        let entropy = Arc::new(TestEntropy::new());
+        let inner = self.store.unwrap_or_else(|| Arc::new(EmbeddedStore::in_memory().unwrap()));
+        let store = Arc::new(WatchedStore::around(inner));
+        let around = Surroundings {
+            clock: Arc::clone(&clock) as SharedClock,
+            entropy: Arc::clone(&entropy) as SharedEntropy,
+            metrics: Arc::new(Metrics::new()),
+        };
+        let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
+        let router = public_router(
+            Arc::clone(&store) as Arc<dyn PageStore>,
+            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit) },
+            Origin::parse(&self.base_url).unwrap(),
+            self.proxies,
+            &around,
+        );
+        TestApp { clock, entropy, store, router }
+    }
+}
+
+/// A service under test. Clones are the same service.
+#[derive(Clone)]
+pub(crate) struct TestApp {
+    pub(crate) clock: Arc<SkewedClock>,
+    pub(crate) entropy: Arc<TestEntropy>,
+    pub(crate) store: Arc<WatchedStore>,
+    router: Router,
+}
+
+/// A page that a test has published.
+#[derive(Clone, Debug)]
+pub(crate) struct Published {
+    pub(crate) slug: String,
+    pub(crate) key: String,
+    pub(crate) etag: String,
+}
+
+impl TestApp {
+    /// A service without any settings.
+    pub(crate) fn new() -> Self {
+        Setup::new().start()
+    }
+
+    /// Sends `request` and reads the answer to its end.
+    pub(crate) async fn send(&self, request: Request) -> Answer {
+        let (method, path) = (request.method.clone(), request.path().to_owned());
+        let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
+        check_common_rules(&method, &path, &answer);
+        DOCUMENT.check(method.as_str(), &path, &answer);
+        answer
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Answer {
+        self.send(Request::get(target)).await
+    }
+
+    pub(crate) async fn create(&self, body: impl Into<Body>) -> Answer {
+        self.send(Request::create(body)).await
+    }
+
+    /// Publishes a page that is sure to be valid.
+    pub(crate) async fn publish(&self, title: &str, content: &str) -> Published {
+        let answer = self.create(json!({"title": title, "content": content}).to_string()).await;
+        answer.has(201);
+        Published { slug: answer.field("slug"), key: answer.field("edit_key"), etag: answer.header("etag").to_owned() }
+    }
+
+    /// A page about nothing in particular.
+    pub(crate) async fn published(&self) -> Published {
+        self.publish("Hello, world", "A *first* page.").await
+    }
+
+    /// An update with the page's own key.
+    pub(crate) async fn update(&self, page: &Published, fields: Value) -> Answer {
+        self.send(Request::update(&page.slug, fields.to_string()).key(&page.key)).await
+    }
+
+    /// A delete with the page's own key.
+    pub(crate) async fn delete(&self, page: &Published) -> Answer {
+        self.send(Request::delete(&page.slug).key(&page.key)).await
+    }
+
+    /// A page that was published and deleted.
+    pub(crate) async fn deleted(&self) -> Published {
+        let page = self.published().await;
+        self.delete(&page).await.has(204);
+        page
+    }
+
+    pub(crate) async fn read(&self, slug: &str) -> Answer {
+        self.get(&format!("/api/pages/{slug}")).await
+    }
+
+    /// The page as it stands.
+    pub(crate) async fn page(&self, slug: &str) -> Value {
+        let answer = self.read(slug).await;
+        answer.has(200);
+        answer.json()
+    }
+
+    /// What the store holds, past every rule of the service.
+    pub(crate) async fn stored(&self, slug: &str) -> Lookup {
+        self.store.lookup(&Slug::parse(slug).unwrap()).await.unwrap()
+    }
+}

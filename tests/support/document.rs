@@ -1,0 +1,96 @@
+//! Holds every answer that a test sees against the OpenAPI document.
+
+use std::sync::LazyLock;
+
+use handbill::domain::origin::Origin;
+use serde_json::{Value, json};
+
+use super::exchange::Answer;
+
+/// Statuses that any documented operation may answer besides those of the specification (§7).
+const COMMON: [u16; 6] = [304, 408, 412, 431, 500, 503];
+
+/// What the specification (§7) lets each operation answer.
+const SPECIFIED: [(&str, &str, &[u16]); 4] = [
+    ("post", "/api/pages", &[201, 400, 413, 429]),
+    ("get", "/api/pages/{slug}", &[200, 404, 410]),
+    ("patch", "/api/pages/{slug}", &[200, 400, 401, 404, 410, 413, 429]),
+    ("delete", "/api/pages/{slug}", &[204, 401, 404, 410, 429]),
+];
+
+/// The document, which is the same at every origin but for the origin.
+pub(crate) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
+    let text = handbill::http::openapi_document(&Origin::parse("https://pages.example").unwrap());
+    Document(serde_json::from_str(&text).unwrap())
+});
+
+/// An OpenAPI document.
+pub(crate) struct Document(pub(crate) Value);
+
+impl Document {
+    /// Fails unless the document lists the answer to `method` at `path`: its status, its content type and its shape.
+    /// Only documented operations are held against it.
+    #[track_caller]
+    pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
+        let method = method.to_ascii_lowercase();
+        let Some((template, operation)) = self.operation(&method, path) else { return };
+        let status = answer.status;
+        let at = format!("{method} {template} answered {status}");
+
+        let specified = SPECIFIED.iter().find(|(verb, path, _)| (*verb, *path) == (method.as_str(), template));
+        let (_, _, specified) = specified.unwrap_or_else(|| panic!("{method} {template} is in no specification"));
+        assert!(
+            specified.contains(&status) || COMMON.contains(&status),
+            "{at}, which the specification does not allow"
+        );
+
+        let response = &operation["responses"][status.to_string()];
+        assert!(response.is_object(), "{at}, which is not in the document");
+        let Some(content) = response.get("content").and_then(Value::as_object) else {
+            assert!(answer.body.is_empty(), "{at} with a body, which is not in the document");
+            return;
+        };
+        let media_type = answer.header("content-type");
+        let listed =
+            content.get(media_type).unwrap_or_else(|| panic!("{at} as {media_type}, which is not in the document"));
+        self.check_shape(&listed["schema"], &answer.json(), &at);
+    }
+
+    /// Fails unless `value` has exactly the shape of `schema`.
+    #[track_caller]
+    pub(crate) fn check_shape(&self, schema: &Value, value: &Value, at: &str) {
+        // OpenAPI 3.1 schemas are those of draft 2020-12, where keywords may stand beside a reference.
+        let closed = json!({
+            "allOf": [schema],
+            "unevaluatedProperties": false,
+            "components": self.0["components"],
+        });
+        let validator = jsonschema::draft202012::options().should_validate_formats(true).build(&closed).unwrap();
+        let faults: Vec<String> = validator.iter_errors(value).map(|fault| fault.to_string()).collect();
+        assert!(faults.is_empty(), "{at}: {value} is not as documented: {faults:?}");
+    }
+
+    /// Every operation: its method, its path's template and its description.
+    pub(crate) fn operations(&self) -> Vec<(&str, &str, &Value)> {
+        const METHODS: [&str; 8] = ["get", "put", "post", "delete", "options", "head", "patch", "trace"];
+        let paths = self.0["paths"].as_object().unwrap();
+        let operations = paths.iter().flat_map(|(template, item)| {
+            let item = item.as_object().unwrap().iter().filter(|(key, _)| METHODS.contains(&key.as_str()));
+            item.map(|(method, operation)| (method.as_str(), template.as_str(), operation))
+        });
+        operations.collect()
+    }
+
+    /// The operation that a request with `method` and `path` asks for, with its path's template.
+    fn operation(&self, method: &str, path: &str) -> Option<(&str, &Value)> {
+        let found = self.operations().into_iter().find(|(verb, template, _)| *verb == method && fits(template, path));
+        found.map(|(_, template, operation)| (template, operation))
+    }
+}
+
+fn fits(template: &str, path: &str) -> bool {
+    let (template, path): (Vec<_>, Vec<_>) = (template.split('/').collect(), path.split('/').collect());
+    let segment_fits =
+        |(part, segment): (&&str, &&str)| part == segment || (part.starts_with('{') && !segment.is_empty());
+    template.len() == path.len() && template.iter().zip(&path).all(segment_fits)
+}

@@ -1,0 +1,230 @@
+//! A request and its answer, and what is true of every answer.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::body::Body;
+use bytes::Bytes;
+use handbill::http::extract::Peer;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::Value;
+
+/// Every code and its status (contract, decision 3).
+const CODES: [(&str, u16); 16] = [
+    ("invalid_body", 400),
+    ("empty_content", 400),
+    ("missing_key", 401),
+    ("invalid_key", 401),
+    ("key_in_query", 401),
+    ("not_found", 404),
+    ("method_not_allowed", 405),
+    ("timeout", 408),
+    ("gone", 410),
+    ("precondition_failed", 412),
+    ("content_too_large", 413),
+    ("body_too_large", 413),
+    ("rate_limited", 429),
+    ("headers_too_large", 431),
+    ("internal", 500),
+    ("unavailable", 503),
+];
+
+/// A request to be sent.
+pub(crate) struct Request {
+    pub(crate) method: Method,
+    pub(crate) target: String,
+    headers: HeaderMap,
+    body: Body,
+    peer: IpAddr,
+}
+
+impl Request {
+    pub(crate) fn new(method: &str, target: impl Into<String>) -> Self {
+        Self {
+            method: method.parse().unwrap(),
+            target: target.into(),
+            headers: HeaderMap::new(),
+            body: Body::empty(),
+            peer: IpAddr::from([192, 0, 2, 1]),
+        }
+    }
+
+    pub(crate) fn get(target: impl Into<String>) -> Self {
+        Self::new("GET", target)
+    }
+
+    /// A create with `body` as it stands, declared as JSON.
+    pub(crate) fn create(body: impl Into<Body>) -> Self {
+        Self::new("POST", "/api/pages").json(body)
+    }
+
+    /// An update with `body` as it stands, declared as JSON, without a key.
+    pub(crate) fn update(slug: &str, body: impl Into<Body>) -> Self {
+        Self::new("PATCH", format!("/api/pages/{slug}")).json(body)
+    }
+
+    /// A delete without a key.
+    pub(crate) fn delete(slug: &str) -> Self {
+        Self::new("DELETE", format!("/api/pages/{slug}"))
+    }
+
+    #[must_use]
+    pub(crate) fn json(self, body: impl Into<Body>) -> Self {
+        self.header("content-type", "application/json").body(body)
+    }
+
+    #[must_use]
+    pub(crate) fn body(mut self, body: impl Into<Body>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Adds a header line; an earlier one of the same name stays.
+    #[must_use]
+    pub(crate) fn header(mut self, name: &str, value: impl AsRef<[u8]>) -> Self {
+        self.headers.append(name.parse::<HeaderName>().unwrap(), HeaderValue::from_bytes(value.as_ref()).unwrap());
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn without(mut self, name: &str) -> Self {
+        self.headers.remove(name);
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn key(self, key: &str) -> Self {
+        self.header("authorization", format!("Bearer {key}"))
+    }
+
+    /// Adds a query string.
+    #[must_use]
+    pub(crate) fn query(mut self, query: &str) -> Self {
+        self.target = format!("{}?{query}", self.target);
+        self
+    }
+
+    /// Who opens the connection.
+    #[must_use]
+    pub(crate) fn peer(mut self, address: &str) -> Self {
+        self.peer = address.parse().unwrap();
+        self
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
+    pub(crate) fn into_http(self) -> http::Request<Body> {
+        let mut request = http::Request::new(self.body);
+        *request.method_mut() = self.method;
+        *request.uri_mut() = self.target.parse().unwrap();
+        *request.headers_mut() = self.headers;
+        request.extensions_mut().insert(Peer(SocketAddr::new(self.peer, 40_000)));
+        request
+    }
+}
+
+/// An answer, read to its end.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    /// The header's one value; empty where there is none.
+    #[track_caller]
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let mut lines = self.headers.get_all(name).iter();
+        let value = lines.next().map_or("", |value| value.to_str().unwrap());
+        assert!(lines.next().is_none(), "{name} is there twice: {self:?}");
+        value
+    }
+
+    /// The members of a header that is a list, over all its lines, in lower case.
+    pub(crate) fn members(&self, name: &str) -> Vec<String> {
+        let lines = self.headers.get_all(name).iter().flat_map(|line| line.to_str().unwrap().split(','));
+        lines.map(|member| member.trim().to_ascii_lowercase()).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The string `field` of the JSON body.
+    #[track_caller]
+    pub(crate) fn field(&self, field: &str) -> String {
+        self.json()[field].as_str().unwrap_or_else(|| panic!("no {field} in {self:?}")).to_owned()
+    }
+
+    /// Fails unless this has `status`.
+    #[track_caller]
+    pub(crate) fn has(&self, status: u16) -> &Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+
+    /// Fails unless this is the error `code` with `status`.
+    #[track_caller]
+    pub(crate) fn fails(&self, status: u16, code: &str) -> &Self {
+        self.has(status);
+        assert_eq!(self.field("error"), code, "{self:?}");
+        self
+    }
+
+    /// Whole seconds in `Retry-After`.
+    #[track_caller]
+    pub(crate) fn retry_after(&self) -> u64 {
+        self.header("retry-after").parse().unwrap()
+    }
+}
+
+/// Fails unless `answer` is as every answer must be, whatever was asked.
+#[track_caller]
+pub(crate) fn check_common_rules(method: &Method, path: &str, answer: &Answer) {
+    assert_eq!(answer.header("access-control-allow-origin"), "*", "{answer:?}");
+    assert!(!answer.headers.contains_key("access-control-allow-credentials"), "{answer:?}");
+    assert_eq!(answer.header("x-content-type-options"), "nosniff", "{answer:?}");
+    assert_eq!(answer.header("referrer-policy"), "no-referrer", "{answer:?}");
+    assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{answer:?}");
+    for value in answer.headers.values() {
+        assert!(!holds_a_key(value.as_bytes()), "a header holds a key: {answer:?}");
+    }
+    match answer.status {
+        401 => assert!(answer.header("www-authenticate").starts_with("Bearer "), "{answer:?}"),
+        405 => assert!(!answer.members("allow").is_empty(), "{answer:?}"),
+        429 | 503 => assert!(answer.retry_after() >= 1, "{answer:?}"),
+        _ => {}
+    }
+    if answer.status < 400 || *method == Method::HEAD {
+        return;
+    }
+    assert!(!holds_a_key(&answer.body), "an error holds a key: {answer:?}");
+    // The pages for people are the one place where an error is not JSON.
+    if answer.header("content-type").starts_with("text/html") {
+        assert!(!path.starts_with("/api/") && [404, 410].contains(&answer.status), "{answer:?}");
+        return;
+    }
+    assert_eq!(answer.header("content-type"), "application/json", "{answer:?}");
+    let body = answer.json();
+    let fields: Vec<&String> = body.as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["error", "message"], "{answer:?}");
+    assert!(CODES.contains(&(body["error"].as_str().unwrap(), answer.status)), "{answer:?}");
+    assert!(body["message"].as_str().unwrap().ends_with('.'), "a message is made of sentences: {answer:?}");
+}
+
+/// Whether anything in `bytes` could be an edit key.
+pub(crate) fn holds_a_key(bytes: &[u8]) -> bool {
+    let begins_a_key = |rest: &[u8]| {
+        rest.strip_prefix(b"hbk_")
+            .is_some_and(|secret| secret.len() >= 43 && secret[..43].iter().all(u8::is_ascii_alphanumeric))
+    };
+    (0..bytes.len()).any(|at| begins_a_key(&bytes[at..]))
+}

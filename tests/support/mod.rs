@@ -1,0 +1,9 @@
+//! What tests share: the service with time, chance and its store in the test's hand.
+
+pub(crate) mod app;
+pub(crate) mod clock;
+pub(crate) mod document;
+pub(crate) mod entropy;
+pub(crate) mod exchange;
+pub(crate) mod skew;
+pub(crate) mod stores;

@@ -1,0 +1,146 @@
+//! A store that counts its calls and fails as a test tells it to.
+
+use std::collections::VecDeque;
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::slug::Slug;
+use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+
+/// One of the store's operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operation {
+    Insert,
+    Lookup,
+    Swap,
+}
+
+/// What becomes of one call.
+pub(crate) enum Fault {
+    /// The store is out of reach; nothing is done.
+    Unavailable,
+    /// The call is done, and its answer is lost.
+    DoneButUnknown,
+    /// The call is not done, and nobody can tell.
+    NotDoneAndUnknown,
+    /// What is stored cannot be read.
+    Unreadable,
+    /// There is never an answer.
+    Hang,
+    /// The backend has a bug.
+    Panic,
+    /// A compare-and-set loses, or an insert finds its slug taken, though nothing stands in its way.
+    Lose,
+    /// Something else happens first; then the call is made.
+    Meanwhile(Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+/// How often each operation was called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Calls {
+    pub(crate) inserts: usize,
+    pub(crate) lookups: usize,
+    pub(crate) swaps: usize,
+}
+
+#[derive(Default)]
+struct Plan {
+    calls: Calls,
+    next: VecDeque<(Operation, Fault)>,
+    always: Vec<(Operation, fn() -> Fault)>,
+}
+
+/// A store around another: it does what the other does, except where a fault was planned.
+pub(crate) struct WatchedStore {
+    inner: Arc<dyn PageStore>,
+    plan: Mutex<Plan>,
+}
+
+impl WatchedStore {
+    pub(crate) fn around(inner: Arc<dyn PageStore>) -> Self {
+        Self { inner, plan: Mutex::default() }
+    }
+
+    /// Plans `fault` for the next call of `operation` that has none yet.
+    pub(crate) fn next(&self, operation: Operation, fault: Fault) {
+        self.plan().next.push_back((operation, fault));
+    }
+
+    /// Plans a fault for every call of `operation`, until [`WatchedStore::heal`].
+    pub(crate) fn always(&self, operation: Operation, fault: fn() -> Fault) {
+        self.plan().always.push((operation, fault));
+    }
+
+    /// Forgets every planned fault.
+    pub(crate) fn heal(&self) {
+        let mut plan = self.plan();
+        plan.next.clear();
+        plan.always.clear();
+    }
+
+    pub(crate) fn calls(&self) -> Calls {
+        self.plan().calls
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a call and takes the fault that was planned for it.
+    fn enter(&self, operation: Operation) -> Option<Fault> {
+        let mut plan = self.plan();
+        match operation {
+            Operation::Insert => plan.calls.inserts += 1,
+            Operation::Lookup => plan.calls.lookups += 1,
+            Operation::Swap => plan.calls.swaps += 1,
+        }
+        let planned = plan.next.iter().position(|(planned, _)| *planned == operation);
+        planned
+            .and_then(|at| plan.next.remove(at))
+            .map(|(_, fault)| fault)
+            .or_else(|| plan.always.iter().find(|(planned, _)| *planned == operation).map(|(_, fault)| fault()))
+    }
+
+    async fn pass<T>(
+        &self,
+        operation: Operation,
+        lost: Option<T>,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        match self.enter(operation) {
+            None => call.await,
+            Some(Fault::Unavailable) => Err(StoreError::Unavailable("planned".into())),
+            Some(Fault::DoneButUnknown) => {
+                call.await?;
+                Err(StoreError::OutcomeUnknown("planned".into()))
+            }
+            Some(Fault::NotDoneAndUnknown) => Err(StoreError::OutcomeUnknown("planned".into())),
+            Some(Fault::Unreadable) => Err(StoreError::Unreadable("planned".into())),
+            Some(Fault::Hang) => pending().await,
+            Some(Fault::Panic) => panic!("planned"),
+            Some(Fault::Lose) => Ok(lost.expect("a lookup has nothing to lose")),
+            Some(Fault::Meanwhile(other)) => {
+                other.await;
+                call.await
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl PageStore for WatchedStore {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+        self.pass(Operation::Insert, Some(Inserted::SlugTaken), self.inner.insert_if_absent(page)).await
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+        self.pass(Operation::Swap, Some(Swapped::Stale), self.inner.compare_and_set(expected, next)).await
+    }
+}
