@@ -201,7 +201,11 @@ fn not_json(error: &serde_json::Error) -> String {
 
 /// What is wrong with JSON of the wrong shape. Values are not quoted, and names only where they cannot be a secret.
 fn badly_shaped(path: &str, reason: &str) -> String {
-    let is_plain = |name: &str| name.len() <= 32 && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    // No key is this short, and the beginning of one shows by its prefix.
+    let is_plain = |name: &str| {
+        let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
+        (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)
+    };
     let named = |prefix: &str| reason.strip_prefix(prefix)?.split('`').nth(1);
     if let Some(field) = named("missing field") {
         format!("The field `{field}` is missing. Send it as a string.")

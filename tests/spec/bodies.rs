@@ -106,6 +106,13 @@ async fn a_field_of_another_type_answers_400_and_is_named() {
 }
 
 #[tokio::test]
+async fn an_unknown_field_answers_400_and_is_named() {
+    for field in ["titel", "contents", "slug", "edit_key", "created_at", "Title", "contentHtml", "x-y"] {
+        name(&invalid(json!({"title": "T", "content": "c", field: "x"}).to_string()).await, &format!("`{field}`"));
+    }
+}
+
+#[tokio::test]
 async fn a_field_that_is_there_twice_answers_400_and_is_named() {
     name(&invalid(r#"{"title": "T", "content": "c", "title": "T"}"#).await, "`title`");
     name(&invalid(r#"{"title": "T", "content": "c", "content": "d"}"#).await, "`content`");
