@@ -44,7 +44,8 @@ fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
 fn page_version(tag: &[u8]) -> Option<PageVersion> {
     let tag = std::str::from_utf8(tag).ok()?.strip_prefix('"')?.strip_suffix('"')?;
     let (version, _representation) = tag.split_once('-')?;
-    version.parse().ok().map(PageVersion::new)
+    // Rust reads `+1` and `01` as 1; we never wrote either.
+    version.parse().ok().filter(|number: &u64| number.to_string() == version).map(PageVersion::new)
 }
 
 #[cfg(test)]

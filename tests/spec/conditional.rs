@@ -179,6 +179,19 @@ async fn any_tag_of_a_list_and_a_star_serve_for_an_update() {
 }
 
 #[tokio::test]
+async fn a_weak_or_foreign_or_malformed_tag_serves_for_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let opaque = page.etag.trim_matches('"');
+    for tags in [&format!("W/{}", page.etag), "\"x\"", "", opaque, "\"", "1", "\"*\"", "\"+1-json-1\"", "\"01-json-1\""]
+    {
+        update_if_match(&app, &page, tags).await.fails(412, "precondition_failed");
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
 async fn a_star_does_not_help_where_there_is_no_page() {
     let app = TestApp::new();
     let deleted = app.deleted().await;
