@@ -66,7 +66,11 @@ pub(super) async fn not_found(State(http): State<Arc<Http>>, request: Request) -
 fn nothing_here(http: &Http, request: &Request) -> Response {
     let mut accepted = request.headers().get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
     let asks_for_page = accepted.any(|line| line.contains("text/html")) && !request.uri().path().starts_with("/api/");
-    if asks_for_page { failure_page(&Failure::NotFound, http) } else { problem_response(&Problem::no_route()) }
+    let mut response =
+        if asks_for_page { failure_page(&Failure::NotFound, http) } else { problem_response(&Problem::no_route()) };
+    // A cache may keep a 404 without being asked to.
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    response
 }
 
 async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {

@@ -124,6 +124,15 @@ async fn an_unexpected_accept_header_changes_nothing_of_the_api() {
 }
 
 #[tokio::test]
+async fn an_answer_that_depends_on_accept_says_so() {
+    let app = TestApp::new();
+    for path in ["/no/such/route", "/hello-2222bbbb", "/hello-2222bbbb.md", "/assets/none.css"] {
+        let answer = app.get(path).await;
+        assert!(answer.has(404).members("vary").contains(&"accept".to_owned()), "{path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
 async fn every_answer_has_an_id_to_find_it_by() {
     let app = TestApp::new();
     let page = app.published().await;
