@@ -1,5 +1,6 @@
 //! Which client a request comes from (contract, decision 10).
 
+use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
@@ -27,10 +28,15 @@ impl TrustedProxies {
         if !self.trusts(address) {
             return address;
         }
-        let lines: Vec<&str> =
-            headers.get_all(self.header.name()).iter().map(|line| line.to_str().unwrap_or("?")).collect();
+        // Bytes that are no text spoil the entry that they stand in and no other.
+        let lines: Vec<Cow<'_, str>> =
+            headers.get_all(self.header.name()).iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
         let lines = lines.join(",");
-        for entry in entries(&lines, ',').into_iter().rev() {
+        let entries: Vec<&str> = match self.header {
+            ForwardedHeader::XForwardedFor => lines.split(',').collect(),
+            ForwardedHeader::Forwarded => split_unquoted(&lines, ','),
+        };
+        for entry in entries.into_iter().rev() {
             let read = match self.header {
                 ForwardedHeader::XForwardedFor => node_address(entry),
                 ForwardedHeader::Forwarded => forwarded_for(entry).and_then(node_address),
@@ -49,25 +55,46 @@ impl TrustedProxies {
     }
 }
 
-/// Splits at `separator` outside quoted strings.
-fn entries(text: &str, separator: char) -> Vec<&str> {
-    let (mut quoted, mut escaped) = (false, false);
-    text.split(|c: char| {
-        let splits = c == separator && !quoted;
+/// Follows the quoted strings of a text, one character after another.
+#[derive(Default)]
+struct Quotes {
+    open: bool,
+    escaped: bool,
+}
+
+impl Quotes {
+    /// Passes `c` and answers whether it stands outside of quoted strings.
+    fn pass(&mut self, c: char) -> bool {
+        let outside = !self.open;
         match c {
-            _ if escaped => escaped = false,
-            '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
+            _ if self.escaped => self.escaped = false,
+            '\\' if self.open => self.escaped = true,
+            '"' => self.open = !self.open,
             _ => {}
         }
-        splits
-    })
-    .collect()
+        outside
+    }
+}
+
+/// Splits at `separator` outside quoted strings.
+fn split_unquoted(text: &str, separator: char) -> Vec<&str> {
+    let mut quotes = Quotes::default();
+    text.split(|c| quotes.pass(c) && c == separator).collect()
 }
 
 /// The `for` parameter of one element of `Forwarded`, without its quotes.
+///
+/// An element with a quote left open cannot be read: a client that leaves one open makes the rest of the line, with
+/// the address that the proxy adds, part of its own element.
 fn forwarded_for(element: &str) -> Option<&str> {
-    entries(element, ';').into_iter().find_map(|pair| {
+    let mut quotes = Quotes::default();
+    element.chars().for_each(|c| {
+        quotes.pass(c);
+    });
+    if quotes.open {
+        return None;
+    }
+    split_unquoted(element, ';').into_iter().find_map(|pair| {
         let (name, value) = pair.split_once('=')?;
         let value = value.trim();
         let unquoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);

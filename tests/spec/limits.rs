@@ -260,11 +260,11 @@ async fn without_trusted_proxies_no_forwarding_header_is_believed() {
 }
 
 /// Fails unless, behind proxies in 10.0.0.0/8, a request with this header line is counted as one from `client`.
-async fn counted_as(header: ForwardedHeader, line: &str, client: &str) {
+async fn counted_as(header: ForwardedHeader, line: impl AsRef<[u8]>, client: &str) {
     let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();
     app.send(create().peer(client)).await.has(201);
-    let request = create().peer("10.0.0.1").header(header.name(), line);
-    assert_eq!(app.send(request).await.status, 429, "{line} should be {client}");
+    let request = create().peer("10.0.0.1").header(header.name(), line.as_ref());
+    assert_eq!(app.send(request).await.status, 429, "{} should be {client}", line.as_ref().escape_ascii());
 }
 
 #[tokio::test]
@@ -288,6 +288,31 @@ async fn an_unreadable_entry_ends_the_walk_at_the_last_trusted_address() {
     counted_as(header, "198.51.100.7,", "10.0.0.1").await;
     counted_as(ForwardedHeader::Forwarded, "for=198.51.100.7, for=_hidden", "10.0.0.1").await;
     counted_as(ForwardedHeader::Forwarded, "for=198.51.100.7, for=unknown, for=10.0.0.2", "10.0.0.2").await;
+}
+
+#[tokio::test]
+async fn a_quote_that_a_client_leaves_open_hides_nothing_and_lets_it_choose_no_address() {
+    // What stands before the last comma came from the client; the proxy added the rest.
+    let forwarded = ForwardedHeader::Forwarded;
+    for line in [
+        "for=203.0.113.9;by=\", for=198.51.100.7",
+        "for=203.0.113.9;by=\"\\, for=198.51.100.7",
+        "for=203.0.113.9;by=\", for=\"[2001:db8::7]:4711\"",
+        "for=203.0.113.9;by=\", for=\"198.51.100.7:1\";host=\"pages.example\"",
+        "\", for=198.51.100.7",
+    ] {
+        counted_as(forwarded, line, "10.0.0.1").await;
+    }
+    let x_forwarded_for = ForwardedHeader::XForwardedFor;
+    counted_as(x_forwarded_for, "203.0.113.9\", 198.51.100.7", "198.51.100.7").await;
+    counted_as(x_forwarded_for, "\"203.0.113.9, 198.51.100.7", "198.51.100.7").await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_spoil_no_other_entry() {
+    counted_as(ForwardedHeader::XForwardedFor, b"203.0.113.9\xff, 198.51.100.7", "198.51.100.7").await;
+    counted_as(ForwardedHeader::XForwardedFor, b"203.0.113.9, 198.51.100.7\xff", "10.0.0.1").await;
+    counted_as(ForwardedHeader::Forwarded, b"for=\xff, for=198.51.100.7", "198.51.100.7").await;
 }
 
 #[tokio::test]

@@ -114,6 +114,13 @@ fn a_page_may_have_a_null_title_and_an_update_may_clear_it() {
     }
 }
 
+#[test]
+fn a_body_with_an_unknown_field_is_not_as_documented() {
+    for schema in ["CreatePage", "UpdatePage"] {
+        assert_eq!(DOCUMENT.0["components"]["schemas"][schema]["additionalProperties"], false, "{schema}");
+    }
+}
+
 /// An answer that no operation gives.
 fn answer(status: u16, content_type: &'static str, body: &'static str) -> Answer {
     let headers = [("content-type", content_type)].into_iter().filter(|(_, value)| !value.is_empty());

@@ -106,6 +106,19 @@ async fn a_store_that_never_answers_is_given_up_after_five_seconds_with_503() {
 }
 
 #[tokio::test]
+async fn a_write_that_never_answers_is_given_up_after_five_seconds_with_503() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.store.always(Operation::Swap, || Fault::Hang);
+    tokio::time::pause();
+    app.update(&page, json!({"content": "new"})).await.fails(503, "unavailable");
+    app.delete(&page).await.fails(503, "unavailable");
+    tokio::time::resume();
+    app.store.heal();
+    app.update(&page, json!({"content": "again"})).await.has(200);
+}
+
+#[tokio::test]
 async fn a_compare_and_set_that_is_always_lost_is_given_up_after_five_seconds_with_503() {
     let app = TestApp::new();
     let page = app.published().await;
