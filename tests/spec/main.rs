@@ -11,6 +11,7 @@ mod cors;
 mod create;
 mod delete;
 mod errors;
+mod formatting;
 mod limits;
 mod openapi;
 mod order;
