@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill::http::client_ip::ForwardedHeader;
+use handbill::domain::client::ForwardedHeader;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};

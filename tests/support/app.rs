@@ -11,11 +11,12 @@ use axum::body::Body;
 use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::clock::SharedClock;
+use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
 use handbill::entropy::SharedEntropy;
-use handbill::http::client_ip::{ForwardedHeader, TrustedProxies};
+use handbill::http::client_ip::TrustedProxies;
 use handbill::limits::Quotas;
 use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
@@ -100,7 +101,7 @@ impl Setup {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,
-            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit) },
+            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: None },
             Origin::parse(&self.base_url).unwrap(),
             self.proxies,
             &around,

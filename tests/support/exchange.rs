@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::body::Body;
 use bytes::Bytes;
-use handbill::http::extract::Peer;
+use handbill::domain::client::Peer;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
