@@ -3,6 +3,7 @@
 mod healthcheck;
 mod render;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -72,14 +73,15 @@ fn base_url(settings: &Settings) -> Origin {
 }
 
 fn print(text: &str) -> Result<ExitCode, String> {
-    use std::io::Write;
     std::io::stdout().write_all(text.as_bytes()).map_err(|error| format!("could not write: {error}"))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// One clear line on standard error.
+/// One clear line on standard error, whatever characters the reason quotes.
 fn refuse(reason: &str) -> ExitCode {
-    eprintln!("handbill: {reason}");
+    let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
+    // Where nobody can read it, the exit code has to do.
+    let _ = writeln!(std::io::stderr(), "handbill: {line}");
     ExitCode::from(REFUSED)
 }
 
@@ -89,8 +91,9 @@ fn explain(error: &clap::Error) -> ExitCode {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let text = error.render().to_string();
-    let line = text.lines().next().unwrap_or_default();
-    refuse(&format!("{} (see handbill --help)", line.trim_start_matches("error: ")))
+    // What follows the first empty line is usage.
+    let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  [", " [");
+    refuse(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()))
 }
 
 #[cfg(test)]

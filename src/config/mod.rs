@@ -11,6 +11,8 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 
 use clap::{Args, Command};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::ParseError;
 
 pub use self::http::HttpSettings;
 pub use self::limits::LimitSettings;
@@ -45,8 +47,8 @@ pub struct Settings {
     #[arg(long, global = true, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_parser = log_format)]
     pub log_format: Option<LogFormat>,
     /// Which events are logged, as tracing-subscriber's filter directives, for example info,handbill=debug
-    #[arg(long, global = true, env = "HANDBILL_LOG", value_name = "DIRECTIVES", default_value = "info")]
-    pub log: tracing_subscriber::EnvFilter,
+    #[arg(long, global = true, env = "HANDBILL_LOG", value_name = "DIRECTIVES", default_value = "info", value_parser = log_filter)]
+    pub log: EnvFilter,
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {
@@ -55,6 +57,11 @@ fn log_format(text: &str) -> Result<LogFormat, &'static str> {
         "json" => Ok(LogFormat::Json),
         _ => Err("choose text or json"),
     }
+}
+
+/// All of the directives, where clap by itself would take the conversion that leaves out what it cannot read.
+fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::builder().parse(text)
 }
 
 /// The environment's variables that look like settings and are none: a misspelt one would be ignored in silence.
