@@ -1,8 +1,8 @@
 //! The composition root: settings → backends → service → routers. The only module that names backends.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::domain::origin::Origin;
 use crate::entropy::{SharedEntropy, SystemEntropy};
 use crate::http::client_ip::TrustedProxies;
 use crate::http::{Http, router};
-use crate::lifecycle::{self, DrainLimits, Drained, Readiness, StopSignals};
+use crate::lifecycle::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::limits::Quotas;
 use crate::service::PageService;
 use crate::store::PageStore;
@@ -98,7 +98,10 @@ pub fn public_router(
 pub fn serve(settings: Settings) -> Result<ExitCode, StartError> {
     logs::install(settings.log_format.unwrap_or_else(LogFormat::fitting), settings.log.clone());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve_async(settings))
+    let exit_code = runtime.block_on(serve_async(settings));
+    // What still runs was cut off, and may be waiting for a disk.
+    runtime.shutdown_background();
+    exit_code
 }
 
 async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
@@ -123,18 +126,22 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
 
     let metrics = &around.metrics;
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (stop, stopping) = watch::channel(false);
+    let (phase, phases) = watch::channel(Phase::Serving);
     // It outlives the public listener, so that draining can be watched.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
-    let (_admin_stop, admin_stopping) = watch::channel(false);
+    let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     let uncounted = prometheus_client::metrics::gauge::Gauge::default();
-    tokio::spawn(server::serve(admin_listener, admin, ServerLimits::ADMIN, uncounted, admin_stopping));
+    tokio::spawn(server::serve(admin_listener, admin, ServerLimits::ADMIN, uncounted, admin_phases));
 
     announce(&base_url, address, admin_address, &settings.store.data_dir);
-    let serving = server::serve(listener, app, ServerLimits::PUBLIC, metrics.connections.clone(), stopping);
+    let serving = server::serve(listener, app, ServerLimits::PUBLIC, metrics.connections.clone(), phases);
     let limits = DrainLimits { delay: settings.http.drain_delay, timeout: settings.http.drain_timeout };
-    let drained = lifecycle::run(serving, stop, &mut signals, &readiness, limits).await;
-    store.close().await;
+    let drained = lifecycle::run(serving, phase, &mut signals, &readiness, limits).await;
+    // What was acknowledged is on disk already, so that a signal need not wait for this.
+    tokio::select! {
+        () = store.close() => {}
+        () = signals.next() => {}
+    }
     Ok(match drained {
         Drained::Complete => ExitCode::SUCCESS,
         Drained::CutShort => ExitCode::FAILURE,
@@ -160,15 +167,18 @@ async fn open_store(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<Embedde
 }
 
 /// Says on standard output where everything is, and how to publish.
-#[expect(clippy::print_stdout, reason = "this is what a person who starts the service reads")]
-fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, data_dir: &std::path::Path) {
+fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, data_dir: &Path) {
     let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
-    println!(
+    let text = format!(
         "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
 Operators: http://{admin}/metrics, /livez, /readyz
 Data:      {data}
-Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'",
+Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
+",
         version = env!("CARGO_PKG_VERSION"),
         data = data_dir.display(),
     );
+    // Whoever started the service may have closed its output: no reason not to serve.
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
 }

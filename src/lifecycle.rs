@@ -44,6 +44,17 @@ impl Readiness {
     }
 }
 
+/// What the process wants of its listeners.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Requests.
+    Serving,
+    /// Requests still, but that clients go elsewhere with the next.
+    Leaving,
+    /// To finish what has begun.
+    Stopping,
+}
+
 /// How long draining may take.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainLimits {
@@ -86,10 +97,10 @@ pub enum Drained {
 
 /// Serves until a signal comes, then drains.
 ///
-/// `serving` must end by itself soon after `stop` turns true: once no request is in flight.
+/// `serving` must end by itself soon after `phase` says stop: once no request is in flight.
 pub async fn run(
     serving: impl Future<Output = ()>,
-    stop: watch::Sender<bool>,
+    phase: watch::Sender<Phase>,
     signals: &mut StopSignals,
     readiness: &Readiness,
     limits: DrainLimits,
@@ -100,14 +111,15 @@ pub async fn run(
         () = signals.next() => {}
     }
     readiness.drain();
+    phase.send_replace(Phase::Leaving);
     tracing::info!(delay = ?limits.delay, timeout = ?limits.timeout, "draining");
     let draining = async {
         let stop_accepting = async {
             tokio::time::sleep(limits.delay).await;
-            stop.send_replace(true);
+            phase.send_replace(Phase::Stopping);
         };
         let both = async { tokio::join!(stop_accepting, &mut serving) };
-        tokio::time::timeout(limits.delay + limits.timeout, both).await
+        tokio::time::timeout(limits.delay.saturating_add(limits.timeout), both).await
     };
     let finished = tokio::select! {
         finished = draining => finished.is_ok(),

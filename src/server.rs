@@ -5,19 +5,22 @@
 mod timed_io;
 
 use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -26,6 +29,7 @@ use tower::ServiceExt;
 
 use self::timed_io::{Exchange, TimedIo};
 use crate::domain::client::Peer;
+use crate::lifecycle::Phase;
 
 /// How much a listener grants.
 #[derive(Clone, Copy, Debug)]
@@ -62,111 +66,169 @@ const READ_HEAD_BYTES: usize = 64 * 1024;
 /// How long a client that had only just connected when draining began has to send its first request.
 const LAST_CHANCE: Duration = Duration::from_secs(1);
 
-/// How long the queue of connections must stay empty before draining closes it.
-const QUEUE_PAUSE: Duration = Duration::from_millis(10);
+/// How long after the stop connections are still accepted and resting ones kept, for what was on its way already.
+const ON_THE_WAY: Duration = Duration::from_millis(20);
 
 /// How long to wait before accepting again when the operating system refused: out of file descriptors, mostly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Serves `app` on `listener` until `drain` turns true; returns when the last connection has ended.
+/// Serves `app` on `listener` until `phase` says stop; returns when the last connection has ended.
 ///
-/// From then on nothing new is accepted but what waits in the queue already, resting connections are closed at once,
-/// and each request in flight is answered with `Connection: close`.
+/// While it says leave, each answer carries `Connection: close`, so that clients move elsewhere. From the stop on
+/// nothing new is accepted but what waits in the queue already, resting connections are closed, and each request in
+/// flight is answered.
 pub async fn serve(
     listener: TcpListener,
     app: Router,
     limits: ServerLimits,
     open: Gauge,
-    drain: watch::Receiver<bool>,
+    phase: watch::Receiver<Phase>,
 ) {
     let connections = TaskTracker::new();
     let permits = Arc::new(Semaphore::new(limits.connections));
-    let start = |stream: TcpStream, peer: Peer, permit: OwnedSemaphorePermit| {
-        let (app, open, drain) = (app.clone(), open.clone(), drain.clone());
+    let start = |stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit| {
+        let connection = Connection { app: app.clone(), limits, phase: phase.clone(), _open: Counted::new(&open) };
         connections.spawn(async move {
             let _permit = permit;
-            open.inc();
-            serve_connection(stream, peer, app, limits, drain).await;
-            open.dec();
+            connection.serve(stream, Peer(peer)).await;
         });
     };
-    let mut draining = drain.clone();
+    let mut stopping = phase.clone();
+    let stopped = async {
+        stop(&mut stopping).await;
+        tokio::time::sleep(ON_THE_WAY).await;
+    };
+    let mut stopped = pin!(stopped);
     loop {
-        let permit = tokio::select! {
-            permit = Arc::clone(&permits).acquire_owned() => permit.expect("the semaphore is never closed"),
-            () = until_true(&mut draining) => break,
+        let accept = async {
+            let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
+            (listener.accept().await, permit)
         };
-        tokio::select! {
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => start(stream, Peer(peer), permit),
-                Err(error) => {
-                    tracing::warn!(%error, "could not accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-            () = until_true(&mut draining) => break,
+        let (accepted, permit) = tokio::select! {
+            accepted = accept => accepted,
+            () = stopped.as_mut() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => start(stream, peer, permit),
+            // The client has gone away again while it waited in the queue.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                tracing::warn!(%error, "could not accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
         }
     }
     // Clients in the queue believe that they are connected, and may have sent their request.
-    while let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-        let accepted = tokio::time::timeout(QUEUE_PAUSE, listener.accept()).await;
-        let Ok(Ok((stream, peer))) = accepted else { break };
-        start(stream, Peer(peer), permit);
+    if let Ok(listener) = listener.into_std() {
+        while let Ok(permit) = Arc::clone(&permits).try_acquire_owned()
+            && let Ok((stream, peer)) = listener.accept()
+        {
+            if let Ok(stream) = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)) {
+                start(stream, peer, permit);
+            }
+        }
     }
-    drop(listener);
     connections.close();
     connections.wait().await;
 }
 
-async fn serve_connection(
-    stream: TcpStream,
-    peer: Peer,
+/// What one connection needs.
+struct Connection {
     app: Router,
     limits: ServerLimits,
-    mut drain: watch::Receiver<bool>,
-) {
-    // Answers are written whole; waiting to fill a segment would only delay them.
-    let _ = stream.set_nodelay(true);
-    let exchange = Arc::new(Exchange::new(limits));
-    let service = hyper::service::service_fn({
-        let exchange = Arc::clone(&exchange);
-        move |mut request: Request<Incoming>| {
-            exchange.request_began();
-            request.extensions_mut().insert(peer);
-            let (app, exchange) = (app.clone(), Arc::clone(&exchange));
-            async move {
-                let Ok(response) = app.oneshot(request.map(Body::new)).await;
-                Ok::<_, Infallible>(answered(response, exchange))
+    phase: watch::Receiver<Phase>,
+    _open: Counted,
+}
+
+impl Connection {
+    async fn serve(mut self, stream: TcpStream, peer: Peer) {
+        // Answers are written whole; waiting to fill a segment would only delay them.
+        let _ = stream.set_nodelay(true);
+        let exchange = Arc::new(Exchange::new(self.limits));
+        let service = hyper::service::service_fn({
+            let (app, phase, exchange) = (self.app, self.phase.clone(), Arc::clone(&exchange));
+            move |request: Request<Incoming>| {
+                exchange.request_began(!request.body().is_end_stream());
+                let mut request = request.map(|body| Body::new(RequestBody { body, exchange: Arc::clone(&exchange) }));
+                request.extensions_mut().insert(peer);
+                let (app, phase, exchange) = (app.clone(), phase.clone(), Arc::clone(&exchange));
+                async move {
+                    let Ok(mut response) = app.oneshot(request).await;
+                    if *phase.borrow() != Phase::Serving {
+                        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                    }
+                    Ok::<_, Infallible>(response.map(|body| AnswerBody { body, exchange }))
+                }
             }
+        });
+        let connection = http1::Builder::new()
+            .header_read_timeout(None)
+            .max_header_size(READ_HEAD_BYTES)
+            .serve_connection(TokioIo::new(TimedIo::new(stream, Arc::clone(&exchange))), service);
+        let mut connection = pin!(connection);
+        let ended = tokio::select! {
+            biased;
+            ended = connection.as_mut() => ended,
+            () = stop(&mut self.phase) => {
+                // Not hyper's graceful shutdown, which closes a connection whose first request is about to arrive.
+                exchange.finish(LAST_CHANCE, ON_THE_WAY);
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            // Clients go away, time out and send nonsense all day: nothing that somebody should look at.
+            tracing::debug!(%error, "a connection ended early");
         }
-    });
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(limits.idle)
-        .max_header_size(READ_HEAD_BYTES)
-        .serve_connection(TokioIo::new(TimedIo::new(stream, Arc::clone(&exchange))), service);
-    let mut connection = pin!(connection);
-    let ended = tokio::select! {
-        biased;
-        ended = connection.as_mut() => ended,
-        () = until_true(&mut drain) => {
-            exchange.shorten_wait(LAST_CHANCE);
-            connection.as_mut().graceful_shutdown();
-            connection.await
-        }
-    };
-    if let Err(error) = ended {
-        // Clients go away, time out and send nonsense all day: nothing that somebody should look at.
-        tracing::debug!(%error, "a connection ended early");
     }
 }
 
-/// Marks the exchange as over once the body of `response` has been handed over or dropped.
-fn answered(response: Response<Body>, exchange: Arc<Exchange>) -> Response<AnswerBody> {
-    response.map(|body| AnswerBody { body, exchange })
+/// One on a gauge while it lives.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
 }
 
-/// A body that tells when it is gone.
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// A request's body that tells when it was read to its end.
+struct RequestBody {
+    body: Incoming,
+    exchange: Arc<Exchange>,
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if frame.is_none() || self.body.is_end_stream() {
+            self.exchange.request_was_read();
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An answer's body that tells when it was handed over or dropped.
 struct AnswerBody {
     body: Body,
     exchange: Arc<Exchange>,
@@ -198,7 +260,7 @@ impl Drop for AnswerBody {
     }
 }
 
-/// Returns once `flag` is true, or can no longer become so.
-async fn until_true(flag: &mut watch::Receiver<bool>) {
-    let _ = flag.wait_for(|&on| on).await;
+/// Returns once `phase` says stop, or can no longer do so.
+async fn stop(phase: &mut watch::Receiver<Phase>) {
+    let _ = phase.wait_for(|&phase| phase == Phase::Stopping).await;
 }

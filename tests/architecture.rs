@@ -26,7 +26,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     // Settings are made of the values that they end up as.
     ("config", &["domain", "limits", "telemetry"]),
     ("http", &["domain", "service", "limits", "problem", "wire", "telemetry"]),
-    ("server", &["domain"]),
+    ("server", &["domain", "lifecycle"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),
     ("backends", &["domain", "clock", "store", "limits", "reservations", "telemetry", "config"]),
