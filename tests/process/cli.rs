@@ -1,0 +1,298 @@
+//! The command line: what is refused and how, where a setting comes from, and what each subcommand does.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use redb::{Database, ReadableTable, TableDefinition};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use crate::client::{get, post, request};
+use crate::support::{Server, handbill, run, text};
+
+const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+
+/// Runs a command that must be refused with exit code 2 and one line, which it returns.
+fn refusal(command: Command) -> String {
+    let what = format!("{command:?}");
+    let output = run(command, b"");
+    let line = text(&output.stderr).to_owned();
+    assert_eq!(output.status.code(), Some(2), "{what}: {line}");
+    assert_eq!(text(&output.stdout), "", "{what}");
+    assert!(line.starts_with("handbill: ") && line.ends_with('\n'), "{what}: {line}");
+    assert_eq!(line.lines().count(), 1, "{what}: {line}");
+    line
+}
+
+fn refused_with(data_dir: &Path) -> String {
+    let mut command = handbill(FREE_PORTS);
+    command.arg("--data-dir").arg(data_dir);
+    refusal(command)
+}
+
+#[test]
+fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_option() {
+    for (option, values) in [
+        ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
+        ("admin-listen", &["", "nonsense", ":9090"]),
+        ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
+        ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
+        ("forwarded-header", &["", "x-real-ip"]),
+        ("drain-delay", &["", "5", "-5s", "soon"]),
+        ("drain-timeout", &["", "5", "-5s", "soon"]),
+        ("store", &["", "nonsense"]),
+        ("data-dir", &[""]),
+        ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
+        ("log-format", &["", "xml"]),
+        ("log", &["handbill=nonsense", "a=b=c"]),
+    ] {
+        for value in values {
+            let line = refusal(handbill([format!("--{option}={value}")]));
+            assert!(line.contains(&format!("--{option}")), "{line}");
+            let mut command = handbill::<&str>([]);
+            command.env(format!("HANDBILL_{}", option.replace('-', "_").to_uppercase()), value);
+            let line = refusal(command);
+            assert!(line.contains(&format!("--{option}")), "{line}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_option_or_command_is_refused_with_one_line() {
+    for args in [&["--nonsense"][..], &["nonsense"], &["render", "nonsense"], &["--listen"], &["--listen", "a\nb\n\nc"]]
+    {
+        refusal(handbill(args));
+    }
+}
+
+#[test]
+fn a_port_in_use_is_refused_with_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = tempdir().unwrap();
+    for (option, other) in [("--listen", "--admin-listen"), ("--admin-listen", "--listen")] {
+        let mut command = handbill([option, &address, other, "127.0.0.1:0"]);
+        command.arg("--data-dir").arg(directory.path());
+        let line = refusal(command);
+        assert!(line.contains(&address) && line.contains(option), "{line}");
+    }
+}
+
+#[test]
+fn a_data_directory_that_another_process_uses_is_refused_and_that_process_serves_on() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let line = refused_with(directory.path());
+    assert!(line.contains("in use by another process"), "{line}");
+    assert_eq!(post(server.address, "Still here", "x").unwrap().status, 201);
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_one_is_refused_with_one_line() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("a\nfile");
+    fs::write(&file, "x").unwrap();
+    assert!(refused_with(&file).contains("is not a directory"));
+    assert!(refused_with(&file.join("below")).contains("is not a directory"));
+    // Nobody, not even root, makes a directory there.
+    refused_with(Path::new("/proc/handbill"));
+}
+
+#[test]
+fn a_database_that_handbill_did_not_write_is_refused_and_left_as_it_is() {
+    let directory = tempdir().unwrap();
+    let database = directory.path().join("handbill.redb");
+    for bytes in [&b""[..], b"nonsense", &[0; 8192]] {
+        fs::write(&database, bytes).unwrap();
+        let line = refused_with(directory.path());
+        assert!(line.contains("damaged or no Handbill database"), "{line}");
+        assert_eq!(fs::read(&database).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_database_of_a_newer_format_is_refused_with_one_line() {
+    const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+    let directory = tempdir().unwrap();
+    assert!(Server::start(directory.path(), &[]).stop().0.success());
+    let database = Database::open(directory.path().join("handbill.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut meta = transaction.open_table(META).unwrap();
+        let format = meta.get("format").unwrap().unwrap().value();
+        meta.insert("format", format + 1).unwrap();
+    }
+    transaction.commit().unwrap();
+    drop(database);
+    let line = refused_with(directory.path());
+    assert!(line.contains("start the version that wrote it"), "{line}");
+}
+
+#[test]
+fn an_unknown_variable_is_warned_about_and_ignored_and_a_flag_beats_the_environment() {
+    let directory = tempdir().unwrap();
+    let mut command = handbill(["--base-url", "https://flag.example"]);
+    command.env("HANDBILL_LISTTEN", "nonsense").env("HANDBILL_BASE_URL", "https://variable.example");
+    command.env("HANDBILL_CREATE_LIMIT", "1");
+    let server = Server::start_as(command, directory.path(), &[]);
+    server.wait_for_log("HANDBILL_LISTTEN");
+    let page = post(server.address, "From the flag", "x").unwrap().json();
+    assert!(page["url"].as_str().unwrap().starts_with("https://flag.example/"), "{page}");
+    assert_eq!(post(server.address, "One too many", "x").unwrap().status, 429);
+}
+
+#[test]
+fn help_lists_every_option_with_its_variable_and_its_default() {
+    let output = run(handbill(["--help"]), b"");
+    assert!(output.status.success());
+    let help = text(&output.stdout);
+    for (option, default) in [
+        ("listen", "127.0.0.1:8080"),
+        ("admin-listen", "127.0.0.1:9090"),
+        ("base-url", "http:// and the public listener"),
+        ("trusted-proxies", "none"),
+        ("forwarded-header", "x-forwarded-for"),
+        ("drain-delay", "0s"),
+        ("drain-timeout", "15s"),
+        ("store", "embedded"),
+        ("data-dir", "./handbill-data"),
+        ("create-limit", "10"),
+        ("edit-limit", "60"),
+        ("rate-window", "1h"),
+        ("log-format", "text on a terminal, json otherwise"),
+        ("log", "info"),
+    ] {
+        let (_, after) = help.split_once(&format!("--{option} <")).unwrap_or_else(|| panic!("no --{option} in {help}"));
+        let entry = after.split("\n      --").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(entry.contains(&format!("[env: HANDBILL_{}=]", option.replace('-', "_").to_uppercase())), "{entry}");
+        assert!(entry.contains(&format!("[default: {default}]")), "{entry}");
+    }
+    let options = help.lines().filter(|line| line.starts_with("      --")).count();
+    assert_eq!(options, 14, "an option that this test does not know:\n{help}");
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let output = run(handbill(["--version"]), b"");
+    assert_eq!(text(&output.stdout), format!("handbill {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(output.status.success());
+}
+
+#[test]
+fn render_writes_what_a_page_would_hold() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let markdown = "A *first* page with <b>no</b> markup and a [link](https://a.example/).";
+    let page = post(server.address, "Rendered", markdown).unwrap().json();
+    let path = format!("/api/pages/{}", page["slug"].as_str().unwrap());
+    let html = get(server.address, &path).unwrap().json()["content_html"].as_str().unwrap().to_owned();
+
+    let output = run(handbill(["render"]), markdown.as_bytes());
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), html);
+
+    let rows = format!("{}\n{}\n", json!({"input": markdown, "id": 7}), json!({"input": "plain"}));
+    let output = run(handbill(["render", "--jsonl"]), rows.as_bytes());
+    assert!(output.status.success());
+    let rows: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows[0], json!({"input": markdown, "id": 7, "html": html}));
+    assert_eq!(rows.len(), 2);
+}
+
+#[test]
+fn render_refuses_what_it_cannot_read_with_one_line() {
+    for (args, input) in [
+        (&["render"][..], &b"\xff"[..]),
+        (&["render", "--jsonl"], b"{}\n"),
+        (&["render", "--jsonl"], b"[1]\n"),
+        (&["render", "--jsonl"], b"{\"input\": \"a\"}\nnonsense\n"),
+    ] {
+        let output = run(handbill(args), input);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn openapi_prints_what_the_service_serves() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--base-url", "https://pages.example"]);
+    let output = run(handbill(["openapi", "--base-url", "https://pages.example"]), b"");
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), get(server.address, "/openapi.json").unwrap().text());
+}
+
+#[test]
+fn healthcheck_tells_a_process_that_lives_from_none() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let check = |address: &str| run(handbill(["healthcheck", "--admin-listen", address]), b"");
+    let port = server.admin.port();
+    for address in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
+        assert_eq!(check(&address).status.code(), Some(0), "{address}");
+    }
+    // The public listener answers, but not that it lives.
+    assert_eq!(check(&server.address.to_string()).status.code(), Some(1));
+    let admin = server.admin.to_string();
+    server.stop();
+    let output = check(&admin);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+#[test]
+fn migrate_says_that_the_embedded_store_needs_none() {
+    let output = run(handbill(["migrate"]), b"");
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), "The embedded store needs no migration.\n");
+}
+
+#[test]
+fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
+    let directory = tempdir().unwrap();
+    let data = directory.path().join("made/for this");
+    let server = Server::start(&data, &[]);
+    let [listens, operators, data_line, publish] = &server.announcement[..] else { panic!("four lines") };
+    assert!(listens.contains(&format!("http://{}", server.address)), "{listens}");
+    assert!(operators.contains(&format!("http://{}/metrics", server.admin)), "{operators}");
+    assert!(data_line.ends_with(data.canonicalize().unwrap().to_str().unwrap()), "{data_line}");
+    let curl = publish.strip_prefix("Publish:").unwrap().trim();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &format!("{curl} --silent --show-error --fail-with-body")]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = run(command, b"");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let url = page["url"].as_str().unwrap();
+    let path = url.strip_prefix(&format!("http://{}", server.address)).unwrap();
+    assert_eq!(request(server.address, "GET", path, &[], b"").unwrap().status, 200);
+}
+
+#[test]
+fn serving_goes_on_where_nobody_reads_what_it_says() {
+    let directory = tempdir().unwrap();
+    let port = {
+        // Free a moment ago. It has no other way to tell us.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap()
+    };
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "exec \"$0\" \"$@\" >&- 2>&-", env!("CARGO_BIN_EXE_handbill")]);
+    command.args(["--listen", &port.to_string(), "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(directory.path());
+    let mut child = command.spawn().unwrap();
+    let answer = loop {
+        if let Ok(answer) = get(port, "/robots.txt") {
+            break Some(answer);
+        }
+        if child.try_wait().unwrap().is_some() {
+            break None;
+        }
+    };
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answer.expect("it serves").status, 200);
+}

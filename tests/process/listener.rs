@@ -1,0 +1,313 @@
+//! The listener's limits, over real sockets but in this process, so that they can be short. No test depends on one of
+//! them passing soon, only on its passing at all: the others are set to an hour.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::routing::{get, post};
+use handbill::lifecycle::Phase;
+use handbill::server::{ServerLimits, serve};
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use crate::client::{Connection, get as get_once};
+use crate::support::PATIENCE;
+
+const SOON: Duration = Duration::from_millis(200);
+const NEVER: Duration = Duration::from_hours(1);
+const LARGE_BYTES: usize = 32 * 1024 * 1024;
+
+const PATIENT: ServerLimits = ServerLimits { connections: 1000, head: NEVER, idle: NEVER, write: NEVER };
+
+/// A listener on a runtime of its own.
+struct Listener {
+    address: SocketAddr,
+    open: Gauge,
+    phase: watch::Sender<Phase>,
+    ended: mpsc::Receiver<()>,
+    _runtime: Runtime,
+}
+
+impl Listener {
+    fn start(limits: ServerLimits) -> Self {
+        Self::serving(limits, app())
+    }
+
+    fn serving(limits: ServerLimits, app: Router) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let (open, (phase, phases), (end, ended)) = (Gauge::default(), watch::channel(Phase::Serving), mpsc::channel());
+        let serving = serve(listener, app, limits, open.clone(), phases);
+        runtime.spawn(async move {
+            serving.await;
+            end.send(()).unwrap();
+        });
+        Self { address, open, phase, ended, _runtime: runtime }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(self.address).unwrap()
+    }
+
+    fn stop(&self) {
+        self.phase.send_replace(Phase::Stopping);
+    }
+
+    fn wait_for_end(&self) {
+        self.ended.recv_timeout(PATIENCE).expect("the last connection ends");
+        assert_eq!(self.open.get(), 0);
+    }
+}
+
+fn app() -> Router {
+    Router::new()
+        .route("/", get("here"))
+        .route("/large", get(|| async { vec![b'x'; LARGE_BYTES] }))
+        .route("/echo", post(|body: String| async { body }))
+        .layer(axum::extract::DefaultBodyLimit::disable())
+}
+
+#[test]
+fn a_head_that_trickles_in_is_cut_off() {
+    let listener = Listener::start(ServerLimits { head: SOON, ..PATIENT });
+    let mut first = listener.connect();
+    first.send("GET / HTTP/1.1\r\nHost: loc").unwrap();
+    assert!(first.is_ended());
+
+    let listener = Listener::start(ServerLimits { head: Duration::from_secs(2), ..PATIENT });
+    let mut later = listener.connect();
+    assert_eq!(later.get("/").unwrap().text(), "here");
+    later.send("GET / HTTP/1.1\r\nHost: loc").unwrap();
+    assert!(later.is_ended());
+}
+
+#[test]
+fn a_connection_without_a_first_request_is_cut_off_after_the_time_for_a_head() {
+    let listener = Listener::start(ServerLimits { head: SOON, ..PATIENT });
+    assert!(listener.connect().is_ended());
+}
+
+#[test]
+fn four_hundred_slow_heads_are_all_cut_off_and_a_request_is_answered_meanwhile() {
+    let listener = Listener::start(ServerLimits { head: Duration::from_secs(3), ..PATIENT });
+    let mut slow: Vec<_> = (0..400).map(|_| listener.connect()).collect();
+    for connection in &mut slow {
+        let _ = connection.send("GET / HTTP/1.1\r\nX-Slow: ");
+    }
+    assert_eq!(get_once(listener.address, "/").unwrap().text(), "here");
+    assert!(slow.iter_mut().all(Connection::is_ended));
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn a_resting_connection_is_closed_after_the_idle_limit_and_not_with_a_reset() {
+    let listener = Listener::start(ServerLimits { idle: SOON, ..PATIENT });
+    let mut connection = listener.connect();
+    assert_eq!(connection.get("/").unwrap().text(), "here");
+    assert_eq!(connection.rest().unwrap(), b"");
+}
+
+#[test]
+fn a_client_that_never_reads_its_answer_is_cut_off() {
+    let listener = Listener::start(ServerLimits { write: SOON, ..PATIENT });
+    let mut connection = listener.connect();
+    connection.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    // The first byte shows that the answer is under way.
+    connection.peek_one().unwrap();
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_its_whole_answer_however_short_the_idle_limit() {
+    let listener = Listener::start(ServerLimits { idle: SOON, ..PATIENT });
+    let mut slow = listener.connect();
+    slow.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    slow.peek_one().unwrap();
+    for _ in 0..3 {
+        let mut resting = listener.connect();
+        assert_eq!(resting.get("/").unwrap().text(), "here");
+        assert_eq!(resting.rest().unwrap(), b"", "the idle limit has passed");
+    }
+    assert_eq!(slow.answer().unwrap().body.len(), LARGE_BYTES);
+    assert_eq!(slow.rest().unwrap(), b"", "and then it may rest no longer than any other");
+}
+
+#[test]
+fn a_body_that_never_comes_is_not_cut_by_the_limits_on_heads_and_rest() {
+    let listener = Listener::start(ServerLimits { head: Duration::from_secs(2), idle: SOON, ..PATIENT });
+    let (mut uploading, mut fresh) = (listener.connect(), listener.connect());
+    uploading.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nwh").unwrap();
+    assert!(fresh.is_ended(), "the time for a head has passed");
+    uploading.send("at").unwrap();
+    assert_eq!(uploading.answer().unwrap().text(), "what");
+}
+
+#[test]
+fn the_cap_on_connections_holds_and_frees() {
+    let served = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&served);
+    let app = app().route(
+        "/count",
+        get(|| async move {
+            counted.fetch_add(1, Ordering::SeqCst);
+        }),
+    );
+    let listener = Listener::serving(ServerLimits { connections: 2, ..PATIENT }, app);
+    let (mut first, mut second) = (listener.connect(), listener.connect());
+    first.get("/").unwrap();
+    second.get("/").unwrap();
+    let mut third = listener.connect();
+    third.send("GET /count HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    for _ in 0..100 {
+        assert_eq!(first.get("/").unwrap().text(), "here");
+        assert!(listener.open.get() <= 2);
+    }
+    assert_eq!(served.load(Ordering::SeqCst), 0);
+    drop(second);
+    assert_eq!(third.answer().unwrap().status, 200);
+    assert_eq!(served.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn stopping_serves_who_waits_in_the_queue_and_who_has_only_just_connected() {
+    // The runtime is held up while clients connect, so that the listener has accepted none when it is told to stop.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let mut queued: Vec<_> = (0..20).map(|_| Connection::open(address).unwrap()).collect();
+        for connection in &mut queued[..10] {
+            connection.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        }
+        phase.send_replace(Phase::Stopping);
+        let clients = tokio::task::spawn_blocking(move || {
+            for connection in &mut queued[..10] {
+                assert_eq!(connection.answer().unwrap().text(), "here");
+            }
+            queued
+        });
+        let serving = tokio::spawn(serve(listener, app(), PATIENT, Gauge::default(), phases));
+        // Those that sent nothing are cut off, or else this would never end.
+        let mut queued = clients.await.unwrap();
+        serving.await.unwrap();
+        assert!(queued[10..].iter_mut().all(Connection::is_ended));
+    });
+}
+
+#[test]
+fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
+    let listener = Listener::start(PATIENT);
+    let mut resting = listener.connect();
+    resting.get("/").unwrap();
+    let mut fresh = listener.connect();
+    // Accepted in order: what is answered here shows that `fresh` was accepted.
+    listener.connect().get("/").unwrap();
+    listener.stop();
+    assert_eq!(resting.rest().unwrap(), b"", "a resting connection is closed");
+    // There is a second for this. A machine too slow for it loses the request, but no connection stays.
+    if fresh.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").is_ok()
+        && let Ok(answer) = fresh.answer()
+    {
+        assert_eq!((answer.text(), answer.closes()), ("here", true));
+    }
+    listener.wait_for_end();
+}
+
+#[test]
+fn an_answer_that_is_under_way_at_the_stop_arrives_whole() {
+    let listener = Listener::start(PATIENT);
+    let mut connection = listener.connect();
+    connection.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    connection.peek_one().unwrap();
+    listener.stop();
+    while Connection::open(listener.address).is_ok_and(|mut refused| refused.is_ended()) {}
+    assert_eq!(connection.answer().unwrap().body.len(), LARGE_BYTES);
+    listener.wait_for_end();
+}
+
+#[test]
+fn while_leaving_each_answer_asks_its_client_to_go_and_new_clients_are_served() {
+    let listener = Listener::start(PATIENT);
+    let mut resting = listener.connect();
+    assert!(!resting.get("/").unwrap().closes());
+    listener.phase.send_replace(Phase::Leaving);
+    let answer = resting.get("/").unwrap();
+    assert_eq!((answer.text(), answer.closes()), ("here", true));
+    assert_eq!(resting.rest().unwrap(), b"");
+    assert!(listener.connect().get("/").unwrap().closes());
+}
+
+#[test]
+fn an_answer_reaches_a_client_whose_body_nobody_read() {
+    let listener = Listener::start(PATIENT);
+    let body = vec![b'x'; 2 * 1024 * 1024];
+    for round in 0..20 {
+        let mut connection = listener.connect();
+        let answer = connection.request("POST", "/nowhere", &[], &body);
+        assert_eq!(answer.unwrap_or_else(|error| panic!("round {round}: {error}")).status, 404);
+    }
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn a_client_that_goes_on_sending_what_nobody_reads_is_cut_off() {
+    let listener = Listener::start(PATIENT);
+    let mut endless = listener.connect();
+    endless.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    let chunk = format!("{:x}\r\n{}\r\n", 65536, "x".repeat(65536));
+    while endless.send(&chunk).is_ok() {}
+    let mut silent = listener.connect();
+    silent.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n").unwrap();
+    assert_eq!(silent.answer().unwrap().status, 404);
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn the_body_that_never_comes_is_answered_408() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let answer = runtime.block_on(async {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let store = handbill::backends::embedded::EmbeddedStore::open(directory.path()).unwrap();
+        let (_phase, phases) = watch::channel(Phase::Serving);
+        let app = public_router(Arc::new(store));
+        tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, Gauge::default(), phases));
+        let mut client = TcpSocket::new_v4().unwrap().connect(address).await.unwrap();
+        let request = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{\"title\"";
+        client.write_all(request.as_bytes()).await.unwrap();
+        // Time advances by itself when nothing else is to be done, so that this takes none.
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    });
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains(r#""error":"timeout""#), "{answer}");
+}
+
+fn public_router(store: Arc<dyn handbill::store::PageStore>) -> Router {
+    handbill::app::public_router(
+        store,
+        handbill::limits::Quotas { create: None, edit: None },
+        handbill::domain::origin::Origin::parse("http://localhost").unwrap(),
+        handbill::http::client_ip::TrustedProxies {
+            networks: Vec::new(),
+            header: handbill::domain::client::ForwardedHeader::XForwardedFor,
+        },
+        &handbill::app::Surroundings::system(),
+    )
+}

@@ -1,0 +1,195 @@
+//! The binary under test: started with a free port and a directory of its own, and ended with the test.
+
+use std::ffi::OsStr;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// When a test gives up on something that should have happened. No test depends on it being short.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The binary with no setting from the environment of the test.
+pub(crate) fn handbill<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
+    command.env_clear().args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a command that ends by itself, and gives it `input`.
+pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
+    use std::io::Write;
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("it is a pipe");
+    let input = input.to_owned();
+    // One that is refused does not read.
+    let feeder = thread::spawn(move || drop(stdin.write_all(&input)));
+    let watchdog = Watchdog::over(&child);
+    let output = child.wait_with_output().expect("it can be waited for");
+    watchdog.call_off();
+    feeder.join().expect("the input was given");
+    output
+}
+
+/// Standard output or error as text.
+pub(crate) fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).expect("it is UTF-8")
+}
+
+/// A running server. It is killed when this is dropped.
+pub(crate) struct Server {
+    child: Child,
+    /// The public listener.
+    pub(crate) address: SocketAddr,
+    /// The operators' listener.
+    pub(crate) admin: SocketAddr,
+    /// What it said when it was ready.
+    pub(crate) announcement: Vec<String>,
+    stdout: Option<JoinHandle<String>>,
+    log: Log,
+}
+
+impl Server {
+    /// Starts on free ports, with no rate limits and whatever `args` add.
+    pub(crate) fn start(data_dir: &Path, args: &[&str]) -> Self {
+        Self::start_as(handbill(["--create-limit", "0", "--edit-limit", "0"]), data_dir, args)
+    }
+
+    /// Starts `command`, which runs the binary, on free ports.
+    pub(crate) fn start_as(mut command: Command, data_dir: &Path, args: &[&str]) -> Self {
+        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data_dir);
+        let mut child = command.args(args).stdin(Stdio::null()).spawn().expect("it starts");
+        let log = Log::of(child.stderr.take().expect("it is a pipe"));
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
+        let watchdog = Watchdog::over(&child);
+        let mut announcement = Vec::new();
+        while announcement.len() < 4 {
+            let mut line = String::new();
+            if stdout.read_line(&mut line).expect("it is UTF-8") == 0 {
+                let _ = child.wait();
+                panic!("it ended instead of starting: {:?}", log.to_end());
+            }
+            announcement.push(line.trim_end().to_owned());
+        }
+        watchdog.call_off();
+        let address = address_in(&announcement[0], "listens on http://");
+        let admin = address_in(&announcement[1], "Operators: http://");
+        let stdout = thread::spawn(move || {
+            let mut rest = String::new();
+            let _ = stdout.read_to_string(&mut rest);
+            rest
+        });
+        Self { child, address, admin, announcement, stdout: Some(stdout), log }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("it has a process id");
+        kill_process(pid, signal).expect("it runs");
+    }
+
+    /// Waits until a line of the log holds `text`.
+    pub(crate) fn wait_for_log(&self, text: &str) {
+        self.log.wait_for(text);
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        let watchdog = Watchdog::over(&self.child);
+        let status = self.child.wait().expect("it can be waited for");
+        watchdog.call_off();
+        status
+    }
+
+    /// Waits for its end; what it wrote to standard output after the start, and to standard error.
+    pub(crate) fn finish(mut self) -> (ExitStatus, String, String) {
+        let status = self.wait();
+        let stdout = self.stdout.take().map(|thread| thread.join().expect("it reads")).unwrap_or_default();
+        (status, stdout, self.log.to_end())
+    }
+
+    /// Asks it to end, and waits for that.
+    pub(crate) fn stop(self) -> (ExitStatus, String, String) {
+        self.signal(Signal::TERM);
+        self.finish()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn address_in(line: &str, before: &str) -> SocketAddr {
+    let (_, rest) = line.split_once(before).unwrap_or_else(|| panic!("no {before:?} in {line:?}"));
+    let end = rest.find(|character| " /".contains(character)).unwrap_or(rest.len());
+    rest[..end].parse().unwrap_or_else(|_| panic!("no address in {line:?}"))
+}
+
+/// Standard error, gathered while it is written.
+struct Log(Arc<(Mutex<Gathered>, Condvar)>);
+
+#[derive(Default)]
+struct Gathered {
+    text: String,
+    is_whole: bool,
+}
+
+impl Log {
+    fn of(stderr: impl Read + Send + 'static) -> Self {
+        let shared = Arc::new((Mutex::new(Gathered::default()), Condvar::new()));
+        let gathering = Arc::clone(&shared);
+        thread::spawn(move || {
+            let (gathered, changed) = &*gathering;
+            for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+                gathered.lock().unwrap().text.extend([&line, "\n"]);
+                changed.notify_all();
+            }
+            gathered.lock().unwrap().is_whole = true;
+            changed.notify_all();
+        });
+        Self(shared)
+    }
+
+    fn wait_for(&self, text: &str) {
+        let found = self.wait(|gathered| gathered.is_whole || gathered.text.contains(text));
+        assert!(found.contains(text), "no {text:?} in {found:?}");
+    }
+
+    fn to_end(&self) -> String {
+        self.wait(|gathered| gathered.is_whole)
+    }
+
+    fn wait(&self, enough: impl Fn(&Gathered) -> bool) -> String {
+        let (gathered, changed) = &*self.0;
+        let guard = gathered.lock().unwrap();
+        changed.wait_timeout_while(guard, PATIENCE, |gathered| !enough(gathered)).unwrap().0.text.clone()
+    }
+}
+
+/// Kills a process that outlives [`PATIENCE`], so that a test fails instead of hanging.
+struct Watchdog(mpsc::Sender<()>);
+
+impl Watchdog {
+    fn over(child: &Child) -> Self {
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("it has a process id");
+        let (call_off, called_off) = mpsc::channel();
+        thread::spawn(move || {
+            if called_off.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Self(call_off)
+    }
+
+    fn call_off(self) {
+        let _ = self.0.send(());
+    }
+}
