@@ -302,7 +302,7 @@ fn the_body_that_never_comes_is_answered_408() {
 fn public_router(store: Arc<dyn handbill::store::PageStore>) -> Router {
     handbill::app::public_router(
         store,
-        handbill::limits::Quotas { create: None, edit: None },
+        handbill::limits::Quotas { create: None, edit: None, token: None },
         handbill::domain::origin::Origin::parse("http://localhost").unwrap(),
         handbill::http::client_ip::TrustedProxies {
             networks: Vec::new(),
