@@ -29,7 +29,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("server", &["domain", "lifecycle"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),
-    ("backends", &["domain", "clock", "store", "limits", "reservations", "telemetry", "config"]),
+    ("backends", &["domain", "clock", "entropy", "store", "limits", "reservations", "telemetry", "config"]),
     (
         "app",
         &[

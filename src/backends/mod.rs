@@ -2,3 +2,4 @@
 
 pub mod embedded;
 pub mod measured;
+pub mod scylla;

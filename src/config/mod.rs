@@ -5,6 +5,7 @@
 
 mod http;
 mod limits;
+mod scylla;
 mod store;
 
 use std::ffi::OsString;
@@ -16,6 +17,7 @@ use tracing_subscriber::filter::ParseError;
 
 pub use self::http::HttpSettings;
 pub use self::limits::LimitSettings;
+pub use self::scylla::ScyllaSettings;
 pub use self::store::{StoreKind, StoreSettings};
 use crate::telemetry::logs::LogFormat;
 
@@ -31,6 +33,9 @@ pub struct Settings {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub store: StoreSettings,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub scylla: ScyllaSettings,
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub limits: LimitSettings,

@@ -68,6 +68,16 @@ impl EditKey {
 }
 
 impl EditKeyHash {
+    /// The hash that a store has kept as [`EditKeyHash::as_bytes`].
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+
+    /// The hash itself, for a store to keep.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     /// Whether `key` has this hash, in a time that tells nothing about where they differ.
     pub fn matches(&self, key: &EditKey) -> bool {
         self.0.ct_eq(&key.hash().0).into()

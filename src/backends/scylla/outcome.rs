@@ -1,0 +1,144 @@
+//! What a failed conditional write may have done: every error of the driver in one table.
+//!
+//! There are two classes, because no error says that a write was done:
+//!
+//! * **not done**: no replica has seen the write, and none will.
+//! * **unknown**: it may have been done already, may be done at any later time, or never.
+//!
+//! Whatever is not listed as not done is unknown, so that an error which a later driver adds is at worst resolved by a
+//! read that was not needed. The table holds for the driver's single attempt; after an attempt of unknown outcome the
+//! whole write is of unknown outcome, whatever its repetition meets.
+
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+
+/// What a failed conditional write may have done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Nothing, for certain.
+    NotDone,
+    /// Everything or nothing, now or later.
+    Unknown,
+}
+
+/// What a conditional write that was sent once and met `error` may have done.
+#[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
+pub fn of_failed_write(error: &ExecutionError) -> Outcome {
+    match error {
+        // The statement or its values were refused before anything was sent.
+        ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => Outcome::NotDone,
+        // No node could be chosen or reached. It was not sent: an attempt that fails ends the request with its own error.
+        ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Outcome::NotDone,
+        ExecutionError::LastAttemptError(error) => of_failed_attempt(error),
+        // Also the driver's `RequestTimeout`: the request may still be under way.
+        _ => Outcome::Unknown,
+    }
+}
+
+fn of_failed_attempt(error: &RequestAttemptError) -> Outcome {
+    match error {
+        // It was never written to the connection.
+        RequestAttemptError::SerializationError(_)
+        | RequestAttemptError::CqlRequestSerialization(_)
+        | RequestAttemptError::UnableToAllocStreamId => Outcome::NotDone,
+        // The node answered that it does not know the statement, so it did not execute it; preparing it again failed.
+        RequestAttemptError::RepreparedIdChanged { .. } | RequestAttemptError::RepreparedIdMissingInBatch => {
+            Outcome::NotDone
+        }
+        RequestAttemptError::DbError(error, _) => of_refusal(error),
+        // Also a broken connection, and an answer that cannot be read.
+        _ => Outcome::Unknown,
+    }
+}
+
+#[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
+fn of_refusal(error: &DbError) -> Outcome {
+    match error {
+        // The node looked at the request and did not begin.
+        DbError::SyntaxError
+        | DbError::Invalid
+        | DbError::AlreadyExists { .. }
+        | DbError::AuthenticationError
+        | DbError::Unauthorized
+        | DbError::ConfigError
+        | DbError::ProtocolError
+        | DbError::IsBootstrapping
+        | DbError::Unprepared { .. } => Outcome::NotDone,
+        // Too few replicas to begin a round of Paxos. At any other consistency it is ScyllaDB's answer when the round
+        // has decided and then too few replicas were there to learn of it.
+        DbError::Unavailable { consistency, .. } if consistency.is_serial() => Outcome::NotDone,
+        // ScyllaDB promises that what the coordinator rejected is on no replica.
+        DbError::RateLimitReached { rejected_by_coordinator: true, .. } => Outcome::NotDone,
+        // WriteTimeout, WriteFailure, ReadTimeout, ReadFailure (a round reads too), Unavailable at another consistency,
+        // Overloaded and ServerError (both can follow the decision), 0x1700 "CAS write unknown", which the driver shows
+        // as `Other`, and what is new.
+        _ => Outcome::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use scylla::errors::{BadQuery, BrokenConnectionErrorKind, ConnectionPoolError, OperationType, WriteType};
+    use scylla::statement::Consistency;
+
+    use super::Outcome::{NotDone, Unknown};
+    use super::*;
+
+    fn refused(error: DbError) -> ExecutionError {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, String::new()))
+    }
+
+    fn unavailable(consistency: Consistency) -> ExecutionError {
+        refused(DbError::Unavailable { consistency, required: 2, alive: 1 })
+    }
+
+    /// Rows that no server and no proxy can be made to answer; `tests/scylla/outcomes.rs` forges the others.
+    #[test]
+    fn what_never_left_the_driver_is_not_done_and_what_came_back_broken_is_unknown() {
+        let attempt = ExecutionError::LastAttemptError;
+        let broken = BrokenConnectionErrorKind::TooManyOrphanedStreamIds(1025);
+        let rows = [
+            (ExecutionError::BadQuery(BadQuery::PartitionKeyExtraction), NotDone),
+            (ExecutionError::EmptyPlan, NotDone),
+            (ExecutionError::ConnectionPoolError(ConnectionPoolError::Initializing), NotDone),
+            (attempt(RequestAttemptError::UnableToAllocStreamId), NotDone),
+            (attempt(RequestAttemptError::RepreparedIdMissingInBatch), NotDone),
+            (attempt(RequestAttemptError::BrokenConnectionError(broken.into())), Unknown),
+            (attempt(RequestAttemptError::NonfinishedPagingState), Unknown),
+            (ExecutionError::RequestTimeout(Duration::from_secs(1)), Unknown),
+        ];
+        for (error, outcome) in rows {
+            assert_eq!(of_failed_write(&error), outcome, "{error}");
+        }
+    }
+
+    #[test]
+    fn too_few_replicas_are_a_definite_answer_at_a_serial_consistency_only() {
+        assert_eq!(of_failed_write(&unavailable(Consistency::LocalSerial)), NotDone);
+        assert_eq!(of_failed_write(&unavailable(Consistency::Serial)), NotDone);
+        assert_eq!(of_failed_write(&unavailable(Consistency::LocalQuorum)), Unknown);
+    }
+
+    #[test]
+    fn a_timeout_of_a_round_is_unknown_however_it_is_written() {
+        let timeout = DbError::WriteTimeout {
+            consistency: Consistency::LocalSerial,
+            received: 1,
+            required: 2,
+            write_type: WriteType::Cas,
+        };
+        assert_eq!(of_failed_write(&refused(timeout)), Unknown);
+        assert_eq!(of_failed_write(&refused(DbError::Other(0x1700))), Unknown);
+    }
+
+    #[test]
+    fn a_rate_limit_is_a_definite_answer_from_the_coordinator_only() {
+        let limit = |rejected_by_coordinator| DbError::RateLimitReached {
+            op_type: OperationType::Write,
+            rejected_by_coordinator,
+        };
+        assert_eq!(of_failed_write(&refused(limit(true))), NotDone);
+        assert_eq!(of_failed_write(&refused(limit(false))), Unknown);
+    }
+}

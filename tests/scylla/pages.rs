@@ -1,0 +1,46 @@
+//! Pages to store.
+
+use std::sync::Arc;
+
+use handbill::domain::content::Content;
+use handbill::domain::edit_key::EditKey;
+use handbill::domain::markdown::render;
+use handbill::domain::page::{Page, PageEdit, PageVersion};
+use handbill::domain::slug::{Slug, SlugSuffix};
+use handbill::domain::timestamp::UnixMillis;
+use handbill::domain::title::Title;
+use handbill::entropy::{SystemEntropy, index_below};
+
+/// When test pages are created.
+pub(crate) const CREATED: i64 = 1_795_235_400_123;
+
+/// A slug that no other test has, nor an earlier run of this one.
+pub(crate) fn slug() -> Slug {
+    let title = Title::parse("A test page").unwrap();
+    Slug::derive(&title, SlugSuffix::draw(|below| index_below(&SystemEntropy, below)))
+}
+
+/// A new page under a slug of its own.
+pub(crate) fn page(content: &str) -> Page {
+    page_at(slug(), content)
+}
+
+/// A new page under `slug`, with a key of its own.
+pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
+    Page {
+        slug,
+        title: Some(Title::parse("A test page").unwrap()),
+        content: Content::parse(content.to_owned()).unwrap(),
+        rendered: render(content),
+        key_hash: EditKey::draw(|below| index_below(&SystemEntropy, below)).hash(),
+        version: PageVersion::FIRST,
+        created_at: UnixMillis::new(CREATED),
+        updated_at: UnixMillis::new(CREATED),
+    }
+}
+
+/// `page` after its content became `content`.
+pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
+    let edit = PageEdit { title: None, content: Some(Content::parse(content.to_owned()).unwrap()) };
+    Arc::new(page.edited(&edit, Some(&render(content)), UnixMillis::new(CREATED + 1000)))
+}
