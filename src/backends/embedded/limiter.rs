@@ -3,6 +3,7 @@
 use std::collections::hash_map::RandomState;
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use lru::LruCache;
@@ -60,6 +61,19 @@ impl WindowLimiter {
         self.windows(limited).len()
     }
 
+    /// Counts an attempt that another limiter admitted just now. Where that makes more than `quota` allows, the oldest
+    /// are forgotten: they would be the first to leave.
+    pub fn count(&self, limited: Limited, quota: Quota, client: Client) {
+        let mut windows = self.windows(limited);
+        let now = self.clock.monotonic();
+        drop_ended(&mut windows, quota, now);
+        let counted = windows.get_or_insert_mut(client, Counted::new);
+        counted.push_back(now);
+        while counted.len() > usize::try_from(quota.limit).unwrap_or(usize::MAX) {
+            counted.pop_front();
+        }
+    }
+
     fn windows(&self, limited: Limited) -> MutexGuard<'_, Windows> {
         let windows = match limited {
             Limited::Create => &self.create,
@@ -71,19 +85,24 @@ impl WindowLimiter {
     }
 }
 
+/// Drops a few of the windows that have ended.
+fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
+    for _ in 0..ENDED_PER_DECISION {
+        let first = windows.peek_lru().and_then(|(_, counted)| counted.back());
+        if !first.is_some_and(|&newest| quota.has_left(newest, now)) {
+            break;
+        }
+        windows.pop_lru();
+    }
+}
+
 #[async_trait]
 impl RateLimiter for WindowLimiter {
     async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
         let mut windows = self.windows(limited);
         // Under the lock, so that the order of decisions is the order of their times.
         let now = self.clock.monotonic();
-        for _ in 0..ENDED_PER_DECISION {
-            let first = windows.peek_lru().and_then(|(_, counted)| counted.back());
-            if !first.is_some_and(|&newest| quota.has_left(newest, now)) {
-                break;
-            }
-            windows.pop_lru();
-        }
+        drop_ended(&mut windows, quota, now);
         if let Some(counted) = windows.peek_mut(&client) {
             let decision = quota.decide(counted, now);
             if decision.admitted {
