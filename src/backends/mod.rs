@@ -2,4 +2,6 @@
 
 pub mod embedded;
 pub mod measured;
+pub mod redis;
 pub mod scylla;
+pub mod single_flight;

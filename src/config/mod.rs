@@ -5,6 +5,7 @@
 
 mod http;
 mod limits;
+mod redis;
 mod scylla;
 mod store;
 
@@ -17,6 +18,7 @@ use tracing_subscriber::filter::ParseError;
 
 pub use self::http::HttpSettings;
 pub use self::limits::LimitSettings;
+pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::scylla::ScyllaSettings;
 pub use self::store::{StoreKind, StoreSettings};
 use crate::telemetry::logs::LogFormat;
@@ -39,6 +41,9 @@ pub struct Settings {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub limits: LimitSettings,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub redis: RedisSettings,
     /// Operators' listener: /metrics, /livez and /readyz. Never to be reached by the public
     #[arg(
         long,

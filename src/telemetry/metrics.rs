@@ -72,12 +72,18 @@ pub struct Metrics {
     pub store: Durations<CallLabels>,
     /// `handbill_store_commit_writes`.
     pub commit_writes: Histogram,
+    /// `handbill_store_lookup_joins_total`.
+    pub lookup_joins: Counter,
     /// `handbill_reservation_duration_seconds`.
     pub reservations: Durations<CallLabels>,
     /// `handbill_rate_limit_decisions_total`.
     pub decisions: Family<DecisionLabels, Counter>,
     /// `handbill_rate_limit_duration_seconds`.
     pub limiter: Durations<CallLabels>,
+    /// `handbill_rate_limit_fallback`.
+    pub limiter_fallback: Gauge,
+    /// `handbill_rate_limit_fallback_decisions_total`.
+    pub fallback_decisions: Counter,
     /// `handbill_draining`.
     pub draining: Gauge,
 }
@@ -93,9 +99,12 @@ impl Metrics {
             connections: Gauge::default(),
             store: Family::new_with_constructor(seconds),
             commit_writes: Histogram::new(WRITES),
+            lookup_joins: Counter::default(),
             reservations: Family::new_with_constructor(seconds),
             decisions: Family::default(),
             limiter: Family::new_with_constructor(seconds),
+            limiter_fallback: Gauge::default(),
+            fallback_decisions: Counter::default(),
             draining: Gauge::default(),
         };
         metrics.register();
@@ -123,6 +132,11 @@ impl Metrics {
             "Writes that shared one commit of the embedded store",
             self.commit_writes.clone(),
         );
+        registry.register(
+            "handbill_store_lookup_joins",
+            "Lookups that shared the read of another",
+            self.lookup_joins.clone(),
+        );
         registry.register_with_unit(
             "handbill_reservation_duration",
             "How long slug reservations took",
@@ -135,6 +149,16 @@ impl Metrics {
             "How long the limiter took",
             Unit::Seconds,
             self.limiter.clone(),
+        );
+        registry.register(
+            "handbill_rate_limit_fallback",
+            "1 while Redis is out of reach and this replica counts by itself",
+            self.limiter_fallback.clone(),
+        );
+        registry.register(
+            "handbill_rate_limit_fallback_decisions",
+            "Attempts that this replica decided by itself, for want of an answer from Redis",
+            self.fallback_decisions.clone(),
         );
         registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);

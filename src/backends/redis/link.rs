@@ -1,0 +1,262 @@
+//! The one connection to Redis, calls with a time limit over it, and doing without while Redis is out of reach.
+//!
+//! # Why one connection and no pool
+//!
+//! Calls share a connection and are sent without waiting for the answers before them; Redis runs them one after the
+//! other however they arrive. A pool would add a round trip to each call, to see that the connection it lends is alive.
+//!
+//! # What a caller waits for
+//!
+//! At most [`CALL_LIMIT`]: a call that got no answer within [`FIRST_TRY_LIMIT`], or lost its connection, is tried once more
+//! on a new connection, within the same limit. A refused connection is not tried again. While the breaker is open
+//! nobody waits.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use redis::{RedisError, RedisResult};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::breaker::{Breaker, Permission};
+use super::topology::{Connection, SharedTopology};
+use crate::clock::SharedClock;
+use crate::telemetry::metrics::Metrics;
+
+/// Longest that a caller waits for Redis, all in: a create makes three calls, and its deadline is 5 s.
+pub const CALL_LIMIT: Duration = Duration::from_millis(250);
+
+/// Longest that the first of two tries takes. On a healthy network an answer takes less than one millisecond.
+const FIRST_TRY_LIMIT: Duration = Duration::from_millis(100);
+
+/// Longest that the second takes: what is left of [`CALL_LIMIT`].
+const SECOND_TRY_LIMIT: Duration = Duration::from_millis(150);
+
+/// Longest that connecting takes, names, TLS, sentinels and a cluster's slots included. No caller waits for all of it.
+pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+
+/// Why a call has no answer.
+#[derive(Clone, Debug, Error)]
+enum CallError {
+    /// There is nobody to talk to. Nothing was done.
+    #[error("cannot connect: {0}")]
+    Unreachable(RedisError),
+    /// What was asked may or may not have been done.
+    #[error("no answer in time")]
+    Silent,
+    /// Redis, or the connection to it, failed. What was asked may or may not have been done.
+    #[error("{0}")]
+    Failed(RedisError),
+}
+
+/// How often a call is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tries {
+    /// Once.
+    One,
+    /// Twice: the call does nothing more when it is made again.
+    Two,
+}
+
+type Connecting = Shared<BoxFuture<'static, Result<Connection, CallError>>>;
+
+/// The connection that is in use or being made, with a number that no other has.
+#[derive(Default)]
+struct Held {
+    number: u64,
+    connecting: Option<Connecting>,
+}
+
+/// The way to Redis, shared by all who call it.
+pub(super) struct Link {
+    topology: SharedTopology,
+    clock: SharedClock,
+    metrics: Arc<Metrics>,
+    held: Mutex<Held>,
+    breaker: Mutex<Breaker>,
+    out_of_reach: watch::Sender<bool>,
+    probe_key: String,
+}
+
+impl Link {
+    /// A link that begins to connect at once.
+    pub(super) fn open(
+        topology: SharedTopology,
+        clock: SharedClock,
+        metrics: Arc<Metrics>,
+        probe_key: String,
+    ) -> Arc<Self> {
+        let link = Arc::new(Self {
+            topology,
+            clock,
+            metrics,
+            held: Mutex::default(),
+            breaker: Mutex::new(Breaker::new()),
+            out_of_reach: watch::Sender::new(false),
+            probe_key,
+        });
+        drop(link.connection());
+        link
+    }
+
+    /// Whether calls are spared because Redis is out of reach, and when that changes.
+    pub(super) fn out_of_reach(&self) -> watch::Receiver<bool> {
+        self.out_of_reach.subscribe()
+    }
+
+    /// The answer of Redis, or `None` within [`CALL_LIMIT`]; what was asked may then have been done or not.
+    pub(super) async fn call<T, F>(self: &Arc<Self>, tries: Tries, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
+    where
+        F: Future<Output = RedisResult<T>> + Send,
+    {
+        let began = self.clock.monotonic();
+        let permission = self.breaker().permission(began);
+        match permission {
+            Permission::Call => {}
+            Permission::DoWithout => return None,
+            Permission::DoWithoutAndProbe => {
+                tokio::spawn(Arc::clone(self).probe());
+                return None;
+            }
+        }
+        let answer = match tries {
+            Tries::One => self.try_within(CALL_LIMIT, &ask).await,
+            Tries::Two => match self.try_within(FIRST_TRY_LIMIT, &ask).await {
+                Err(CallError::Silent | CallError::Failed(_)) => self.try_within(SECOND_TRY_LIMIT, &ask).await,
+                outcome => outcome,
+            },
+        };
+        match answer {
+            Ok(answer) => {
+                self.breaker().succeeded();
+                Some(answer)
+            }
+            Err(error) => {
+                let now = self.clock.monotonic();
+                let opened = match error {
+                    CallError::Unreachable(_) => self.breaker().refused(now),
+                    CallError::Silent | CallError::Failed(_) => self.breaker().failed(began, now),
+                };
+                tracing::debug!(%error, "a call to Redis failed");
+                if opened {
+                    self.lost(&error);
+                }
+                None
+            }
+        }
+    }
+
+    async fn try_within<T, F>(
+        self: &Arc<Self>,
+        limit: Duration,
+        ask: &(impl Fn(Connection) -> F + Sync),
+    ) -> Result<T, CallError>
+    where
+        F: Future<Output = RedisResult<T>> + Send,
+    {
+        let (number, connecting) = self.connection();
+        let asked = async { ask(connecting.clone().await?).await.map_err(CallError::Failed) };
+        let answer = timeout(limit, asked).await.unwrap_or(Err(CallError::Silent));
+        // A cluster's connection finds its servers anew by itself. Behind any other the server may be gone without a
+        // word, or be no master any more.
+        let is_direct = matches!(connecting.peek(), Some(Ok(Connection::Direct(_))));
+        if is_direct && matches!(answer, Err(CallError::Silent | CallError::Failed(_))) {
+            self.give_up(number);
+        }
+        answer
+    }
+
+    /// The connection, or the one that is being made, which goes on when nobody waits for it.
+    fn connection(self: &Arc<Self>) -> (u64, Connecting) {
+        let mut held = self.held();
+        if let Some(connecting) = &held.connecting {
+            return (held.number, connecting.clone());
+        }
+        let topology = Arc::clone(&self.topology);
+        let connecting = async move {
+            let connected = timeout(CONNECT_LIMIT, topology.connect()).await;
+            match connected {
+                Ok(Ok(connection)) => Ok(connection),
+                Ok(Err(error)) if error.is_timeout() => Err(CallError::Silent),
+                Ok(Err(error)) => Err(CallError::Unreachable(error)),
+                Err(_) => Err(CallError::Silent),
+            }
+        };
+        let connecting = connecting.boxed().shared();
+        held.number += 1;
+        held.connecting = Some(connecting.clone());
+        let number = held.number;
+        drop(held);
+        let (link, driven) = (Arc::downgrade(self), connecting.clone());
+        tokio::spawn(async move {
+            let failed = driven.await.is_err();
+            if failed && let Some(link) = link.upgrade() {
+                link.give_up(number);
+            }
+        });
+        (number, connecting)
+    }
+
+    /// Sees to it that the next call makes a new connection, unless somebody already has.
+    fn give_up(&self, number: u64) {
+        let mut held = self.held();
+        if held.number == number {
+            held.connecting = None;
+        }
+    }
+
+    /// Sees to it that a probe makes a new connection, whatever is wrong with this one. One that is still being made
+    /// is as new.
+    fn start_anew(&self) {
+        let mut held = self.held();
+        if held.connecting.as_ref().is_some_and(|connecting| connecting.peek().is_some()) {
+            held.connecting = None;
+        }
+    }
+
+    /// Looks whether Redis takes writes again; a replica that is not yet a master answers, but does not.
+    async fn probe(self: Arc<Self>) {
+        let link = Arc::clone(&self);
+        // In a task of its own, so that a panic in there is a probe that failed.
+        let probing = tokio::spawn(async move {
+            let (_, connecting) = link.connection();
+            let mut connection = connecting.await?;
+            let mut write = redis::cmd("SET");
+            write.arg(&link.probe_key).arg(1).arg("EX").arg(CONNECT_LIMIT.as_secs());
+            write.query_async::<()>(&mut connection).await.map_err(CallError::Failed)
+        });
+        let succeeded = matches!(timeout(CONNECT_LIMIT, probing).await, Ok(Ok(Ok(()))));
+        if !succeeded {
+            self.start_anew();
+        }
+        let closed = self.breaker().probed(succeeded, self.clock.monotonic());
+        if closed {
+            self.found();
+        }
+    }
+
+    fn lost(&self, error: &CallError) {
+        tracing::warn!(%error, "Redis is out of reach: this replica limits by what it has counted itself");
+        self.metrics.limiter_fallback.set(1);
+        self.out_of_reach.send_replace(true);
+        self.start_anew();
+    }
+
+    fn found(&self) {
+        tracing::info!("Redis is back: limits are shared again");
+        self.metrics.limiter_fallback.set(0);
+        self.out_of_reach.send_replace(false);
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

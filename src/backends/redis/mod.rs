@@ -1,0 +1,124 @@
+//! Limits and reservations that all replicas share, in Redis: one server, a Redis Cluster, or a master that sentinels
+//! name.
+//!
+//! | part | what it keeps in Redis | for how long |
+//! |---|---|---|
+//! | [`RedisLimiter`] | the times of admitted attempts, by limit and client | until the window has passed |
+//! | [`RedisReservations`] | slugs of creates in flight | until released, or 30 s |
+//!
+//! # When Redis is out of reach
+//!
+//! Nobody waits longer than [`CALL_LIMIT`] for Redis. A decision that got no answer is made by a window in this process,
+//! which also counts what Redis admitted through this replica, so that a client does not begin anew. After a refused
+//! connection, or three failures in a row, Redis is not asked at all: the metric `handbill_rate_limit_fallback` is 1 and
+//! a warning says so. At most once a second an attempt makes this replica look, in the background, whether Redis takes
+//! writes again; then it returns by itself. What was admitted meanwhile is not told to Redis.
+//!
+//! An attempt whose answer was lost is asked again under the same name and so counted once. When the second answer is
+//! lost too, Redis may have counted the attempt that the replica decided.
+//!
+//! A Redis that loses its memory forgets what it counted, as does a failover to a replica that lags: Redis replicates
+//! without waiting.
+
+mod breaker;
+mod limiter;
+mod link;
+mod reservations;
+mod topology;
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+pub use self::limiter::RedisLimiter;
+pub use self::link::CALL_LIMIT;
+pub use self::reservations::RedisReservations;
+pub use self::topology::OpenError;
+
+use self::link::Link;
+use self::topology::Topology;
+use crate::clock::SharedClock;
+use crate::config::RedisSettings;
+use crate::domain::client::Client;
+use crate::domain::slug::Slug;
+use crate::entropy::SharedEntropy;
+use crate::limits::Limited;
+use crate::telemetry::metrics::Metrics;
+
+/// A way to Redis, from which the backends are made that share it.
+pub struct Redis {
+    link: Arc<Link>,
+    clock: SharedClock,
+    entropy: SharedEntropy,
+    metrics: Arc<Metrics>,
+}
+
+impl Redis {
+    /// The Redis of `settings`. It begins to connect, and does not wait: the service goes on without Redis. To be
+    /// called within a Tokio runtime. Fails only where the settings make no sense.
+    pub fn open(
+        settings: &RedisSettings,
+        clock: SharedClock,
+        entropy: SharedEntropy,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, OpenError> {
+        let topology = Arc::new(Topology::of(settings)?);
+        let probe_key = probe_key(&name(&entropy));
+        let link = Link::open(topology, Arc::clone(&clock), Arc::clone(&metrics), probe_key);
+        Ok(Self { link, clock, entropy, metrics })
+    }
+
+    /// Limits that all replicas share.
+    pub fn limiter(&self) -> RedisLimiter {
+        let (clock, entropy) = (Arc::clone(&self.clock), Arc::clone(&self.entropy));
+        RedisLimiter::new(Arc::clone(&self.link), clock, entropy, Arc::clone(&self.metrics))
+    }
+
+    /// Reservations that all replicas see.
+    pub fn reservations(&self) -> RedisReservations {
+        RedisReservations::new(Arc::clone(&self.link), name(&self.entropy))
+    }
+
+    /// Whether Redis is out of reach, and when that changes.
+    pub fn out_of_reach(&self) -> watch::Receiver<bool> {
+        self.link.out_of_reach()
+    }
+}
+
+/// A name that nothing else in Redis has: 64 bits from `entropy`, in hexadecimal.
+fn name(entropy: &SharedEntropy) -> String {
+    let mut bytes = [0; 8];
+    entropy.fill(&mut bytes);
+    format!("{:016x}", u64::from_be_bytes(bytes))
+}
+
+// Every key there is. What stands in braces decides the slot in a Redis Cluster.
+
+/// The window of `client`.
+fn window_key(limited: Limited, client: Client) -> String {
+    format!("handbill:limit:{{{}:{client}}}", limited.name())
+}
+
+/// The reservation of `slug`.
+fn reservation_key(slug: &Slug) -> String {
+    format!("handbill:reservation:{{{slug}}}")
+}
+
+/// What the process called `name` writes to see whether it can.
+fn probe_key(name: &str) -> String {
+    format!("handbill:probe:{{{name}}}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    #[test]
+    fn a_window_s_key_names_the_limit_and_the_client_as_its_hash_tag() {
+        let client = |address: &str| Client::from(address.parse::<IpAddr>().unwrap());
+        assert_eq!(window_key(Limited::Create, client("192.0.2.7")), "handbill:limit:{create:192.0.2.7}");
+        assert_eq!(window_key(Limited::Edit, client("2001:db8::1")), "handbill:limit:{edit:2001:db8::/64}");
+    }
+}
