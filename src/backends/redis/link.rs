@@ -7,8 +7,8 @@
 //!
 //! # What a caller waits for
 //!
-//! At most [`CALL_LIMIT`]: a call that got no answer within [`FIRST_TRY_LIMIT`], or lost its connection, is tried once more
-//! on a new connection, within the same limit. A refused connection is not tried again. While the breaker is open
+//! At most [`TimeLimits::call`]: a call that got no answer within [`TimeLimits::first_try`], or lost its connection, is
+//! tried once more on a new connection. A refused connection is not tried again. While the breaker is open
 //! nobody waits.
 
 use std::future::Future;
@@ -27,17 +27,34 @@ use super::topology::{Connection, SharedTopology};
 use crate::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;
 
-/// Longest that a caller waits for Redis, all in: a create makes three calls, and its deadline is 5 s.
-pub const CALL_LIMIT: Duration = Duration::from_millis(250);
+/// How long calls wait for Redis.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeLimits {
+    /// For the first of two tries. On a healthy network an answer takes less than one millisecond.
+    pub first_try: Duration,
+    /// For the second.
+    pub second_try: Duration,
+    /// For connecting, names, TLS, sentinels and a cluster's slots included. No caller waits for all of it.
+    pub connect: Duration,
+}
 
-/// Longest that the first of two tries takes. On a healthy network an answer takes less than one millisecond.
-const FIRST_TRY_LIMIT: Duration = Duration::from_millis(100);
+impl TimeLimits {
+    /// Longest that a caller waits, all in.
+    pub fn call(&self) -> Duration {
+        self.first_try + self.second_try
+    }
+}
 
-/// Longest that the second takes: what is left of [`CALL_LIMIT`].
-const SECOND_TRY_LIMIT: Duration = Duration::from_millis(150);
+impl Default for TimeLimits {
+    /// 250 ms for a call, all in: a create makes three, and its deadline is 5 s.
+    fn default() -> Self {
+        let (first_try, second_try) = (Duration::from_millis(100), Duration::from_millis(150));
+        Self { first_try, second_try, connect: Duration::from_secs(3) }
+    }
+}
 
-/// Longest that connecting takes, names, TLS, sentinels and a cluster's slots included. No caller waits for all of it.
-pub(super) const CONNECT_LIMIT: Duration = Duration::from_secs(3);
+/// How long Redis keeps what a probe wrote.
+const PROBE_KEY_SECONDS: u32 = 3;
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, Error)]
@@ -74,6 +91,7 @@ struct Held {
 /// The way to Redis, shared by all who call it.
 pub(super) struct Link {
     topology: SharedTopology,
+    limits: TimeLimits,
     clock: SharedClock,
     metrics: Arc<Metrics>,
     held: Mutex<Held>,
@@ -86,12 +104,14 @@ impl Link {
     /// A link that begins to connect at once.
     pub(super) fn open(
         topology: SharedTopology,
+        limits: TimeLimits,
         clock: SharedClock,
         metrics: Arc<Metrics>,
         probe_key: String,
     ) -> Arc<Self> {
         let link = Arc::new(Self {
             topology,
+            limits,
             clock,
             metrics,
             held: Mutex::default(),
@@ -108,7 +128,7 @@ impl Link {
         self.out_of_reach.subscribe()
     }
 
-    /// The answer of Redis, or `None` within [`CALL_LIMIT`]; what was asked may then have been done or not.
+    /// The answer of Redis, or `None` within [`TimeLimits::call`]; what was asked may then have been done or not.
     pub(super) async fn call<T, F>(self: &Arc<Self>, tries: Tries, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
     where
         F: Future<Output = RedisResult<T>> + Send,
@@ -124,9 +144,9 @@ impl Link {
             }
         }
         let answer = match tries {
-            Tries::One => self.try_within(CALL_LIMIT, &ask).await,
-            Tries::Two => match self.try_within(FIRST_TRY_LIMIT, &ask).await {
-                Err(CallError::Silent | CallError::Failed(_)) => self.try_within(SECOND_TRY_LIMIT, &ask).await,
+            Tries::One => self.try_within(self.limits.call(), &ask).await,
+            Tries::Two => match self.try_within(self.limits.first_try, &ask).await {
+                Err(CallError::Silent | CallError::Failed(_)) => self.try_within(self.limits.second_try, &ask).await,
                 outcome => outcome,
             },
         };
@@ -176,9 +196,9 @@ impl Link {
         if let Some(connecting) = &held.connecting {
             return (held.number, connecting.clone());
         }
-        let topology = Arc::clone(&self.topology);
+        let (topology, limits) = (Arc::clone(&self.topology), self.limits);
         let connecting = async move {
-            let connected = timeout(CONNECT_LIMIT, topology.connect()).await;
+            let connected = timeout(limits.connect, topology.connect(limits)).await;
             match connected {
                 Ok(Ok(connection)) => Ok(connection),
                 Ok(Err(error)) if error.is_timeout() => Err(CallError::Silent),
@@ -226,10 +246,10 @@ impl Link {
             let (_, connecting) = link.connection();
             let mut connection = connecting.await?;
             let mut write = redis::cmd("SET");
-            write.arg(&link.probe_key).arg(1).arg("EX").arg(CONNECT_LIMIT.as_secs());
+            write.arg(&link.probe_key).arg(1).arg("EX").arg(PROBE_KEY_SECONDS);
             write.query_async::<()>(&mut connection).await.map_err(CallError::Failed)
         });
-        let succeeded = matches!(timeout(CONNECT_LIMIT, probing).await, Ok(Ok(Ok(()))));
+        let succeeded = matches!(timeout(self.limits.connect, probing).await, Ok(Ok(Ok(()))));
         if !succeeded {
             self.start_anew();
         }

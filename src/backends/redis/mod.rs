@@ -8,7 +8,7 @@
 //!
 //! # When Redis is out of reach
 //!
-//! Nobody waits longer than [`CALL_LIMIT`] for Redis. A decision that got no answer is made by a window in this process,
+//! Nobody waits longer than [`TimeLimits::call`] for Redis. A decision that got no answer is made by a window in this process,
 //! which also counts what Redis admitted through this replica, so that a client does not begin anew. After a refused
 //! connection, or three failures in a row, Redis is not asked at all: the metric `handbill_rate_limit_fallback` is 1 and
 //! a warning says so. At most once a second an attempt makes this replica look, in the background, whether Redis takes
@@ -31,7 +31,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use self::limiter::RedisLimiter;
-pub use self::link::CALL_LIMIT;
+pub use self::link::TimeLimits;
 pub use self::reservations::RedisReservations;
 pub use self::topology::OpenError;
 
@@ -62,9 +62,20 @@ impl Redis {
         entropy: SharedEntropy,
         metrics: Arc<Metrics>,
     ) -> Result<Self, OpenError> {
-        let topology = Arc::new(Topology::of(settings)?);
+        Self::open_with_limits(settings, TimeLimits::default(), clock, entropy, metrics)
+    }
+
+    /// As [`Redis::open`], with other time limits.
+    pub fn open_with_limits(
+        settings: &RedisSettings,
+        limits: TimeLimits,
+        clock: SharedClock,
+        entropy: SharedEntropy,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, OpenError> {
+        let topology = Arc::new(Topology::of(settings, limits)?);
         let probe_key = probe_key(&name(&entropy));
-        let link = Link::open(topology, Arc::clone(&clock), Arc::clone(&metrics), probe_key);
+        let link = Link::open(topology, limits, Arc::clone(&clock), Arc::clone(&metrics), probe_key);
         Ok(Self { link, clock, entropy, metrics })
     }
 

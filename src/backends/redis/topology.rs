@@ -19,7 +19,7 @@ use rustls::pki_types::pem::PemObject;
 use thiserror::Error;
 use tokio::sync::Mutex;
 
-use super::link::{CALL_LIMIT, CONNECT_LIMIT};
+use super::link::TimeLimits;
 use crate::config::{RedisMode, RedisSettings};
 
 /// Why the settings of Redis make no sense. No message holds an address, which may hold a password.
@@ -90,7 +90,7 @@ struct Login {
 
 impl Topology {
     /// What `settings` describe. Reads files, connects to nothing.
-    pub(super) fn of(settings: &RedisSettings) -> Result<Self, OpenError> {
+    pub(super) fn of(settings: &RedisSettings, limits: TimeLimits) -> Result<Self, OpenError> {
         let addresses = addresses(settings)?;
         let certificates = certificates(settings, &addresses)?;
         let login = login(settings)?;
@@ -101,7 +101,7 @@ impl Topology {
                 let address = addresses.into_iter().next().ok_or(OpenError::NoAddress)?;
                 single(address, login, certificates)
             }
-            RedisMode::Cluster => cluster(addresses, login, certificates),
+            RedisMode::Cluster => cluster(addresses, login, certificates, limits),
             RedisMode::Sentinel => {
                 let master = settings.redis_sentinel_master.as_ref().ok_or(OpenError::NoMasterName)?;
                 sentinel(&addresses, master, login, certificates)
@@ -110,10 +110,10 @@ impl Topology {
     }
 
     /// Connects. Takes as long as the library takes: the caller limits it.
-    pub(super) async fn connect(&self) -> RedisResult<Connection> {
+    pub(super) async fn connect(&self, limits: TimeLimits) -> RedisResult<Connection> {
         let limits = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_LIMIT))
-            .set_response_timeout(Some(CALL_LIMIT));
+            .set_connection_timeout(Some(limits.connect))
+            .set_response_timeout(Some(limits.call()));
         match self {
             Self::Single(client) => {
                 client.get_multiplexed_async_connection_with_config(&limits).await.map(Connection::Direct)
@@ -146,12 +146,13 @@ fn cluster(
     addresses: Vec<ConnectionInfo>,
     login: Login,
     certificates: Option<TlsCertificates>,
+    limits: TimeLimits,
 ) -> Result<Topology, OpenError> {
     let mut builder = ClusterClientBuilder::new(addresses)
         .tcp_settings(tcp_settings())
-        .connection_timeout(CALL_LIMIT)
+        .connection_timeout(limits.call())
         // Also bounds a call with all of the library's own retries and redirections.
-        .response_timeout(CALL_LIMIT);
+        .response_timeout(limits.call());
     if let Some(username) = login.username {
         builder = builder.username(username);
     }

@@ -1,0 +1,157 @@
+//! Redis taken away from a replica, and given back.
+
+use std::time::{Duration, Instant};
+
+use handbill::backends::redis::TimeLimits;
+use handbill::domain::client::Client;
+use handbill::domain::quota::{Decision, Quota};
+use handbill::limits::{Limited, RateLimiter};
+use redis::AsyncCommands;
+
+use crate::servers::{OwnServer, Replica, client, connect, free_port, to};
+
+const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
+
+/// What no decision takes on any machine, unless it waits for a server that is gone.
+const FAR_TOO_LONG: Duration = Duration::from_secs(20);
+
+/// Limits so short that a frozen server is found out soon, and a healthy one, asked again and again, is reached.
+const SHORT: TimeLimits = TimeLimits {
+    first_try: Duration::from_millis(100),
+    second_try: Duration::from_millis(150),
+    connect: Duration::from_secs(3),
+};
+
+async fn decide(replica: &Replica, client: Client) -> Decision {
+    let started = Instant::now();
+    let decision = replica.limiter.decide(Limited::Create, TEN, client).await;
+    assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
+    decision
+}
+
+/// Asks until Redis itself has decided `attempts` of them; a slow machine may decide one alone now and then.
+async fn decide_in_redis(replica: &Replica, client: Client, attempts: u32) {
+    for _ in 0..attempts {
+        decide(replica, client).await;
+    }
+}
+
+/// Makes attempts until the replica falls back, and returns how many it took.
+async fn fall_back(replica: &mut Replica, client: Client) -> u32 {
+    let mut attempts = 0;
+    while !*replica.out_of_reach.borrow_and_update() {
+        decide(replica, client).await;
+        attempts += 1;
+        assert!(attempts < 100, "it never fell back");
+    }
+    attempts
+}
+
+/// Lets time pass, attempt by attempt, until the replica has found its Redis.
+pub(crate) async fn come_back(replica: &mut Replica, client: Client) {
+    let back = async {
+        while *replica.out_of_reach.borrow_and_update() {
+            replica.clock.advance(Duration::from_secs(1));
+            replica.limiter.decide(Limited::Edit, TEN, client).await;
+            let _ = tokio::time::timeout(Duration::from_millis(100), replica.out_of_reach.changed()).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(2), back).await.expect("it came back by itself");
+}
+
+#[tokio::test]
+async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_itself() {
+    let mut server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 6).await;
+    server.kill();
+
+    let mut admitted = 6;
+    while decide(&replica, client).await.admitted {
+        admitted += 1;
+    }
+    assert_eq!(admitted, 10, "falling back hands out no fresh quota");
+    assert!(*replica.out_of_reach.borrow_and_update());
+    assert_eq!(replica.metrics.limiter_fallback.get(), 1);
+
+    server.start_again();
+    come_back(&mut replica, client).await;
+    assert_eq!(replica.metrics.limiter_fallback.get(), 0);
+    let alone = replica.decided_alone();
+    while replica.limiter.decide(Limited::Create, TEN, client).await.admitted {}
+    let decided = connect(&server.address()).await.zcard::<_, u32>(format!("handbill:limit:{{create:{client}}}")).await;
+    assert!(replica.decided_alone() > alone || decided.unwrap() == 10, "Redis decides again");
+}
+
+#[tokio::test]
+async fn one_call_without_an_answer_is_decided_alone_and_is_no_outage() {
+    let server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 5).await;
+    let alone = replica.decided_alone();
+    server.freeze();
+    assert_eq!(decide(&replica, client).await.remaining, 4);
+    assert_eq!(replica.decided_alone(), alone + 1);
+    assert!(!*replica.out_of_reach.borrow_and_update());
+    assert_eq!(replica.metrics.limiter_fallback.get(), 0);
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_is_left_alone_after_repeated_failures_and_nobody_waits_for_it_then() {
+    let server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 5).await;
+    server.freeze();
+    assert_eq!(fall_back(&mut replica, client).await, 3);
+
+    let started = Instant::now();
+    for _ in 0..1000 {
+        decide(&replica, client).await;
+    }
+    assert!(started.elapsed() < FAR_TOO_LONG, "{:?}: 250 s if each had waited", started.elapsed());
+    assert!(!decide(&replica, client).await.admitted, "what Redis had admitted counts");
+
+    // A probe of a server that still hangs changes nothing.
+    replica.clock.advance(Duration::from_secs(1));
+    decide(&replica, client).await;
+    assert!(*replica.out_of_reach.borrow_and_update());
+
+    server.thaw();
+    come_back(&mut replica, client).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_starts_without_redis_finds_it_later() {
+    let port = free_port();
+    let mut replica = Replica::start(&to(&format!("redis://127.0.0.1:{port}")), SHORT);
+    let client = client();
+    assert!(decide(&replica, client).await.admitted);
+    assert_eq!(fall_back(&mut replica, client).await, 0, "the first refusal was enough");
+
+    let _server = OwnServer::start_with(&["--port", &port.to_string()]);
+    come_back(&mut replica, client).await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_not_what_a_replica_returns_to() {
+    let server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 1).await;
+    // A master that was demoted: it answers, and refuses to write.
+    let mut connection = connect(&server.address()).await;
+    let nobody = free_port().to_string();
+    redis::cmd("REPLICAOF").arg(&["127.0.0.1", &nobody]).query_async::<()>(&mut connection).await.unwrap();
+    fall_back(&mut replica, client).await;
+    for _ in 0..3 {
+        replica.clock.advance(Duration::from_secs(1));
+        decide(&replica, client).await;
+        let changed = tokio::time::timeout(Duration::from_millis(50), replica.out_of_reach.changed()).await;
+        assert!(changed.is_err(), "it returned to a server that takes no writes");
+    }
+    redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.unwrap();
+    come_back(&mut replica, client).await;
+}
