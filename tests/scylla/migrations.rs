@@ -34,7 +34,7 @@ fn with(more: &[Migration]) -> Vec<Migration> {
 /// The columns and options of every table of `keyspace`, without what names it.
 async fn shape(session: &Session, keyspace: &str) -> Vec<String> {
     let columns = "table_name, column_name, kind, position, type, clustering_order";
-    let options = "table_name, comment, read_repair, gc_grace_seconds, default_time_to_live";
+    let options = "table_name, comment, read_repair, speculative_retry, gc_grace_seconds, default_time_to_live";
     let mut lines = Vec::new();
     for (columns, table) in [(columns, "columns"), (options, "tables")] {
         let cql = format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = ?");

@@ -76,6 +76,19 @@ async fn a_write_that_never_arrived_is_sent_again() {
 }
 
 #[tokio::test]
+async fn a_write_that_arrives_after_it_was_looked_for_is_done_once() {
+    // The first arrives after it was given up and not found, the second after the first: it is refused because of it.
+    let delay = |proxied: &mut Proxied, page: &Page| {
+        let late = |after| {
+            let delayed = RequestReaction::delay(GIVING_UP_SOON.attempt * after / 4);
+            RequestRule(next_request_with(page.content.as_str()), delayed)
+        };
+        proxied.rules(vec![late(6), late(3)], Vec::new());
+    };
+    every_write_is_done_once(proxied(GIVING_UP_SOON).await, delay).await;
+}
+
+#[tokio::test]
 async fn a_write_that_was_not_applied_and_answered_by_a_timeout_is_sent_again() {
     let refuse = |proxied: &mut Proxied, page: &Page| {
         let timeout = RequestReaction::forge_with_error(paxos_timeout());

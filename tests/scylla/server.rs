@@ -1,7 +1,7 @@
 //! The server under test: where it is, a keyspace on it, and stores over that, straight or through a proxy that can lie.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use clap::Parser;
@@ -17,8 +17,12 @@ use tokio::sync::OnceCell;
 /// Where the server is, as `host:port,…`; one node is enough.
 const NODES_VARIABLE: &str = "HANDBILL_TEST_CQL";
 
-/// The keyspace that all tests of pages share: each has slugs of its own.
-const KEYSPACE: &str = "handbill_tests";
+/// The keyspace that all tests of pages share: each has slugs of its own. Other migrations have another keyspace, since
+/// a server may have been used by an earlier version of these tests.
+static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
+    let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
+    format!("handbill_tests_{}", checksums.last().unwrap())
+});
 
 /// Time enough on any machine, so that only what a test is about can fail it.
 pub(crate) const PATIENT: Limits = Limits {
@@ -52,7 +56,7 @@ pub(crate) fn settings(keyspace: &str, args: &[&str]) -> ScyllaSettings {
 /// A session that goes straight to the server.
 pub(crate) async fn session() -> Arc<Session> {
     // The driver waits for a server that works hard for longer than a service would.
-    let builder = builder(&settings(KEYSPACE, &[])).unwrap().connection_timeout(Duration::from_secs(30));
+    let builder = builder(&settings(&KEYSPACE, &[])).unwrap().connection_timeout(Duration::from_secs(30));
     Arc::new(builder.keepalive_timeout(Duration::from_secs(30)).build().await.expect("the server is there"))
 }
 
@@ -83,13 +87,13 @@ pub(crate) async fn drop_keyspace(session: &Session, keyspace: &str) {
 pub(crate) async fn migrated_keyspace() -> &'static str {
     static MIGRATED: OnceCell<()> = OnceCell::const_new();
     let migrated = MIGRATED.get_or_init(async || {
-        let (session, settings) = (session().await, settings(KEYSPACE, &[]));
+        let (session, settings) = (session().await, settings(&KEYSPACE, &[]));
         let datacenter = datacenter(&session);
         let times = LeaseTimes::default();
         migrate_with(&session, &settings, &datacenter, MIGRATIONS, times, &SystemEntropy).await.unwrap();
     });
     migrated.await;
-    KEYSPACE
+    &KEYSPACE
 }
 
 /// A store that goes straight to the server.

@@ -32,7 +32,8 @@ pub struct ScyllaStore {
     statements: Statements,
     entropy: SharedEntropy,
     limits: Limits,
-    turns: Semaphore,
+    reads: Semaphore,
+    writes: Semaphore,
 }
 
 /// No turn came in time.
@@ -60,12 +61,13 @@ impl ScyllaStore {
         limits: Limits,
     ) -> Result<Self, ConnectError> {
         let statements = Statements::prepare(&session, keyspace, limits).await?;
-        Ok(Self { session, statements, entropy, limits, turns: Semaphore::new(limits.in_flight) })
+        let turns = || Semaphore::new(limits.in_flight);
+        Ok(Self { session, statements, entropy, limits, reads: turns(), writes: turns() })
     }
 
-    async fn turn(&self) -> Result<Turn<'_>, StoreError> {
+    async fn turn<'a>(&self, turns: &'a Semaphore) -> Result<Turn<'a>, StoreError> {
         let deadline = Instant::now() + self.limits.operation;
-        match timeout(self.limits.turn, self.turns.acquire()).await {
+        match timeout(self.limits.turn, turns.acquire()).await {
             Ok(Ok(permit)) => Ok(Turn { deadline, _permit: permit }),
             _ => Err(StoreError::Unavailable(Box::new(Busy))),
         }
@@ -113,7 +115,7 @@ impl From<ExecutionError> for ReadError {
 #[async_trait]
 impl PageStore for ScyllaStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
-        let turn = self.turn().await?;
+        let turn = self.turn(&self.writes).await?;
         let nonce = self.draw_nonce();
         let judge = |row: Option<&TraceRow>| judge_insert(row, &page, &nonce);
         let write = Write {
@@ -126,7 +128,7 @@ impl PageStore for ScyllaStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let turn = self.turn().await?;
+        let turn = self.turn(&self.reads).await?;
         let mut pauses = Pauses::new();
         let mut repeats = 0;
         loop {
@@ -147,7 +149,7 @@ impl PageStore for ScyllaStore {
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
-        let turn = self.turn().await?;
+        let turn = self.turn(&self.writes).await?;
         let nonce = self.draw_nonce();
         let made = match &next {
             Record::Active(page) => page.version,

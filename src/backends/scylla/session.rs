@@ -57,8 +57,8 @@ pub struct Limits {
     pub attempt: Duration,
     /// Longest that an operation waits for its turn.
     pub turn: Duration,
-    /// Operations that run at once; more wait for their turn and are then refused. Without a quorum every operation
-    /// takes its whole time, so this bounds what piles up.
+    /// Reads that run at once, and as many writes; more wait for their turn and are then refused. Without a quorum every
+    /// operation takes its whole time, so this bounds what piles up. Writes that wait for each other do not hold up reads.
     pub in_flight: usize,
 }
 
@@ -69,7 +69,8 @@ impl Default for Limits {
             operation: Duration::from_millis(2750),
             attempt: Duration::from_millis(1500),
             turn: Duration::from_millis(250),
-            in_flight: 256,
+            // Three small nodes do no more writes a second with more than this from one client, only slower ones.
+            in_flight: 64,
         }
     }
 }
