@@ -1,8 +1,9 @@
 //! The composition root: settings → backends → service → routers. The only module that names backends.
 
+mod backends;
+
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,9 +12,10 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use self::backends::Backends;
 use crate::admin::{self, Admin};
-use crate::backends::embedded::{EmbeddedStore, InProcessReservations, OpenError, WindowLimiter};
-use crate::backends::measured::Measured;
+use crate::backends::embedded::OpenError;
+use crate::backends::{redis, scylla};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::{Settings, StoreKind};
 use crate::domain::origin::Origin;
@@ -45,7 +47,27 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// Replicas would each have limits of their own.
+    #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
+    NoRedis,
+    /// The settings of Redis make no sense.
+    #[error(transparent)]
+    Redis(#[from] redis::OpenError),
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] scylla::ConnectError),
     /// The runtime or the signals cannot be had.
+    #[error("the operating system refused what every process needs ({0})")]
+    System(#[from] io::Error),
+}
+
+/// Why the schema was not brought up to date.
+#[derive(Debug, Error)]
+pub enum MigrateError {
+    /// The cluster refused or could not be reached. What was applied until then stays; it is safe to run again.
+    #[error(transparent)]
+    Cluster(#[from] Box<scylla::MigrateError>),
+    /// The runtime cannot be had.
     #[error("the operating system refused what every process needs ({0})")]
     System(#[from] io::Error),
 }
@@ -79,12 +101,21 @@ pub fn public_router(
     proxies: TrustedProxies,
     around: &Surroundings,
 ) -> Router {
+    router_over(Backends::in_process(store, around), quotas, base_url, proxies, around)
+}
+
+fn router_over(
+    backends: Backends,
+    quotas: Quotas,
+    base_url: Origin,
+    proxies: TrustedProxies,
+    around: &Surroundings,
+) -> Router {
     let Surroundings { clock, entropy, metrics } = around;
-    let measure = Measured { metrics: Arc::clone(metrics), clock: Arc::clone(clock) };
     let service = PageService::new(
-        measure.store(store),
-        measure.limiter(Arc::new(WindowLimiter::new(Arc::clone(clock)))),
-        measure.reservations(Arc::new(InProcessReservations::new(Arc::clone(clock)))),
+        backends.store,
+        backends.limiter,
+        backends.reservations,
         Arc::clone(clock),
         Arc::clone(entropy),
         quotas,
@@ -110,22 +141,14 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     let (listener, address) = listen(settings.http.listen, "--listen").await?;
     let (admin_listener, admin_address) = listen(settings.admin_listen, "--admin-listen").await?;
     let around = Surroundings::system();
-    let StoreKind::Embedded = settings.store.store;
-    let store = Arc::new(open_store(settings.store.data_dir.clone(), &around.metrics).await?);
-
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| Origin::of_listener(address));
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
-    let app = public_router(
-        Arc::clone(&store) as Arc<dyn PageStore>,
-        settings.limits.quotas(),
-        base_url.clone(),
-        proxies,
-        &around,
-    );
-
     let metrics = &around.metrics;
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
+    let (backends, mut kept) = Backends::open(&settings, &around, &readiness).await?;
+    let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies, &around);
+
     let (phase, phases) = watch::channel(Phase::Serving);
     // It outlives the public listener, so that draining can be watched.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
@@ -133,19 +156,33 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     let uncounted = prometheus_client::metrics::gauge::Gauge::default();
     tokio::spawn(server::serve(admin_listener, admin, ServerLimits::ADMIN, uncounted, admin_phases));
 
-    announce(&base_url, address, admin_address, &settings.store.data_dir);
+    announce(&base_url, address, admin_address, &kept.place(&settings));
     let serving = server::serve(listener, app, ServerLimits::PUBLIC, metrics.connections.clone(), phases);
     let limits = DrainLimits { delay: settings.http.drain_delay, timeout: settings.http.drain_timeout };
-    let drained = lifecycle::run(serving, phase, &mut signals, &readiness, limits).await;
+    let drained = tokio::select! {
+        drained = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => drained,
+        error = kept.failed() => return Err(error),
+    };
     // What was acknowledged is on disk already, so that a signal need not wait for this.
     tokio::select! {
-        () = store.close() => {}
+        () = kept.close() => {}
         () = signals.next() => {}
     }
     Ok(match drained {
         Drained::Complete => ExitCode::SUCCESS,
         Drained::CutShort => ExitCode::FAILURE,
     })
+}
+
+/// Brings the store's schema up to date, and says what was done.
+pub fn migrate(settings: &Settings) -> Result<String, MigrateError> {
+    match settings.store.store {
+        StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),
+        StoreKind::Scylla => {
+            let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+            Ok(runtime.block_on(scylla::migrate(&settings.scylla, &SystemEntropy)).map_err(Box::new)?.to_string())
+        }
+    }
 }
 
 async fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {
@@ -155,28 +192,15 @@ async fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListene
     Ok((listener, address))
 }
 
-async fn open_store(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<EmbeddedStore, StartError> {
-    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&data_dir)).await;
-    let store = opened.map_err(io::Error::other)??;
-    let commit_writes = metrics.commit_writes.clone();
-    store.observe_commits(move |committed| {
-        #[expect(clippy::cast_precision_loss, reason = "a batch has far fewer than 2^52 writes")]
-        commit_writes.observe(committed.operations as f64);
-    });
-    Ok(store)
-}
-
 /// Says on standard output where everything is, and how to publish.
-fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, data_dir: &Path) {
-    let data_dir = data_dir.canonicalize().unwrap_or_else(|_| data_dir.to_owned());
+fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, place: &str) {
     let text = format!(
         "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
 Operators: http://{admin}/metrics, /livez, /readyz
-Data:      {data}
+Data:      {place}
 Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
 ",
         version = env!("CARGO_PKG_VERSION"),
-        data = data_dir.display(),
     );
     // Whoever started the service may have closed its output: no reason not to serve.
     let mut stdout = io::stdout().lock();

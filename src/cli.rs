@@ -57,8 +57,7 @@ pub fn run() -> ExitCode {
     let outcome = match cli.command.unwrap_or(Subcommands::Serve) {
         Subcommands::Serve => app::serve(cli.settings).map_err(|error| error.to_string()),
         Subcommands::Migrate => {
-            println!("The embedded store needs no migration.");
-            Ok(ExitCode::SUCCESS)
+            app::migrate(&cli.settings).map_err(|error| error.to_string()).and_then(|done| print(&format!("{done}\n")))
         }
         Subcommands::Openapi => print(&openapi_document(&base_url(&cli.settings))),
         Subcommands::Healthcheck => Ok(healthcheck::run(cli.settings.admin_listen)),

@@ -7,8 +7,10 @@ use clap::{Args, ValueEnum};
 /// Where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// In files of this process alone.
+    /// In files of this process alone
     Embedded,
+    /// In `ScyllaDB` or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url
+    Scylla,
 }
 
 /// Settings of the page store.

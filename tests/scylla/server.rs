@@ -21,7 +21,7 @@ const NODES_VARIABLE: &str = "HANDBILL_TEST_CQL";
 /// a server may have been used by an earlier version of these tests.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
     let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
-    format!("handbill_tests_{}", checksums.last().unwrap())
+    format!("handbill_tests_{}", checksums.next_back().unwrap())
 });
 
 /// Time enough on any machine, so that only what a test is about can fail it.

@@ -1,0 +1,178 @@
+//! Which backend serves which trait, by the settings.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use super::{StartError, Surroundings};
+use crate::backends::embedded::{EmbeddedStore, InProcessReservations, WindowLimiter};
+use crate::backends::measured::Measured;
+use crate::backends::redis::Redis;
+use crate::backends::scylla::{self, AwaitedStore, Progress, ScyllaStore};
+use crate::backends::single_flight::SingleFlight;
+use crate::config::{ScyllaSettings, Settings, StoreKind};
+use crate::lifecycle::Readiness;
+use crate::limits::RateLimiter;
+use crate::reservations::SlugReservations;
+use crate::store::PageStore;
+use crate::telemetry::metrics::Metrics;
+
+/// What `/readyz` calls the page store.
+const STORE: &str = "store";
+
+/// What stands behind each trait, measured.
+pub(super) struct Backends {
+    pub(super) store: Arc<dyn PageStore>,
+    pub(super) limiter: Arc<dyn RateLimiter>,
+    pub(super) reservations: Arc<dyn SlugReservations>,
+}
+
+/// What has to be looked after while the backends are used.
+pub(super) enum Kept {
+    /// A store of this process alone, which is to be closed.
+    Embedded(Arc<EmbeddedStore>),
+    /// A cluster that is being connected to. The receiver yields what makes that impossible, if anything does.
+    Cluster(oneshot::Receiver<scylla::ConnectError>),
+}
+
+impl Backends {
+    /// `store`, with a limiter and reservations in this process.
+    pub(super) fn in_process(store: Arc<dyn PageStore>, around: &Surroundings) -> Self {
+        let measure = measure(around);
+        Self {
+            store: measure.store(store),
+            limiter: measure.limiter(Arc::new(WindowLimiter::new(Arc::clone(&around.clock)))),
+            reservations: measure.reservations(Arc::new(InProcessReservations::new(Arc::clone(&around.clock)))),
+        }
+    }
+
+    /// The backends of `settings`. A cluster is connected to in the background, and missing until it is reached.
+    pub(super) async fn open(
+        settings: &Settings,
+        around: &Surroundings,
+        readiness: &Arc<Readiness>,
+    ) -> Result<(Self, Kept), StartError> {
+        match settings.store.store {
+            StoreKind::Embedded => {
+                let store = Arc::new(open_embedded(settings.store.data_dir.clone(), &around.metrics).await?);
+                let backends = Self::in_process(Arc::clone(&store) as Arc<dyn PageStore>, around);
+                let limited_alone = settings.redis.redis_url.is_empty();
+                let backends = if limited_alone { backends } else { Self::sharing(backends.store, settings, around)? };
+                Ok((backends, Kept::Embedded(store)))
+            }
+            StoreKind::Scylla => {
+                if settings.redis.redis_url.is_empty() {
+                    return Err(StartError::NoRedis);
+                }
+                let (store, failed) = connect_cluster(&settings.scylla, around, readiness)?;
+                // Measured inside the sharing of reads, so that what is measured is what the database does.
+                let store = SingleFlight::new(measure(around).store(store), Arc::clone(&around.metrics));
+                Ok((Self::sharing(Arc::new(store), settings, around)?, Kept::Cluster(failed)))
+            }
+        }
+    }
+
+    /// `store`, which is measured already, with a limiter and reservations that replicas share.
+    fn sharing(store: Arc<dyn PageStore>, settings: &Settings, around: &Surroundings) -> Result<Self, StartError> {
+        let Surroundings { clock, entropy, metrics } = around;
+        let redis = Redis::open(&settings.redis, Arc::clone(clock), Arc::clone(entropy), Arc::clone(metrics))?;
+        let measure = measure(around);
+        Ok(Self {
+            store,
+            limiter: measure.limiter(Arc::new(redis.limiter())),
+            reservations: measure.reservations(Arc::new(redis.reservations())),
+        })
+    }
+}
+
+impl Kept {
+    /// Where a person finds the pages.
+    pub(super) fn place(&self, settings: &Settings) -> String {
+        match self {
+            Self::Embedded(_) => absolute(&settings.store.data_dir).display().to_string(),
+            Self::Cluster(_) => {
+                let ScyllaSettings { scylla_keyspace, scylla_nodes, .. } = &settings.scylla;
+                format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
+            }
+        }
+    }
+
+    /// Returns once the backends can never be used, and why.
+    pub(super) async fn failed(&mut self) -> StartError {
+        if let Self::Cluster(failed) = self
+            && let Ok(error) = failed.await
+        {
+            return error.into();
+        }
+        std::future::pending().await
+    }
+
+    /// Closes what is to be closed.
+    pub(super) async fn close(&self) {
+        if let Self::Embedded(store) = self {
+            store.close().await;
+        }
+    }
+}
+
+fn measure(around: &Surroundings) -> Measured {
+    Measured { metrics: Arc::clone(&around.metrics), clock: Arc::clone(&around.clock) }
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<EmbeddedStore, StartError> {
+    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&data_dir)).await;
+    let store = opened.map_err(io::Error::other)??;
+    let commit_writes = metrics.commit_writes.clone();
+    store.observe_commits(move |committed| {
+        #[expect(clippy::cast_precision_loss, reason = "a batch has far fewer than 2^52 writes")]
+        commit_writes.observe(committed.operations as f64);
+    });
+    Ok(store)
+}
+
+/// A store that is there once the cluster is reached, and what makes that impossible, if anything does.
+fn connect_cluster(
+    settings: &ScyllaSettings,
+    around: &Surroundings,
+    readiness: &Arc<Readiness>,
+) -> Result<(Arc<AwaitedStore>, oneshot::Receiver<scylla::ConnectError>), StartError> {
+    // What is wrong with the settings alone is told at once.
+    scylla::builder(settings).map_err(scylla::ConnectError::from)?;
+    readiness.set_missing(STORE, "not reached yet");
+    let awaited = Arc::new(AwaitedStore::default());
+    let (fail, failed) = oneshot::channel();
+    let (settings, entropy) = (settings.clone(), Arc::clone(&around.entropy));
+    let (store, readiness) = (Arc::clone(&awaited), Arc::clone(readiness));
+    tokio::spawn(async move {
+        let told = |progress: &Progress| tell(progress, &readiness);
+        match ScyllaStore::connect(&settings, scylla::Limits::default(), entropy, told).await {
+            Ok(reached) => {
+                store.set(reached);
+                readiness.set_present(STORE);
+            }
+            // Nobody waits for it only when the process ends.
+            Err(error) => drop(fail.send(error)),
+        }
+    });
+    Ok((awaited, failed))
+}
+
+/// Says in the log and at `/readyz` what connecting waits for.
+fn tell(progress: &Progress, readiness: &Readiness) {
+    let waiting = match progress {
+        Progress::OutOfReach(reason) => format!("out of reach: {reason}"),
+        Progress::Schema(state) => format!("its schema is {state:?}: run handbill migrate"),
+        Progress::Connected => {
+            tracing::info!("the database is reached");
+            return;
+        }
+    };
+    tracing::warn!(waiting, "waiting for the database");
+    readiness.set_missing(STORE, waiting);
+}
