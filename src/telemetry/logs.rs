@@ -23,8 +23,12 @@ impl LogFormat {
 
 /// Writes the process's events from now on, those that `filter` lets through (`info`, `handbill=debug`, …).
 pub fn install(format: LogFormat, filter: EnvFilter) {
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_span_events(FmtSpan::NONE);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_span_events(FmtSpan::NONE)
+        // Otherwise a line that cannot be written, as on a full disk, panics, and the request it tells of is not answered.
+        .log_internal_errors(false);
     match format {
         LogFormat::Text => builder.with_target(false).init(),
         LogFormat::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).init(),

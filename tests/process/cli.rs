@@ -9,7 +9,7 @@ use redb::{Database, ReadableTable, TableDefinition};
 use serde_json::{Value, json};
 use tempfile::tempdir;
 
-use crate::client::{get, post, request};
+use crate::client::{Connection, get, post, request};
 use crate::support::{Server, handbill, run, text};
 
 const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
@@ -275,24 +275,25 @@ fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
 #[test]
 fn serving_goes_on_where_nobody_reads_what_it_says() {
     let directory = tempdir().unwrap();
-    let port = {
-        // Free a moment ago. It has no other way to tell us.
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap()
+    // It cannot tell us its port, so it gets one that was free a moment ago, where nobody else looks for one.
+    let address = TcpListener::bind("127.83.71.2:0").unwrap().local_addr().unwrap();
+    let mut command = handbill(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0", "--log", "trace"]);
+    command.arg("--data-dir").arg(directory.path());
+    let broken_pipe = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
     };
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "exec \"$0\" \"$@\" >&- 2>&-", env!("CARGO_BIN_EXE_handbill")]);
-    command.args(["--listen", &port.to_string(), "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(directory.path());
+    command.stdout(broken_pipe()).stderr(broken_pipe());
     let mut child = command.spawn().unwrap();
-    let answer = loop {
-        if let Ok(answer) = get(port, "/robots.txt") {
-            break Some(answer);
+    let mut connection = loop {
+        if let Ok(connection) = Connection::open(address) {
+            break connection;
         }
-        if child.try_wait().unwrap().is_some() {
-            break None;
-        }
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
     };
+    let answer = connection.get("/robots.txt");
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_eq!(answer.expect("it serves").status, 200);
+    assert_eq!(answer.expect("it answers").status, 200);
 }
