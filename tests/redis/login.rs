@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
 
 use handbill::backends::redis::{OpenError, Redis, TimeLimits};
 use handbill::config::{RedisMode, RedisSettings, RedisUrl};
@@ -10,8 +12,6 @@ use handbill::entropy::SystemEntropy;
 use handbill::limits::{Limited, RateLimiter};
 use handbill::telemetry::metrics::Metrics;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
-use std::sync::Arc;
-use std::time::Duration;
 use tempfile::TempDir;
 
 use crate::servers::{OwnServer, PATIENT, Replica, StillClock, client, to};
@@ -30,8 +30,8 @@ impl Guarded {
         let (authority, key) = authority();
         fs::write(files.path().join("ca.pem"), &authority.1).unwrap();
         fs::write(files.path().join("other-ca.pem"), self::authority().0.1).unwrap();
-        fs::write(files.path().join("password"), "correct horse\n").unwrap();
-        fs::write(files.path().join("wrong-password"), "battery staple\n").unwrap();
+        fs::write(files.path().join("password"), "correcthorse\n").unwrap();
+        fs::write(files.path().join("wrong-password"), "batterystaple\n").unwrap();
 
         let issuer = Issuer::new(authority.0, key);
         let server_key = KeyPair::generate().unwrap();
@@ -42,12 +42,10 @@ impl Guarded {
         fs::write(directory.path().join("server.key"), server_key.serialize_pem()).unwrap();
         fs::write(
             directory.path().join("users"),
-            "user default off\nuser handbill on >correct\\ horse ~handbill:* +@connection +evalsha +script|load +time \
-             +zadd +zcard +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +set +get +del\n"
-                .replace("correct\\ horse", "correcthorse"),
+            "user default off\nuser handbill on >correcthorse ~handbill:* +@connection +evalsha +script|load +time \
+             +zadd +zcard +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +set +get +del\n",
         )
         .unwrap();
-        fs::write(files.path().join("password"), "correcthorse\n").unwrap();
         let server = OwnServer::start_in(
             directory,
             &[
@@ -70,15 +68,15 @@ impl Guarded {
         Self { server, files }
     }
 
-    fn file(&self, name: &str) -> Option<PathBuf> {
-        Some(self.files.path().join(name))
+    fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
     }
 
     fn settings(&self) -> RedisSettings {
         RedisSettings {
             redis_username: Some("handbill".to_owned()),
-            redis_password_file: self.file("password"),
-            redis_ca_file: self.file("ca.pem"),
+            redis_password_file: Some(self.file("password")),
+            redis_ca_file: Some(self.file("ca.pem")),
             ..to(&format!("rediss://127.0.0.1:{}", self.server.port))
         }
     }
@@ -106,12 +104,15 @@ async fn a_server_with_tls_and_login_is_reached_with_the_right_authority_name_an
     let right = guarded.settings();
     assert!(is_reached(&right).await);
     let in_address = format!("rediss://handbill:correcthorse@127.0.0.1:{}", guarded.server.port);
-    assert!(is_reached(&RedisSettings { redis_ca_file: guarded.file("ca.pem"), ..to(&in_address) }).await);
+    assert!(is_reached(&RedisSettings { redis_ca_file: Some(guarded.file("ca.pem")), ..to(&in_address) }).await);
 
     for (what, wrong) in [
-        ("another authority", RedisSettings { redis_ca_file: guarded.file("other-ca.pem"), ..right.clone() }),
+        ("another authority", RedisSettings { redis_ca_file: Some(guarded.file("other-ca.pem")), ..right.clone() }),
         ("the system's authorities", RedisSettings { redis_ca_file: None, ..right.clone() }),
-        ("a wrong password", RedisSettings { redis_password_file: guarded.file("wrong-password"), ..right.clone() }),
+        (
+            "a wrong password",
+            RedisSettings { redis_password_file: Some(guarded.file("wrong-password")), ..right.clone() },
+        ),
         ("a wrong name", RedisSettings { redis_username: Some("other".to_owned()), ..right.clone() }),
         (
             "a name that is not in the certificate",

@@ -12,6 +12,7 @@
 //! nobody waits.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::breaker::{Breaker, Permission};
+use super::breaker::{Breaker, PROBE_INTERVAL, Permission};
 use super::topology::{Connection, SharedTopology};
 use crate::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;
@@ -88,6 +89,16 @@ struct Held {
     connecting: Option<Connecting>,
 }
 
+/// Connects, within the limit. Nobody need wait for the end.
+async fn connect(topology: SharedTopology, limits: TimeLimits) -> Result<Connection, CallError> {
+    match timeout(limits.connect, topology.connect(limits)).await {
+        Ok(Ok(connection)) => Ok(connection),
+        Ok(Err(error)) if error.is_timeout() => Err(CallError::Silent),
+        Ok(Err(error)) => Err(CallError::Unreachable(error)),
+        Err(_) => Err(CallError::Silent),
+    }
+}
+
 /// The way to Redis, shared by all who call it.
 pub(super) struct Link {
     topology: SharedTopology,
@@ -95,6 +106,7 @@ pub(super) struct Link {
     clock: SharedClock,
     metrics: Arc<Metrics>,
     held: Mutex<Held>,
+    renewing: AtomicBool,
     breaker: Mutex<Breaker>,
     out_of_reach: watch::Sender<bool>,
     probe_key: String,
@@ -115,6 +127,7 @@ impl Link {
             clock,
             metrics,
             held: Mutex::default(),
+            renewing: AtomicBool::new(false),
             breaker: Mutex::new(Breaker::new()),
             out_of_reach: watch::Sender::new(false),
             probe_key,
@@ -181,11 +194,15 @@ impl Link {
         let (number, connecting) = self.connection();
         let asked = async { ask(connecting.clone().await?).await.map_err(CallError::Failed) };
         let answer = timeout(limit, asked).await.unwrap_or(Err(CallError::Silent));
-        // A cluster's connection finds its servers anew by itself. Behind any other the server may be gone without a
-        // word, or be no master any more.
-        let is_direct = matches!(connecting.peek(), Some(Ok(Connection::Direct(_))));
-        if is_direct && matches!(answer, Err(CallError::Silent | CallError::Failed(_))) {
-            self.give_up(number);
+        if matches!(answer, Err(CallError::Silent | CallError::Failed(_))) {
+            match connecting.peek() {
+                // The server behind it may be gone without a word, or be no master any more.
+                Some(Ok(Connection::Direct(_))) => self.give_up(number),
+                // Most of its servers may be well, and it may yet find who has taken over from the one that is not.
+                Some(Ok(Connection::Cluster(_))) => self.renew(number),
+                // It is being made, and is not to be begun again by each who cannot wait for it.
+                Some(Err(_)) | None => {}
+            }
         }
         answer
     }
@@ -196,17 +213,7 @@ impl Link {
         if let Some(connecting) = &held.connecting {
             return (held.number, connecting.clone());
         }
-        let (topology, limits) = (Arc::clone(&self.topology), self.limits);
-        let connecting = async move {
-            let connected = timeout(limits.connect, topology.connect(limits)).await;
-            match connected {
-                Ok(Ok(connection)) => Ok(connection),
-                Ok(Err(error)) if error.is_timeout() => Err(CallError::Silent),
-                Ok(Err(error)) => Err(CallError::Unreachable(error)),
-                Err(_) => Err(CallError::Silent),
-            }
-        };
-        let connecting = connecting.boxed().shared();
+        let connecting = connect(Arc::clone(&self.topology), self.limits).boxed().shared();
         held.number += 1;
         held.connecting = Some(connecting.clone());
         let number = held.number;
@@ -226,6 +233,39 @@ impl Link {
         let mut held = self.held();
         if held.number == number {
             held.connecting = None;
+        }
+    }
+
+    /// Makes a new connection while this one serves on, and then puts it in the place of this one.
+    ///
+    /// A cluster's connection sends on to servers that are gone for as long as it is not told of others, and calls that
+    /// are given up do not tell it.
+    fn renew(self: &Arc<Self>, number: u64) {
+        if self.renewing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let (link, topology, limits) = (Arc::downgrade(self), Arc::clone(&self.topology), self.limits);
+        tokio::spawn(async move {
+            let renewed = connect(topology, limits).boxed().shared();
+            if renewed.clone().await.is_ok()
+                && let Some(link) = link.upgrade()
+            {
+                link.replace(number, renewed);
+            }
+            // It takes a connection to every server, so that it is not done for each call that fails meanwhile.
+            tokio::time::sleep(PROBE_INTERVAL).await;
+            if let Some(link) = link.upgrade() {
+                link.renewing.store(false, Ordering::Release);
+            }
+        });
+    }
+
+    /// Puts a connection in the place of the one with `number`, unless that is in use no more.
+    fn replace(&self, number: u64, connecting: Connecting) {
+        let mut held = self.held();
+        if held.number == number && held.connecting.is_some() {
+            held.number += 1;
+            held.connecting = Some(connecting);
         }
     }
 
