@@ -54,7 +54,10 @@ pub(super) async fn asset(State(http): State<Arc<Http>>, request: Request) -> Re
 
 /// `GET /favicon.ico`, which browsers ask for wherever no page has told them of the icon.
 pub(super) async fn favicon() -> Response {
-    asset_response(&assets::FAVICON)
+    let mut response = asset_response(&assets::FAVICON);
+    // This address stays the same when the icon changes.
+    response.headers_mut().insert(CACHE_CONTROL, FOR_AN_HOUR);
+    response
 }
 
 /// Whatever has no route.

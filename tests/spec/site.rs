@@ -258,6 +258,7 @@ async fn robots_txt_and_favicon_are_there() {
     assert!(robots.text().to_ascii_lowercase().contains("user-agent: *"), "{robots:?}");
     let icon = app.get("/favicon.ico").await;
     assert!(icon.has(200).header("content-type").starts_with("image/"), "{icon:?}");
+    assert_eq!(icon.header("cache-control"), "public, max-age=3600", "its address does not change with it");
 }
 
 #[tokio::test]
