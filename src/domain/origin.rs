@@ -46,7 +46,9 @@ impl Origin {
 
     /// The origin of a plain HTTP listener at `address`.
     pub fn of_listener(address: SocketAddr) -> Self {
-        Self(format!("http://{address}"))
+        let text = format!("http://{address}");
+        // An IPv6 address with a zone is in no URL; written as it is, it still tells where the listener is.
+        Self::parse(&text).unwrap_or(Self(text))
     }
 
     /// The origin's text, without a trailing slash.
@@ -69,6 +71,14 @@ mod tests {
     fn an_origin_is_written_without_default_port_or_trailing_slash() {
         assert_eq!(Origin::parse("HTTPS://Pages.Example:443/").unwrap().as_str(), "https://pages.example");
         assert_eq!(Origin::parse("http://[::1]:8080").unwrap().as_str(), "http://[::1]:8080");
+    }
+
+    #[test]
+    fn the_origin_of_a_listener_has_no_default_port() {
+        let origin = |address: &str| Origin::of_listener(address.parse().unwrap()).to_string();
+        assert_eq!(origin("127.0.0.1:80"), "http://127.0.0.1");
+        assert_eq!(origin("[::1]:8080"), "http://[::1]:8080");
+        assert_eq!(origin("[fe80::1%2]:8080"), "http://[fe80::1%2]:8080");
     }
 
     #[test]
