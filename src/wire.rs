@@ -14,7 +14,12 @@ use crate::service::{CreateFields, Created, UpdateFields};
 pub struct CreatePage {
     /// The title. White space around it is dropped; control characters are refused. The slug is derived from it and
     /// never changes afterwards.
-    #[schema(min_length = 1, max_length = 200, example = "Hello, world")]
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = r"^\s*[^\s\u0000-\u001f\u007f-\u009f]([^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f])?\s*$",
+        example = "Hello, world"
+    )]
     title: String,
     /// Markdown, at most 102400 bytes of UTF-8. It is kept byte for byte.
     #[schema(min_length = 1, max_length = 102_400, example = "A *first* page.")]
@@ -27,7 +32,12 @@ pub struct CreatePage {
 pub struct UpdatePage {
     /// The new title; `null` or an empty one clears it. The slug stays as it is.
     #[serde(default, deserialize_with = "sent")]
-    #[schema(value_type = Option<String>, max_length = 200, example = "Hello again")]
+    #[schema(
+        value_type = Option<String>,
+        max_length = 200,
+        pattern = r"^\s*([^\s\u0000-\u001f\u007f-\u009f]([^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f])?\s*)?$",
+        example = "Hello again"
+    )]
     title: Option<Option<String>>,
     /// The new Markdown, at most 102400 bytes of UTF-8.
     #[serde(default, deserialize_with = "sent")]

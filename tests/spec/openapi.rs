@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use handbill::domain::origin::Origin;
+use handbill::domain::title::{Title, TitleError};
 use serde_json::Value;
 
 use crate::support::app::{Setup, TestApp};
@@ -50,6 +51,20 @@ fn each_operation_lists_exactly_the_statuses_of_the_specification_and_the_common
         let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, expected[format!("{method} {path}").as_str()], "{method} {path}");
+    }
+}
+
+#[test]
+fn the_schemas_accept_the_titles_that_the_service_accepts() {
+    let schemas = &DOCUMENT.0["components"]["schemas"];
+    let valid = |schema: &str, title: &str| {
+        let schema = &schemas[schema]["properties"]["title"];
+        jsonschema::is_valid(schema, &Value::from(title))
+    };
+    for title in ["a", " a b\t", "\nÉ…", "a\nb", "\u{1b}", "a\u{7f}", "\u{9f}b", "", " \n"] {
+        let parsed = Title::parse(title);
+        assert_eq!(valid("CreatePage", title), parsed.is_ok(), "{title:?}");
+        assert_eq!(valid("UpdatePage", title), matches!(parsed, Ok(_) | Err(TitleError::Empty)), "{title:?}");
     }
 }
 
