@@ -15,11 +15,11 @@ const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 /// What no decision takes on any machine, unless it waits for a server that is gone.
 const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
-/// Limits so short that a frozen server is found out soon, and a healthy one, asked again and again, is reached.
+/// Short enough that a frozen server is found out soon, and long enough that a healthy one answers on a slow machine.
 const SHORT: TimeLimits = TimeLimits {
-    first_try: Duration::from_millis(100),
-    second_try: Duration::from_millis(150),
-    connect: Duration::from_secs(3),
+    first_try: Duration::from_secs(1),
+    second_try: Duration::from_secs(1),
+    connect: Duration::from_secs(10),
 };
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
@@ -29,11 +29,12 @@ async fn decide(replica: &Replica, client: Client) -> Decision {
     decision
 }
 
-/// Asks until Redis itself has decided `attempts` of them; a slow machine may decide one alone now and then.
+/// Makes attempts that Redis decides.
 async fn decide_in_redis(replica: &Replica, client: Client, attempts: u32) {
     for _ in 0..attempts {
         decide(replica, client).await;
     }
+    assert_eq!(replica.decided_alone(), 0);
 }
 
 /// Makes attempts until the replica falls back, and returns how many it took.
@@ -79,9 +80,11 @@ async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_i
     come_back(&mut replica, client).await;
     assert_eq!(replica.metrics.limiter_fallback.get(), 0);
     let alone = replica.decided_alone();
-    while replica.limiter.decide(Limited::Create, TEN, client).await.admitted {}
-    let decided = connect(&server.address()).await.zcard::<_, u32>(format!("handbill:limit:{{create:{client}}}")).await;
-    assert!(replica.decided_alone() > alone || decided.unwrap() == 10, "Redis decides again");
+    decide(&replica, client).await;
+    assert_eq!(replica.decided_alone(), alone);
+    let counted: u32 =
+        connect(&server.address()).await.zcard(format!("handbill:limit:{{create:{client}}}")).await.unwrap();
+    assert_eq!(counted, 1, "Redis decides again, and has forgotten what was before");
 }
 
 #[tokio::test]
@@ -90,10 +93,9 @@ async fn one_call_without_an_answer_is_decided_alone_and_is_no_outage() {
     let mut replica = Replica::start(&to(&server.address()), SHORT);
     let client = client();
     decide_in_redis(&replica, client, 5).await;
-    let alone = replica.decided_alone();
     server.freeze();
     assert_eq!(decide(&replica, client).await.remaining, 4);
-    assert_eq!(replica.decided_alone(), alone + 1);
+    assert_eq!(replica.decided_alone(), 1);
     assert!(!*replica.out_of_reach.borrow_and_update());
     assert_eq!(replica.metrics.limiter_fallback.get(), 0);
 }
@@ -111,7 +113,7 @@ async fn a_redis_that_hangs_is_left_alone_after_repeated_failures_and_nobody_wai
     for _ in 0..1000 {
         decide(&replica, client).await;
     }
-    assert!(started.elapsed() < FAR_TOO_LONG, "{:?}: 250 s if each had waited", started.elapsed());
+    assert!(started.elapsed() < FAR_TOO_LONG, "{:?}: 2000 s if each had waited", started.elapsed());
     assert!(!decide(&replica, client).await.admitted, "what Redis had admitted counts");
 
     // A probe of a server that still hangs changes nothing.

@@ -1,6 +1,7 @@
 //! Reservations that replicas share, on every kind of Redis.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use handbill::backends::redis::TimeLimits;
@@ -76,5 +77,8 @@ async fn a_redis_that_does_not_answer_holds_no_create_up() {
     let replica = Replica::start(&to(&server.address()), TimeLimits::default());
     replica.reservations.reserve(&slug()).await;
     server.freeze();
+    let started = Instant::now();
     assert_eq!(replica.reservations.reserve(&slug()).await, Reservation::Held);
+    // Many times what the limits allow, and nothing to what a frozen server takes.
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }

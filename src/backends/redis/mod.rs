@@ -19,6 +19,11 @@
 //!
 //! A Redis that loses its memory forgets what it counted, as does a failover to a replica that lags: Redis replicates
 //! without waiting.
+//!
+//! # What a login must be allowed
+//!
+//! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcard +zrange +zrangebyscore
+//! +zremrangebyscore +zscore +pexpire +set +get +del`; in a cluster also `+cluster`, with sentinels also `+role`.
 
 mod breaker;
 mod limiter;
