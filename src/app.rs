@@ -157,7 +157,8 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     tokio::spawn(server::serve(admin_listener, admin, ServerLimits::ADMIN, uncounted, admin_phases));
 
     announce(&base_url, address, admin_address, &kept.place(&settings));
-    let serving = server::serve(listener, app, ServerLimits::PUBLIC, metrics.connections.clone(), phases);
+    let public = ServerLimits::PUBLIC.within(server::room_for_connections());
+    let serving = server::serve(listener, app, public, metrics.connections.clone(), phases);
     let limits = DrainLimits { delay: settings.http.drain_delay, timeout: settings.http.drain_timeout };
     let drained = tokio::select! {
         drained = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => drained,

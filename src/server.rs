@@ -2,6 +2,7 @@
 //!
 //! HTTP/1.1 only. A load balancer, which terminates TLS and HTTP/2, is expected in front of anything public.
 
+mod descriptors;
 mod timed_io;
 
 use std::convert::Infallible;
@@ -27,6 +28,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt;
 
+pub use self::descriptors::room_for_connections;
 use self::timed_io::{Exchange, TimedIo};
 use crate::domain::client::Peer;
 use crate::lifecycle::Phase;
@@ -40,20 +42,27 @@ pub struct ServerLimits {
     pub head: Duration,
     /// How long a connection may rest between two requests.
     pub idle: Duration,
-    /// How long a client may take to read 4096 bytes of an answer.
+    /// How long a client may take to read 64 KiB of an answer.
     pub write: Duration,
 }
 
 impl ServerLimits {
     /// For the public listener.
     pub const PUBLIC: Self = Self {
-        // At about 30 KB a resting connection, 300 MB; file descriptors allow it where `ulimit -n` is 16384 or more.
+        // At about 30 KB a resting connection, 300 MB. One whose client reads slowly holds its answer as well, which is
+        // at most about 1 MB; what is demanded of `write` is there to make holding many of them costly.
         connections: 10_000,
         head: Duration::from_secs(10),
         // Longer than the 60 s of common load balancers, so that it is they who close and no request meets a close.
         idle: Duration::from_secs(75),
         write: Duration::from_secs(30),
     };
+
+    /// These limits, with no more connections than there is `room` for.
+    #[must_use]
+    pub fn within(self, room: usize) -> Self {
+        Self { connections: self.connections.min(room), ..self }
+    }
 
     /// For the operators' listener, which a probe must always reach.
     pub const ADMIN: Self = Self { connections: 100, ..Self::PUBLIC };
@@ -99,6 +108,7 @@ pub async fn serve(
         tokio::time::sleep(ON_THE_WAY).await;
     };
     let mut stopped = pin!(stopped);
+    let mut refused = false;
     loop {
         let accept = async {
             let permit = Arc::clone(&permits).acquire_owned().await.expect("the semaphore is never closed");
@@ -109,11 +119,17 @@ pub async fn serve(
             () = stopped.as_mut() => break,
         };
         match accepted {
-            Ok((stream, peer)) => start(stream, peer, permit),
+            Ok((stream, peer)) => {
+                refused = false;
+                start(stream, peer, permit);
+            }
             // The client has gone away again while it waited in the queue.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                tracing::warn!(%error, "could not accept a connection");
+                // Once until it works again: it would be twenty times a second.
+                if !std::mem::replace(&mut refused, true) {
+                    tracing::warn!(%error, "could not accept a connection");
+                }
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

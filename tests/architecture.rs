@@ -38,6 +38,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "entropy",
             "store",
             "limits",
+            "reservations",
             "service",
             "telemetry",
             "config",

@@ -15,8 +15,9 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::ServerLimits;
 
-/// A client must read this many bytes of an answer in each [`ServerLimits::write`], or the connection ends.
-const LEAST_PROGRESS: usize = 4096;
+/// A client must read this many bytes of an answer in each [`ServerLimits::write`], or the connection ends. With 30 s
+/// that is 17 kbit/s: less than any line that is still in use, and enough to end a client that only wants to hold on.
+const LEAST_PROGRESS: usize = 64 * 1024;
 
 /// How much of a request that was answered unread is read and dropped before the connection is closed. Closing with
 /// bytes unread resets it, and a reset may overtake the answer.
@@ -308,16 +309,16 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn reading_4096_bytes_in_each_interval_is_enough_and_less_is_not() {
+    async fn reading_the_least_in_each_interval_is_enough_and_less_is_not() {
         let (mut client, server) = duplex(1);
         let mut server = TimedIo::new(server, Arc::new(Exchange::new(LIMITS)));
-        let writing = tokio::spawn(async move { server.write_all(&[0; 3 * LEAST_PROGRESS]).await });
+        let writing = tokio::spawn(async move { server.write_all(&vec![0; 3 * LEAST_PROGRESS]).await });
         for _ in 0..2 {
             tokio::time::advance(Duration::from_secs(29)).await;
-            client.read_exact(&mut [0; LEAST_PROGRESS]).await.unwrap();
+            client.read_exact(&mut vec![0; LEAST_PROGRESS]).await.unwrap();
         }
         let began = Instant::now();
-        client.read_exact(&mut [0; LEAST_PROGRESS / 2]).await.unwrap();
+        client.read_exact(&mut vec![0; LEAST_PROGRESS / 2]).await.unwrap();
         assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!((29..=30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     }

@@ -26,6 +26,8 @@ pub fn install(format: LogFormat, filter: EnvFilter) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // In a file, escape sequences would stand between a field and who searches for it.
+        .with_ansi(std::io::stderr().is_terminal())
         .with_span_events(FmtSpan::NONE)
         // Otherwise a line that cannot be written, as on a full disk, panics, and the request it tells of is not answered.
         .log_internal_errors(false);

@@ -37,6 +37,15 @@ fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
 }
 
 #[test]
+fn text_that_is_not_written_to_a_terminal_has_no_escape_sequences() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--log-format", "text"]);
+    get(server.address, "/").unwrap();
+    let (_, _, log) = server.stop();
+    assert!(log.contains("answered") && !log.contains('\u{1b}'), "{log}");
+}
+
+#[test]
 fn a_key_is_in_no_log_and_no_metric_and_on_disk_only_as_its_hash() {
     let directory = tempdir().unwrap();
     // Every event there is, of every library.

@@ -20,8 +20,8 @@ const NODES_VARIABLE: &str = "HANDBILL_TEST_CQL";
 /// The keyspace that all tests of pages share: each has slugs of its own. Other migrations have another keyspace, since
 /// a server may have been used by an earlier version of these tests.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
-    let mut checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
-    format!("handbill_tests_{}", checksums.next_back().unwrap())
+    let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
+    format!("handbill_tests_{}", checksums.collect::<Vec<_>>().join("_"))
 });
 
 /// Time enough on any machine, so that only what a test is about can fail it.
