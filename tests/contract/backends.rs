@@ -12,6 +12,7 @@ use handbill::reservations::SlugReservations;
 use handbill::store::PageStore;
 
 use crate::clock::TestClock;
+use crate::servers;
 
 /// A backend that runs, for as long as this lives.
 pub(crate) struct Started<T: ?Sized> {
@@ -28,7 +29,7 @@ type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
 /// One row: how to start an empty backend.
 type Start<T> = fn() -> Starting<T>;
 
-const STORES: [Start<dyn PageStore>; 2] = [
+const STORES: [Start<dyn PageStore>; 3] = [
     || {
         Box::pin(async {
             let directory = tempfile::tempdir().unwrap();
@@ -42,15 +43,31 @@ const STORES: [Start<dyn PageStore>; 2] = [
             Started { name: "embedded in memory", backend, _beside: Box::new(()) }
         })
     },
+    || {
+        Box::pin(async {
+            let backend: Arc<dyn PageStore> = Arc::new(servers::cql().await);
+            Started { name: "CQL", backend, _beside: Box::new(()) }
+        })
+    },
 ];
 
-/// Every store, each empty.
+/// Every store, each without any page that the test knows of.
 pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
     let mut started = Vec::new();
     for start in STORES {
         started.push(start().await);
     }
     started
+}
+
+/// Every limiter, whatever clock it goes by, and its name.
+///
+/// That Redis, whose clock no test holds, slides its windows as the others do is shown in `tests/redis/window.rs`, by
+/// moving what it has counted.
+pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
+    let in_process = limiters().into_iter().map(|limiter| (limiter.name, limiter.backend));
+    let redis: Arc<dyn RateLimiter> = Arc::new(servers::redis().limiter());
+    in_process.chain([("Redis", redis)]).collect()
 }
 
 /// A limiter and the clock that it goes by.
@@ -60,7 +77,7 @@ pub(crate) struct Limiter {
     pub(crate) clock: Arc<TestClock>,
 }
 
-/// Every limiter, each with nothing counted.
+/// Every limiter that goes by the test's clock, each with nothing counted.
 pub(crate) fn limiters() -> Vec<Limiter> {
     let clock = Arc::new(TestClock::new());
     let few = Arc::new(TestClock::new());
@@ -73,6 +90,13 @@ pub(crate) fn limiters() -> Vec<Limiter> {
     ]
 }
 
+/// Every kind of reservations, whatever clock it goes by, and its name.
+pub(crate) fn reservations_by_any_clock() -> Vec<(&'static str, Arc<dyn SlugReservations>)> {
+    let in_process = reservations().into_iter().map(|reservations| (reservations.name, reservations.backend));
+    let redis: Arc<dyn SlugReservations> = Arc::new(servers::redis().reservations());
+    in_process.chain([("Redis", redis)]).collect()
+}
+
 /// Reservations and the clock that they go by.
 pub(crate) struct Reserving {
     pub(crate) name: &'static str,
@@ -80,7 +104,7 @@ pub(crate) struct Reserving {
     pub(crate) clock: Arc<TestClock>,
 }
 
-/// Every kind of reservations, each with none made.
+/// Every kind of reservations that goes by the test's clock, each with none made.
 pub(crate) fn reservations() -> Vec<Reserving> {
     let clock = Arc::new(TestClock::new());
     vec![Reserving { name: "in process", backend: Arc::new(InProcessReservations::new(clock.clone())), clock }]

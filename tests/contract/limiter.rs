@@ -11,8 +11,9 @@ use handbill::domain::client::Client;
 use handbill::domain::quota::Quota;
 use handbill::limits::{Limited, RateLimiter};
 
-use crate::backends::limiters;
+use crate::backends::{limiters, limiters_by_any_clock};
 use crate::clock::TestClock;
+use crate::servers::stranger;
 
 const HOUR: Duration = Duration::from_hours(1);
 const TEN: Quota = Quota { limit: 10, window: HOUR };
@@ -23,13 +24,14 @@ fn client(number: u32) -> Client {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
-    for limiter in limiters() {
+    for (name, limiter) in limiters_by_any_clock() {
+        let client = stranger();
         let attempts = (0..100).map(|_| {
-            let limiter = limiter.backend.clone();
-            tokio::spawn(async move { limiter.decide(Limited::Create, TEN, client(1)).await.admitted })
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.decide(Limited::Create, TEN, client).await.admitted })
         });
         let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
-        assert_eq!(admitted, 10, "{}", limiter.name);
+        assert_eq!(admitted, 10, "{name}");
     }
 }
 
@@ -84,24 +86,26 @@ async fn a_client_that_waits_as_long_as_it_is_told_gets_through_and_not_a_second
 
 #[tokio::test]
 async fn what_remains_counts_down_to_nothing() {
-    for limiter in limiters() {
+    for (name, limiter) in limiters_by_any_clock() {
+        let client = stranger();
         for left in (0..10).rev() {
-            let decision = limiter.backend.decide(Limited::Edit, TEN, client(1)).await;
-            assert_eq!((decision.admitted, decision.remaining), (true, left), "{}", limiter.name);
+            let decision = limiter.decide(Limited::Edit, TEN, client).await;
+            assert_eq!((decision.admitted, decision.remaining), (true, left), "{name}");
         }
-        let decision = limiter.backend.decide(Limited::Edit, TEN, client(1)).await;
-        assert_eq!((decision.admitted, decision.remaining, decision.quota), (false, 0, TEN), "{}", limiter.name);
+        let decision = limiter.decide(Limited::Edit, TEN, client).await;
+        assert_eq!((decision.admitted, decision.remaining, decision.quota), (false, 0, TEN), "{name}");
     }
 }
 
 #[tokio::test]
 async fn clients_and_limits_are_counted_apart() {
-    for limiter in limiters() {
-        for number in 0..20 {
+    for (name, limiter) in limiters_by_any_clock() {
+        for _ in 0..20 {
+            let client = stranger();
             for limited in [Limited::Create, Limited::Edit, Limited::Token] {
                 for attempt in 0..11 {
-                    let decision = limiter.backend.decide(limited, TEN, client(number)).await;
-                    assert_eq!(decision.admitted, attempt < 10, "{}", limiter.name);
+                    let decision = limiter.decide(limited, TEN, client).await;
+                    assert_eq!(decision.admitted, attempt < 10, "{name}");
                 }
             }
         }

@@ -8,6 +8,7 @@ mod limiter;
 mod opening;
 mod pages;
 mod reservations;
+mod servers;
 mod store;
 
 #[path = "../support/clock.rs"]

@@ -1,0 +1,68 @@
+//! The servers that `./tests/run` starts and names in the environment. Without one, every test that needs it fails.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use clap::Parser;
+use handbill::backends::redis::{Redis, TimeLimits};
+use handbill::backends::scylla::{Limits, ScyllaStore, migrate};
+use handbill::clock::SystemClock;
+use handbill::config::{RedisSettings, ScyllaSettings};
+use handbill::domain::client::Client;
+use handbill::entropy::{SystemEntropy, index_below};
+use handbill::telemetry::metrics::Metrics;
+use tokio::sync::OnceCell;
+
+/// Time enough on any machine, so that only what a test is about can fail it.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    scylla: ScyllaSettings,
+    #[command(flatten)]
+    redis: RedisSettings,
+}
+
+fn named_by(variable: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "this is where the tests' own setting is read")]
+    let value = std::env::var(variable);
+    value.unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"))
+}
+
+/// A store on the CQL server, in a keyspace that this run alone uses.
+pub(crate) async fn cql() -> ScyllaStore {
+    static KEYSPACE: OnceCell<String> = OnceCell::const_new();
+    let settings = |keyspace: &str| {
+        let nodes = named_by("HANDBILL_TEST_CQL");
+        let copies = nodes.split(',').count().min(3).to_string();
+        let server = ["handbill", "--scylla-nodes", &nodes, "--scylla-replication-factor", &copies];
+        Line::try_parse_from([&server[..], &["--scylla-keyspace", keyspace]].concat()).unwrap().scylla
+    };
+    let keyspace = KEYSPACE.get_or_init(async || {
+        let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&SystemEntropy, 26)).unwrap()));
+        let keyspace = format!("handbill_contract_{}", letters.collect::<String>());
+        migrate(&settings(&keyspace), &SystemEntropy).await.unwrap();
+        keyspace
+    });
+    let settings = settings(keyspace.await);
+    let limits = Limits { operation: PATIENCE, attempt: PATIENCE, turn: PATIENCE, in_flight: 256 };
+    ScyllaStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
+}
+
+/// A way to the Redis server.
+pub(crate) fn redis() -> Redis {
+    let url = named_by("HANDBILL_TEST_REDIS");
+    let settings = Line::try_parse_from(["handbill", "--redis-url", &url]).unwrap().redis;
+    let limits = TimeLimits { first_try: PATIENCE, second_try: PATIENCE, connect: PATIENCE };
+    let clock = Arc::new(SystemClock::new());
+    Redis::open_with_limits(&settings, limits, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new())).unwrap()
+}
+
+/// A client that no other test of this run has: what a server counts stays there.
+pub(crate) fn stranger() -> Client {
+    static STRANGERS: AtomicU32 = AtomicU32::new(0x0b00_0000);
+    Client::from(IpAddr::V4(Ipv4Addr::from_bits(STRANGERS.fetch_add(1, Ordering::Relaxed))))
+}
