@@ -1,5 +1,6 @@
 //! HTTP: every route and every layer, in order.
 
+mod answers;
 pub mod assets;
 pub mod client_ip;
 mod conditional;

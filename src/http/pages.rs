@@ -10,6 +10,7 @@ use http::header::{CACHE_CONTROL, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::Http;
+use super::answers::{BadBody, NoPage, NotChanged, RateLimited};
 use super::conditional::{entity_tag, none_match_fails};
 use super::error::failure_response;
 use super::extract::{Caller, JsonBody, Presented, Required, SlugText};
@@ -18,7 +19,7 @@ use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::limits::Limited;
 use crate::service::Attempt;
-use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, UpdatePage};
+use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
 
 /// What a shared or private cache may do with a page: keep it, but ask each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
@@ -28,7 +29,8 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
 
 /// Publish a page
 ///
-/// Needs no credential. The answer holds the page's edit key, which is shown this once and cannot be recovered.
+/// Needs no credential. The answer holds the page's edit key, which is shown this once and cannot be recovered. A body that is
+/// refused spends no quota.
 #[utoipa::path(
     post,
     path = "/api/pages",
@@ -43,15 +45,8 @@ const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy"
             ("RateLimit" = String, description = "What is left of the limit, as `\"create\";r=<requests>;t=<seconds>`."),
             ("RateLimit-Policy" = String, description = "The limit, as `\"create\";q=<requests>;w=<seconds>`."),
         )),
-        (status = 400, description = "Invalid body (`invalid_body`) or empty content (`empty_content`). Spends no quota.", body = ErrorBody,
-            example = json!({"error": "empty_content", "message": "The field `content` is empty. Send at least one character of Markdown."})),
-        (status = 413, description = "The content (`content_too_large`) or the body (`body_too_large`) is too large. Spends no quota.", body = ErrorBody,
-            example = json!({"error": "content_too_large", "message": "The field `content` is too large. Shorten it to 102400 bytes."})),
-        (status = 429, description = "Rate limited (`rate_limited`).", body = ErrorBody, headers(
-            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"create\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"create\";q=<requests>;w=<seconds>`."),
-        ), example = json!({"error": "rate_limited", "message": "At most 10 such requests are allowed in any 3600 seconds. Try again after 1800 seconds."})),
+        BadBody,
+        RateLimited,
     ),
     security(()),
 )]
@@ -90,10 +85,7 @@ pub(super) async fn create(
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
         )),
         (status = 304, description = "The client holds the page as it is."),
-        (status = 404, description = "No page ever had this slug (`not_found`).", body = ErrorBody,
-            example = json!({"error": "not_found", "message": "No page has this address. Check the slug."})),
-        (status = 410, description = "The page was deleted (`gone`).", body = ErrorBody,
-            example = json!({"error": "gone", "message": "This page was deleted."})),
+        NoPage,
     ),
     security(()),
 )]
@@ -129,24 +121,10 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
             ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
             ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
         )),
-        (status = 400, description = "Invalid body (`invalid_body`) or empty content (`empty_content`).", body = ErrorBody,
-            example = json!({"error": "invalid_body", "message": "The field `titel` is not known. The fields are `title` and `content`."})),
-        (status = 401, description = "No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).", body = ErrorBody,
-            headers(("WWW-Authenticate" = String, description = "A `Bearer` challenge with `resource_metadata`.")),
-            example = json!({"error": "invalid_key", "message": "This is not the edit key of this page."})),
-        (status = 404, description = "No page ever had this slug (`not_found`).", body = ErrorBody,
-            example = json!({"error": "not_found", "message": "No page has this address. Check the slug."})),
-        (status = 410, description = "The page was deleted (`gone`).", body = ErrorBody,
-            example = json!({"error": "gone", "message": "This page was deleted."})),
-        (status = 412, description = "The page has changed since the version in `If-Match` (`precondition_failed`).", body = ErrorBody,
-            example = json!({"error": "precondition_failed", "message": "The page has changed since the version that `If-Match` names."})),
-        (status = 413, description = "The content (`content_too_large`) or the body (`body_too_large`) is too large.", body = ErrorBody,
-            example = json!({"error": "content_too_large", "message": "The field `content` is too large. Shorten it to 102400 bytes."})),
-        (status = 429, description = "Rate limited (`rate_limited`).", body = ErrorBody, headers(
-            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
-        ), example = json!({"error": "rate_limited", "message": "At most 60 such requests are allowed in any 3600 seconds. Try again after 60 seconds."})),
+        BadBody,
+        NoPage,
+        NotChanged,
+        RateLimited,
     ),
     security(("editKey" = [])),
 )]
@@ -179,20 +157,9 @@ pub(super) async fn update(
             ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
             ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
         )),
-        (status = 401, description = "No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).", body = ErrorBody,
-            headers(("WWW-Authenticate" = String, description = "A `Bearer` challenge with `resource_metadata`.")),
-            example = json!({"error": "missing_key", "message": "Send the page's edit key in the header `Authorization: Bearer <edit_key>`."})),
-        (status = 404, description = "No page ever had this slug (`not_found`).", body = ErrorBody,
-            example = json!({"error": "not_found", "message": "No page has this address. Check the slug."})),
-        (status = 410, description = "The page was deleted (`gone`).", body = ErrorBody,
-            example = json!({"error": "gone", "message": "This page was deleted."})),
-        (status = 412, description = "The page has changed since the version in `If-Match` (`precondition_failed`).", body = ErrorBody,
-            example = json!({"error": "precondition_failed", "message": "The page has changed since the version that `If-Match` names."})),
-        (status = 429, description = "Rate limited (`rate_limited`).", body = ErrorBody, headers(
-            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
-        ), example = json!({"error": "rate_limited", "message": "At most 60 such requests are allowed in any 3600 seconds. Try again after 60 seconds."})),
+        NoPage,
+        NotChanged,
+        RateLimited,
     ),
     security(("editKey" = [])),
 )]
