@@ -1,0 +1,259 @@
+//! The history of one page: who asked for what, who was told what, in the order in which it happened.
+
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use todc_utils::linearizability::WGLChecker;
+use todc_utils::linearizability::history::{Action, History as Actions};
+
+use super::page::{Answer, Call, Page};
+
+/// The number of a call in its history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallId(usize);
+
+/// One call. Moments are places in the order of all events of this history.
+#[derive(Debug)]
+struct Recorded {
+    client: usize,
+    call: Call,
+    invoked: usize,
+    answered: Option<(usize, Answer)>,
+    /// For whoever reads a report: how long after the start of the recording it began and ended.
+    seconds: (f64, f64),
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    recorded: Vec<Recorded>,
+    moments: usize,
+}
+
+/// The calls to one page so far.
+#[derive(Debug)]
+pub(crate) struct History {
+    slug: String,
+    started: Instant,
+    calls: Mutex<Calls>,
+}
+
+impl History {
+    /// An empty history of a page that has no name yet; times in reports count from `started`.
+    pub(crate) fn new(started: Instant) -> Self {
+        Self { slug: String::new(), started, calls: Mutex::default() }
+    }
+
+    /// This history, now that the page is known as `slug`.
+    pub(crate) fn about(self, slug: String) -> Self {
+        Self { slug, ..self }
+    }
+
+    /// The page that it is about.
+    pub(crate) fn slug(&self) -> &str {
+        &self.slug
+    }
+
+    /// Records that `client` is about to make `call`. To be called before anything of it is sent.
+    pub(crate) fn invoked(&self, client: usize, call: Call) -> CallId {
+        self.with(|calls, seconds| {
+            let invoked = calls.moment();
+            calls.recorded.push(Recorded { client, call, invoked, answered: None, seconds: (seconds, seconds) });
+            CallId(calls.recorded.len() - 1)
+        })
+    }
+
+    /// Records what the call was told. To be called once all of the answer has been read.
+    pub(crate) fn answered(&self, id: CallId, answer: Answer) {
+        self.with(|calls, seconds| {
+            let moment = calls.moment();
+            let recorded = &mut calls.recorded[id.0];
+            recorded.answered = Some((moment, answer));
+            recorded.seconds.1 = seconds;
+        });
+    }
+
+    /// How many calls were given up, or were not told whether they had changed anything.
+    pub(crate) fn unknown(&self) -> usize {
+        let is_unknown = |recorded: &&Recorded| matches!(recorded.answered, Some((_, Answer::Unknown)));
+        self.with(|calls, _| calls.recorded.iter().filter(is_unknown).count())
+    }
+
+    /// Whether some order of the calls, in which each takes effect at one moment between its beginning and its answer,
+    /// explains every answer.
+    pub(crate) fn is_linearizable(&self) -> bool {
+        let mut moments = Vec::new();
+        self.with(|calls, _| {
+            for (id, recorded) in calls.recorded.iter().enumerate() {
+                let (until, answer) = match &recorded.answered {
+                    // It promises to have had no effect, so there is nothing to place.
+                    Some((_, Answer::NothingChanged)) => continue,
+                    Some((moment, answer)) if *answer != Answer::Unknown => (*moment, answer.clone()),
+                    // Nor has a read an effect that could come late.
+                    _ if matches!(recorded.call, Call::Get) => continue,
+                    // After all else stands for never.
+                    _ => (calls.moments + id, Answer::Unknown),
+                };
+                let operation = (recorded.call.clone(), answer);
+                moments.push((recorded.invoked, id, Action::Call(operation.clone())));
+                moments.push((until, id, Action::Response(operation)));
+            }
+        });
+        moments.sort_by_key(|(moment, ..)| *moment);
+        // To the checker each call is a process of its own: a client whose call stays open for ever makes further ones.
+        let actions: Vec<_> = moments.into_iter().map(|(_, id, action)| (id, action)).collect();
+        actions.is_empty() || WGLChecker::<Page>::is_linearizable(Actions::from_actions(actions))
+    }
+
+    fn with<T>(&self, work: impl FnOnce(&mut Calls, f64) -> T) -> T {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        work(&mut calls, self.started.elapsed().as_secs_f64())
+    }
+}
+
+impl Calls {
+    fn moment(&mut self) -> usize {
+        self.moments += 1;
+        self.moments
+    }
+}
+
+impl fmt::Display for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "page {}: moments, seconds, client, call, answer", self.slug)?;
+        self.with(|calls, _| {
+            calls.recorded.iter().try_for_each(|recorded| {
+                let Recorded { client, call, invoked, answered, seconds: (from, to) } = recorded;
+                let (until, answer) = match answered {
+                    Some((until, answer)) => (until.to_string(), format!("{answer:?}")),
+                    None => ("…".to_owned(), "none".to_owned()),
+                };
+                writeln!(f, "  {invoked:>4}–{until:<4} {from:8.3}–{to:<8.3} {client:>3} {call:?} → {answer}")
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::Text;
+    use super::*;
+
+    fn text(text: &str) -> Text {
+        text.into()
+    }
+
+    fn page(version: u64, title: &str, content: &str) -> Answer {
+        Answer::Page { version, title: Some(text(title)), content: text(content) }
+    }
+
+    fn retitle(title: &str) -> Call {
+        Call::Patch { title: Some(Some(text(title))), content: None, if_match: None }
+    }
+
+    fn rewrite(content: &str) -> Call {
+        Call::Patch { title: None, content: Some(text(content)), if_match: None }
+    }
+
+    /// A page that was created as `t`, `c`.
+    fn created() -> History {
+        let history = History::new(Instant::now());
+        told(&history, Call::Create { title: text("t"), content: text("c") }, Answer::Created { version: 1 });
+        history
+    }
+
+    /// A call that was answered before anything else happened.
+    fn told(history: &History, call: Call, answer: Answer) {
+        let id = history.invoked(0, call);
+        history.answered(id, answer);
+    }
+
+    #[test]
+    fn calls_one_after_the_other_must_build_on_each_other() {
+        let history = created();
+        told(&history, rewrite("d"), page(2, "t", "d"));
+        told(&history, retitle("u"), page(3, "u", "d"));
+        told(&history, Call::Get, page(3, "u", "d"));
+        told(&history, Call::Patch { title: None, content: None, if_match: None }, page(3, "u", "d"));
+        told(&history, Call::Delete { if_match: Some(2) }, Answer::PreconditionFailed);
+        told(&history, Call::Delete { if_match: Some(3) }, Answer::Deleted);
+        told(&history, rewrite("e"), Answer::Gone);
+        assert!(history.is_linearizable(), "{history}");
+    }
+
+    #[test]
+    fn a_stale_read_a_lost_write_and_a_page_that_comes_back_are_no_history_of_a_page() {
+        let stale = created();
+        told(&stale, rewrite("d"), page(2, "t", "d"));
+        told(&stale, Call::Get, page(1, "t", "c"));
+        let lost = created();
+        told(&lost, rewrite("d"), page(2, "t", "d"));
+        told(&lost, retitle("u"), page(3, "u", "c"));
+        let revived = created();
+        told(&revived, Call::Delete { if_match: None }, Answer::Deleted);
+        told(&revived, Call::Get, page(1, "t", "c"));
+        let forgotten = created();
+        told(&forgotten, Call::Get, Answer::NotFound);
+        let refused = created();
+        told(&refused, Call::Get, Answer::Unexpected("500".to_owned()));
+        for history in [stale, lost, revived, forgotten, refused] {
+            assert!(!history.is_linearizable(), "{history}");
+        }
+    }
+
+    #[test]
+    fn a_read_beside_a_write_may_see_either_side_of_it_but_a_later_one_may_not_go_back() {
+        for (second, holds) in [(page(2, "t", "d"), true), (page(1, "t", "c"), false)] {
+            let history = created();
+            let write = history.invoked(1, rewrite("d"));
+            told(&history, Call::Get, page(1, "t", "c"));
+            told(&history, Call::Get, page(2, "t", "d"));
+            told(&history, Call::Get, second);
+            history.answered(write, page(2, "t", "d"));
+            assert_eq!(history.is_linearizable(), holds, "{history}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_told_nothing_may_take_effect_late_or_never() {
+        let never = created();
+        told(&never, rewrite("d"), Answer::Unknown);
+        told(&never, Call::Get, page(1, "t", "c"));
+        let late = created();
+        told(&late, rewrite("d"), Answer::Unknown);
+        told(&late, Call::Get, page(1, "t", "c"));
+        told(&late, retitle("u"), page(3, "u", "d"));
+        let unanswered = created();
+        unanswered.invoked(1, Call::Delete { if_match: None });
+        told(&unanswered, Call::Get, page(1, "t", "c"));
+        told(&unanswered, Call::Get, Answer::Gone);
+        for history in [never, late, unanswered] {
+            assert!(history.is_linearizable(), "{history}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_was_told_nothing_takes_effect_once_and_for_good() {
+        let twice = created();
+        told(&twice, rewrite("d"), Answer::Unknown);
+        told(&twice, Call::Get, page(2, "t", "d"));
+        told(&twice, Call::Get, page(3, "t", "d"));
+        let undone = created();
+        told(&undone, rewrite("d"), Answer::Unknown);
+        told(&undone, Call::Get, page(2, "t", "d"));
+        told(&undone, Call::Get, page(1, "t", "c"));
+        for history in [twice, undone] {
+            assert!(!history.is_linearizable(), "{history}");
+        }
+    }
+
+    #[test]
+    fn a_failure_that_says_that_nothing_was_changed_is_held_to_it() {
+        let history = created();
+        told(&history, rewrite("d"), Answer::NothingChanged);
+        told(&history, Call::Get, page(1, "t", "c"));
+        assert!(history.is_linearizable(), "{history}");
+        told(&history, Call::Get, page(2, "t", "d"));
+        assert!(!history.is_linearizable(), "{history}");
+    }
+}

@@ -1,0 +1,9 @@
+//! Concurrent histories of calls to the service, and whether each could have come from one page at a time.
+//!
+//! [`workload::run`] lets many clients loose on many pages, over any [`transport::Transport`]; each page's history is
+//! then checked on its own, which is sound because a history is linearizable exactly if that of each object is.
+
+pub(crate) mod history;
+pub(crate) mod page;
+pub(crate) mod transport;
+pub(crate) mod workload;

@@ -1,0 +1,299 @@
+//! Many clients at work on many pages, each page with a burst of calls by several clients at once.
+//!
+//! Bursts are bounded so that checking is; the number of pages is not.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH};
+use http::{Method, Request, Response};
+use serde_json::{Map, Value, json};
+
+use super::history::History;
+use super::page::{Answer, Call, Text};
+use super::transport::{Connection, Transport};
+
+/// What the clients are to do.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    /// Decides what each client asks for, though not how their calls interleave.
+    pub(crate) seed: u64,
+    /// How many calls are to be answered in all; those with an unknown outcome do not count.
+    pub(crate) calls: usize,
+    /// Pages that are worked on at once.
+    pub(crate) groups: usize,
+    /// Clients at work on one page.
+    pub(crate) clients: usize,
+    /// Calls that each client makes to one page.
+    pub(crate) burst: usize,
+}
+
+/// A page with this many unknown outcomes is left alone: the orders to try grow exponentially with them.
+const UNKNOWN_OUTCOMES: usize = 8;
+
+/// How long a client that was told nothing waits before its next call, or an outage would be all that is measured.
+const AFTER_UNKNOWN: Duration = Duration::from_millis(50);
+
+/// What came of it.
+pub(crate) struct Outcome {
+    /// The history of each page.
+    pub(crate) histories: Vec<Arc<History>>,
+    /// Calls that were answered.
+    pub(crate) answered: usize,
+    /// Calls whose outcome is unknown.
+    pub(crate) unknown: usize,
+}
+
+impl Outcome {
+    /// The histories that no page can have.
+    pub(crate) fn violations(&self) -> Vec<&History> {
+        self.histories.iter().filter(|history| !history.is_linearizable()).map(AsRef::as_ref).collect()
+    }
+
+    /// Fails with the first history that no page can have.
+    pub(crate) fn assert_linearizable(&self) {
+        let violations = self.violations();
+        let of = self.histories.len();
+        assert!(
+            violations.is_empty(),
+            "{} of {of} are not linearizable, the first:\n{}",
+            violations.len(),
+            violations[0]
+        );
+    }
+}
+
+/// What all clients share.
+struct Run {
+    plan: Plan,
+    started: Instant,
+    answered: AtomicUsize,
+    unknown: AtomicUsize,
+    /// Makes the values of each write its own.
+    writes: AtomicU64,
+    histories: Mutex<Vec<(Arc<History>, Arc<str>)>>,
+}
+
+/// Carries the plan out. At the end every page is read once more, so that what was acknowledged must still be there.
+pub(crate) async fn run(transport: Arc<Transport>, plan: Plan) -> Outcome {
+    let run = Arc::new(Run {
+        plan,
+        started: Instant::now(),
+        answered: AtomicUsize::new(0),
+        unknown: AtomicUsize::new(0),
+        writes: AtomicU64::new(0),
+        histories: Mutex::default(),
+    });
+    let groups = (0..plan.groups).map(|group| {
+        let clients = (0..plan.clients).map(|client| Client::new(&run, &transport, group * plan.clients + client));
+        tokio::spawn(work(Arc::clone(&run), clients.collect()))
+    });
+    for group in join_all(groups).await {
+        group.expect("no client panics");
+    }
+    let histories = std::mem::take(&mut *run.histories.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut reader = Client::new(&run, &transport, plan.groups * plan.clients);
+    for (history, key) in &histories {
+        reader.call(history, key, Call::Get).await;
+    }
+    Outcome {
+        histories: histories.into_iter().map(|(history, _)| history).collect(),
+        answered: run.answered.load(Ordering::Relaxed),
+        unknown: run.unknown.load(Ordering::Relaxed),
+    }
+}
+
+/// One page after the other, each by all `clients` at once, until enough calls were answered.
+async fn work(run: Arc<Run>, mut clients: Vec<Client>) {
+    while run.answered.load(Ordering::Relaxed) < run.plan.calls {
+        let Some((history, key)) = clients[0].create().await else { continue };
+        run.histories.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::clone(&history), Arc::clone(&key)));
+        let bursts = clients.into_iter().map(|mut client| {
+            let (history, key) = (Arc::clone(&history), Arc::clone(&key));
+            tokio::spawn(async move {
+                client.burst(&history, &key).await;
+                client
+            })
+        });
+        clients = join_all(bursts).await.into_iter().map(|client| client.expect("no client panics")).collect();
+        clients[0].call(&history, &key, Call::Get).await;
+    }
+}
+
+/// One client, which waits for each answer before its next call.
+struct Client {
+    run: Arc<Run>,
+    number: usize,
+    connection: Box<dyn Connection>,
+    chance: Chance,
+    /// The newest version of the page that it was told about.
+    version: u64,
+}
+
+impl Client {
+    fn new(run: &Arc<Run>, transport: &Transport, number: usize) -> Self {
+        let chance = Chance(run.plan.seed.wrapping_add((number as u64).wrapping_mul(0x5851_F42D_4C95_7F2D)));
+        Self { run: Arc::clone(run), number, connection: transport.connect(number), chance, version: 1 }
+    }
+
+    /// Publishes a page. Nobody knows the slug of one whose creation was not answered, so it has no history.
+    async fn create(&mut self) -> Option<(Arc<History>, Arc<str>)> {
+        let (title, content) = (self.text("t"), self.text("c"));
+        let history = History::new(self.run.started);
+        let id = history.invoked(self.number, Call::Create { title: title.clone(), content: content.clone() });
+        let body = json!({"title": &*title, "content": &*content}).to_string();
+        let request = Request::post("/api/pages").header(CONTENT_TYPE, "application/json");
+        let request = request.body(Bytes::from(body)).expect("it is valid");
+        let response = self.connection.send(request).await;
+        match response.as_ref().map(Response::status) {
+            Ok(http::StatusCode::CREATED) => {}
+            Ok(
+                http::StatusCode::BAD_GATEWAY
+                | http::StatusCode::SERVICE_UNAVAILABLE
+                | http::StatusCode::GATEWAY_TIMEOUT,
+            )
+            | Err(_) => {
+                self.count(&Answer::Unknown).await;
+                return None;
+            }
+            Ok(_) => panic!("a page was refused: {response:?}"),
+        }
+        let response = response.expect("it was just looked at");
+        let body: Value = serde_json::from_slice(response.body()).expect("a creation result");
+        let [slug, key] = ["slug", "edit_key"].map(|field| body[field].as_str().expect("a creation result").to_owned());
+        let answer = Answer::Created { version: version(&response).expect("an entity tag") };
+        self.count(&answer).await;
+        history.answered(id, answer);
+        Some((Arc::new(history.about(slug)), key.into()))
+    }
+
+    async fn burst(&mut self, history: &History, key: &str) {
+        self.version = 1;
+        for _ in 0..self.run.plan.burst {
+            if history.unknown() >= UNKNOWN_OUTCOMES {
+                break;
+            }
+            let call = self.choose();
+            self.call(history, key, call).await;
+        }
+    }
+
+    /// The next call: half of them reads, few of them the end of the page.
+    fn choose(&mut self) -> Call {
+        let patch = |title, content| Call::Patch { title, content, if_match: None };
+        match self.chance.below(100) {
+            0..45 => Call::Get,
+            45..62 => patch(None, Some(self.text("c"))),
+            62..75 => patch(Some(Some(self.text("t"))), None),
+            75..78 => patch(Some(None), None),
+            78..83 => patch(Some(Some(self.text("t"))), Some(self.text("c"))),
+            83..85 => patch(None, None),
+            85..97 => Call::Patch { title: None, content: Some(self.text("c")), if_match: Some(self.version) },
+            97 => Call::Delete { if_match: Some(self.version) },
+            _ => Call::Delete { if_match: None },
+        }
+    }
+
+    async fn call(&mut self, history: &History, key: &str, call: Call) {
+        let request = request(history.slug(), key, &call);
+        let id = history.invoked(self.number, call);
+        let response = self.connection.send(request).await;
+        let answer = response.as_ref().map_or(Answer::Unknown, answer);
+        if let Answer::Page { version, .. } = answer {
+            self.version = version;
+        }
+        history.answered(id, answer.clone());
+        self.count(&answer).await;
+    }
+
+    async fn count(&mut self, answer: &Answer) {
+        if *answer == Answer::Unknown {
+            self.run.unknown.fetch_add(1, Ordering::Relaxed);
+            tokio::time::sleep(AFTER_UNKNOWN).await;
+        } else {
+            self.run.answered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A value that no other write has.
+    fn text(&self, kind: &str) -> Text {
+        format!("{kind}{}", self.run.writes.fetch_add(1, Ordering::Relaxed)).into()
+    }
+}
+
+fn request(slug: &str, key: &str, call: &Call) -> Request<Bytes> {
+    let builder = Request::builder().uri(format!("/api/pages/{slug}"));
+    let if_match = |builder: http::request::Builder, version: &Option<u64>| match version {
+        Some(version) => builder.header(IF_MATCH, format!("\"{version}-json\"")),
+        None => builder,
+    };
+    let request = match call {
+        Call::Create { .. } => unreachable!("a page is created before it has a slug"),
+        Call::Get => builder.body(Bytes::new()),
+        Call::Patch { title, content, if_match: required } => {
+            let mut fields = Map::new();
+            fields.extend(title.iter().map(|title| ("title".to_owned(), json!(title.as_deref()))));
+            fields.extend(content.iter().map(|content| ("content".to_owned(), json!(&**content))));
+            if_match(builder.method(Method::PATCH), required)
+                .header(AUTHORIZATION, format!("Bearer {key}"))
+                .header(CONTENT_TYPE, "application/json")
+                .body(Value::Object(fields).to_string().into())
+        }
+        Call::Delete { if_match: required } => if_match(builder.method(Method::DELETE), required)
+            .header(AUTHORIZATION, format!("Bearer {key}"))
+            .body(Bytes::new()),
+    };
+    request.expect("it is valid")
+}
+
+/// What `response` to a call about an existing page says.
+fn answer(response: &Response<Bytes>) -> Answer {
+    let unexpected = || Answer::Unexpected(format!("{} {:?}", response.status(), response.body()));
+    let body: Value = serde_json::from_slice(response.body()).unwrap_or_default();
+    match (response.status().as_u16(), body["error"].as_str()) {
+        (200, None) => page(response, &body).unwrap_or_else(unexpected),
+        (204, None) => Answer::Deleted,
+        (404, Some("not_found")) => Answer::NotFound,
+        (410, Some("gone")) => Answer::Gone,
+        (412, Some("precondition_failed")) => Answer::PreconditionFailed,
+        (503, Some("unavailable"))
+            if body["message"].as_str().is_some_and(|said| said.contains("Nothing was changed")) =>
+        {
+            Answer::NothingChanged
+        }
+        // The service does not know, or a load balancer found nobody to ask or lost the one that it asked.
+        (502..=504, _) => Answer::Unknown,
+        _ => unexpected(),
+    }
+}
+
+fn page(response: &Response<Bytes>, body: &Value) -> Option<Answer> {
+    let title = match &body["title"] {
+        Value::Null => None,
+        title => Some(title.as_str()?.into()),
+    };
+    Some(Answer::Page { version: version(response)?, title, content: body["content"].as_str()?.into() })
+}
+
+/// The page's version, which is the first part of its entity tag.
+fn version(response: &Response<Bytes>) -> Option<u64> {
+    let tag = response.headers().get(ETAG)?.to_str().ok()?;
+    tag.strip_prefix('"')?.split_once('-')?.0.parse().ok()
+}
+
+/// Numbers that follow from a seed, by Steele, Lea and Flood's `SplitMix64`.
+struct Chance(u64);
+
+impl Chance {
+    /// A number below `bound`, evenly enough for choosing calls.
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+}

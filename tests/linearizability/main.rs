@@ -1,0 +1,119 @@
+//! Linearizability: whatever many clients do to many pages at once, each page's history must be one that a single page,
+//! asked one call at a time, could have had.
+//!
+//! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested against
+//! the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says so),
+//! `LIN_SEED` decides what they ask for. `tests/cluster/` lets the same clients loose on three replicas.
+
+mod faulty;
+mod histories;
+#[path = "../support/replica.rs"]
+mod replica;
+
+use std::sync::Arc;
+
+use axum::Router;
+use handbill::app::{Surroundings, public_router};
+use handbill::backends::embedded::EmbeddedStore;
+use handbill::domain::client::ForwardedHeader;
+use handbill::domain::origin::Origin;
+use handbill::http::client_ip::TrustedProxies;
+use handbill::limits::Quotas;
+use handbill::store::PageStore;
+
+use self::faulty::{Fault, FaultyStore};
+use self::histories::transport::Transport;
+use self::histories::workload::{Outcome, Plan, run};
+use self::replica::Replica;
+
+/// Eight pages at a time with four clients each, as many calls as `LIN_OPS` says.
+fn plan() -> Plan {
+    Plan { seed: setting("LIN_SEED", 4), calls: setting("LIN_OPS", 20_000), groups: 8, clients: 4, burst: 10 }
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests sets it, not the service's settings")]
+fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
+    std::env::var(name)
+        .map_or(default, |value| value.parse().ok().unwrap_or_else(|| panic!("{name} is not a number: {value}")))
+}
+
+/// A replica in this process, over `store`, without limits.
+fn replica(store: Arc<dyn PageStore>) -> Router {
+    let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+    let unlimited = Quotas { create: None, edit: None, token: None };
+    let origin = Origin::parse("https://pages.example").unwrap();
+    public_router(store, unlimited, origin, proxies, &Surroundings::system())
+}
+
+async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {
+    let replicas = vec![replica(Arc::clone(&store)), replica(Arc::clone(&store)), replica(store)];
+    run(Arc::new(Transport::InProcess(replicas)), plan).await
+}
+
+fn embedded() -> Arc<dyn PageStore> {
+    Arc::new(EmbeddedStore::in_memory().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn replicas_over_one_store_behave_as_one_page_each() {
+    let outcome = run_over(embedded(), plan()).await;
+    outcome.assert_linearizable();
+    assert!(outcome.answered >= plan().calls);
+    assert_eq!(outcome.unknown, 0, "nothing was in the way");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_process_behaves_as_one_page_each() {
+    let directory = tempfile::tempdir().unwrap();
+    let process = Replica::embedded(directory.path()).await;
+    let plan = Plan { calls: plan().calls / 4, ..plan() };
+    let outcome = run(Arc::new(Transport::Network(vec![process.public])), plan).await;
+    outcome.assert_linearizable();
+    assert_eq!(outcome.unknown, 0, "nothing was in the way");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_one() {
+    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), Fault::Silence)), plan()).await;
+    outcome.assert_linearizable();
+    assert!(outcome.unknown > 0, "nobody was left in the dark");
+}
+
+/// Runs the same clients over a store with `fault`, which must show.
+async fn assert_caught(fault: Fault) {
+    let plan = Plan { calls: 5000, ..plan() };
+    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), fault)), plan).await;
+    let violations = outcome.violations();
+    assert!(!violations.is_empty(), "{fault:?} went unnoticed in {} histories", outcome.histories.len());
+    println!("{fault:?}: caught in {} of {} histories", violations.len(), outcome.histories.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stale_read_is_caught() {
+    assert_caught(Fault::StaleRead).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lost_compare_and_set_is_caught() {
+    assert_caught(Fault::LostSwap).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_compare_and_set_that_does_not_compare_is_caught() {
+    assert_caught(Fault::UncheckedSwap).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_deleted_page_that_comes_back_is_caught() {
+    assert_caught(Fault::Revival).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lost_insert_is_caught() {
+    assert_caught(Fault::LostInsert).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_change_that_was_made_and_denied_is_caught() {
+    assert_caught(Fault::FalseDenial).await;
+}
