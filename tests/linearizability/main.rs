@@ -5,11 +5,15 @@
 //! the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says so),
 //! `LIN_SEED` decides what they ask for. `tests/cluster/` lets the same clients loose on three replicas.
 
+#[path = "../support/connection.rs"]
+mod connection;
 mod faulty;
 mod histories;
+mod in_process;
 #[path = "../support/replica.rs"]
 mod replica;
 
+use std::ffi::OsStr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -22,8 +26,9 @@ use handbill::limits::Quotas;
 use handbill::store::PageStore;
 
 use self::faulty::{Fault, FaultyStore};
-use self::histories::transport::Transport;
-use self::histories::workload::{Outcome, Plan, run};
+use self::histories::transport::Network;
+use self::histories::workload::{Outcome, Plan, Progress, run};
+use self::in_process::InProcess;
 use self::replica::Replica;
 
 /// Eight pages at a time with four clients each, as many calls as `LIN_OPS` says.
@@ -47,7 +52,7 @@ fn replica(store: Arc<dyn PageStore>) -> Router {
 
 async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {
     let replicas = vec![replica(Arc::clone(&store)), replica(Arc::clone(&store)), replica(store)];
-    run(Arc::new(Transport::InProcess(replicas)), plan).await
+    run(&InProcess(replicas), plan, async |_| {}).await
 }
 
 fn embedded() -> Arc<dyn PageStore> {
@@ -57,26 +62,36 @@ fn embedded() -> Arc<dyn PageStore> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn replicas_over_one_store_behave_as_one_page_each() {
     let outcome = run_over(embedded(), plan()).await;
+    println!("{outcome}");
     outcome.assert_linearizable();
     assert!(outcome.answered >= plan().calls);
-    assert_eq!(outcome.unknown, 0, "nothing was in the way");
+    outcome.assert_no_failures();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_process_behaves_as_one_page_each() {
+async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
     let directory = tempfile::tempdir().unwrap();
-    let process = Replica::embedded(directory.path()).await;
+    let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--log", "warn", "--data-dir"].map(OsStr::new);
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let process = Replica::start(anywhere, anywhere, unlimited.into_iter().chain([directory.path().as_os_str()])).await;
+    process.ready().await;
     let plan = Plan { calls: plan().calls / 4, ..plan() };
-    let outcome = run(Arc::new(Transport::Network(vec![process.public])), plan).await;
+    let once_told = async |mut progress: Progress| {
+        progress.more(plan.calls).await;
+        println!("the slowest of the first took {:?}", progress.slowest());
+    };
+    let outcome = run(&Network(vec![process.public]), plan, once_told).await;
+    println!("{outcome}");
     outcome.assert_linearizable();
-    assert_eq!(outcome.unknown, 0, "nothing was in the way");
+    outcome.assert_no_failures();
+    assert!(process.stop().await.success());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_one() {
     let outcome = run_over(Arc::new(FaultyStore::new(embedded(), Fault::Silence)), plan()).await;
     outcome.assert_linearizable();
-    assert!(outcome.unknown > 0, "nobody was left in the dark");
+    assert!(!outcome.failures.is_empty(), "nobody was left in the dark");
 }
 
 /// Runs the same clients over a store with `fault`, which must show.

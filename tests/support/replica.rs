@@ -1,40 +1,79 @@
 //! The real binary as a process of its own, killed with the value that stands for it.
 
+use std::ffi::OsStr;
 use std::net::SocketAddr;
-use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// When a start counts as failed. Nothing depends on it being short.
+use crate::connection::send;
+
+/// When something that must happen counts as not happening. Nothing depends on it being short.
 const PATIENCE: Duration = Duration::from_mins(2);
 
-/// One running `handbill serve`, on free ports of this machine.
+/// How often something that a process says only when asked is asked for.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// One running `handbill serve`.
 pub(crate) struct Replica {
     /// The public listener.
     pub(crate) public: SocketAddr,
-    _child: Child,
+    /// The operators' listener.
+    pub(crate) admin: SocketAddr,
+    child: Child,
 }
 
 impl Replica {
-    /// One over the embedded store in `data_dir`, without limits.
-    pub(crate) async fn embedded(data_dir: &Path) -> Self {
-        Self::start(Command::new(env!("CARGO_BIN_EXE_handbill")).arg("--data-dir").arg(data_dir)).await
-    }
-
-    async fn start(command: &mut Command) -> Self {
-        command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]);
-        command.args(["--create-limit", "0", "--edit-limit", "0", "--log", "warn"]);
-        let mut child = command.env_clear().stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
+    /// Starts one with no setting but these. Port 0 takes a free one.
+    pub(crate) async fn start<S: AsRef<OsStr>>(
+        public: SocketAddr,
+        admin: SocketAddr,
+        settings: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
+        command.env_clear().args(["--listen", &public.to_string(), "--admin-listen", &admin.to_string()]);
+        let mut child = command.args(settings).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
-        let announced = async { lines.next_line().await.expect("it is text").expect("it says where it listens") };
-        let announced = tokio::time::timeout(PATIENCE, announced).await.expect("it starts");
-        let (_, after) = announced.split_once("listens on http://").expect("its first line says where it listens");
-        let public = after.split_whitespace().next().unwrap_or_default().parse().expect("an address");
+        let mut announced = async |before: &str| {
+            let line = lines.next_line().await.expect("it is text").expect("it says where it listens");
+            let (_, after) = line.split_once(before).unwrap_or_else(|| panic!("{before} is not in {line}"));
+            let address = after.split(['/', ' ']).next().unwrap_or_default();
+            address.parse().unwrap_or_else(|_| panic!("no address in {line}"))
+        };
+        let both = async { (announced("listens on http://").await, announced("Operators: http://").await) };
+        let (public, admin) = tokio::time::timeout(PATIENCE, both).await.expect("it starts");
         // The rest is read too, for a process whose reader went away dies of its next word.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
-        Self { public, _child: child }
+        Self { public, admin, child }
+    }
+
+    /// What the operators' listener says at `path`.
+    pub(crate) async fn ask(&self, path: &str) -> (StatusCode, String) {
+        let request = Request::get(path).body(Bytes::new()).expect("it is valid");
+        let response = send(self.admin, request).await.expect("the operators' listener answers");
+        (response.status(), String::from_utf8_lossy(response.body()).into_owned())
+    }
+
+    /// Waits until it is ready.
+    pub(crate) async fn ready(&self) {
+        let becoming = async {
+            while self.ask("/readyz").await.0 != StatusCode::OK {
+                tokio::time::sleep(AGAIN).await;
+            }
+        };
+        let became = tokio::time::timeout(PATIENCE, becoming).await.is_ok();
+        assert!(became, "it did not become ready: {:?}", self.ask("/readyz").await);
+    }
+
+    /// Tells it to end, and waits until it has.
+    pub(crate) async fn stop(mut self) -> ExitStatus {
+        let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        kill_process(pid.expect("it runs"), Signal::TERM).expect("it is ours");
+        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("it is ours")
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History as Actions};
@@ -20,8 +20,24 @@ struct Recorded {
     call: Call,
     invoked: usize,
     answered: Option<(usize, Answer)>,
-    /// For whoever reads a report: how long after the start of the recording it began and ended.
-    seconds: (f64, f64),
+    began: Instant,
+    took: Duration,
+}
+
+/// A call that got no answer, or was told that the service could not serve it.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) began: Instant,
+    pub(crate) took: Duration,
+    pub(crate) answer: Answer,
+}
+
+impl Failure {
+    /// The failure that `answer` is, if it is one.
+    pub(crate) fn from_answer(began: Instant, answer: &Answer) -> Option<Self> {
+        let failed = matches!(answer, Answer::Unknown | Answer::NothingChanged);
+        failed.then(|| Self { began, took: began.elapsed(), answer: answer.clone() })
+    }
 }
 
 #[derive(Debug, Default)]
@@ -56,34 +72,34 @@ impl History {
 
     /// Records that `client` is about to make `call`. To be called before anything of it is sent.
     pub(crate) fn invoked(&self, client: usize, call: Call) -> CallId {
-        self.with(|calls, seconds| {
-            let invoked = calls.moment();
-            calls.recorded.push(Recorded { client, call, invoked, answered: None, seconds: (seconds, seconds) });
+        self.with(|calls| {
+            let (invoked, began) = (calls.moment(), Instant::now());
+            calls.recorded.push(Recorded { client, call, invoked, answered: None, began, took: Duration::ZERO });
             CallId(calls.recorded.len() - 1)
         })
     }
 
     /// Records what the call was told. To be called once all of the answer has been read.
     pub(crate) fn answered(&self, id: CallId, answer: Answer) {
-        self.with(|calls, seconds| {
+        self.with(|calls| {
             let moment = calls.moment();
             let recorded = &mut calls.recorded[id.0];
             recorded.answered = Some((moment, answer));
-            recorded.seconds.1 = seconds;
+            recorded.took = recorded.began.elapsed();
         });
     }
 
     /// How many calls were given up, or were not told whether they had changed anything.
     pub(crate) fn unknown(&self) -> usize {
         let is_unknown = |recorded: &&Recorded| matches!(recorded.answered, Some((_, Answer::Unknown)));
-        self.with(|calls, _| calls.recorded.iter().filter(is_unknown).count())
+        self.with(|calls| calls.recorded.iter().filter(is_unknown).count())
     }
 
     /// Whether some order of the calls, in which each takes effect at one moment between its beginning and its answer,
     /// explains every answer.
     pub(crate) fn is_linearizable(&self) -> bool {
         let mut moments = Vec::new();
-        self.with(|calls, _| {
+        self.with(|calls| {
             for (id, recorded) in calls.recorded.iter().enumerate() {
                 let (until, answer) = match &recorded.answered {
                     // It promises to have had no effect, so there is nothing to place.
@@ -105,9 +121,8 @@ impl History {
         actions.is_empty() || WGLChecker::<Page>::is_linearizable(Actions::from_actions(actions))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Calls, f64) -> T) -> T {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        work(&mut calls, self.started.elapsed().as_secs_f64())
+    fn with<T>(&self, work: impl FnOnce(&mut Calls) -> T) -> T {
+        work(&mut self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -120,15 +135,16 @@ impl Calls {
 
 impl fmt::Display for History {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "page {}: moments, seconds, client, call, answer", self.slug)?;
-        self.with(|calls, _| {
+        writeln!(f, "page {}: moments, seconds, client, call → answer", self.slug)?;
+        self.with(|calls| {
             calls.recorded.iter().try_for_each(|recorded| {
-                let Recorded { client, call, invoked, answered, seconds: (from, to) } = recorded;
+                let Recorded { client, call, invoked, answered, began, took } = recorded;
+                let (after, took) = ((*began - self.started).as_secs_f64(), took.as_secs_f64());
                 let (until, answer) = match answered {
                     Some((until, answer)) => (until.to_string(), format!("{answer:?}")),
                     None => ("…".to_owned(), "none".to_owned()),
                 };
-                writeln!(f, "  {invoked:>4}–{until:<4} {from:8.3}–{to:<8.3} {client:>3} {call:?} → {answer}")
+                writeln!(f, "  {invoked:>4}–{until:<4} {after:8.3} + {took:.3} {client:>3} {call:?} → {answer}")
             })
         })
     }

@@ -2,8 +2,9 @@
 //!
 //! Bursts are bounded so that checking is; the number of pages is not.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -11,8 +12,9 @@ use futures_util::future::join_all;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH};
 use http::{Method, Request, Response};
 use serde_json::{Map, Value, json};
+use tokio::sync::watch;
 
-use super::history::History;
+use super::history::{Failure, History};
 use super::page::{Answer, Call, Text};
 use super::transport::{Connection, Transport};
 
@@ -21,7 +23,7 @@ use super::transport::{Connection, Transport};
 pub(crate) struct Plan {
     /// Decides what each client asks for, though not how their calls interleave.
     pub(crate) seed: u64,
-    /// How many calls are to be answered in all; those with an unknown outcome do not count.
+    /// How many calls are to be answered at least; failures do not count.
     pub(crate) calls: usize,
     /// Pages that are worked on at once.
     pub(crate) groups: usize,
@@ -34,17 +36,20 @@ pub(crate) struct Plan {
 /// A page with this many unknown outcomes is left alone: the orders to try grow exponentially with them.
 const UNKNOWN_OUTCOMES: usize = 8;
 
-/// How long a client that was told nothing waits before its next call, or an outage would be all that is measured.
-const AFTER_UNKNOWN: Duration = Duration::from_millis(50);
+/// How long a client waits after a failure: in an outage its calls would only take time from those who end it.
+const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
 /// What came of it.
 pub(crate) struct Outcome {
     /// The history of each page.
     pub(crate) histories: Vec<Arc<History>>,
-    /// Calls that were answered.
+    /// Calls that were answered, be it with a refusal.
     pub(crate) answered: usize,
-    /// Calls whose outcome is unknown.
-    pub(crate) unknown: usize,
+    /// Calls that were not, or that the service could not serve.
+    pub(crate) failures: Vec<Failure>,
+    /// How long the slowest call took.
+    pub(crate) slowest: Duration,
+    started: Instant,
 }
 
 impl Outcome {
@@ -56,13 +61,30 @@ impl Outcome {
     /// Fails with the first history that no page can have.
     pub(crate) fn assert_linearizable(&self) {
         let violations = self.violations();
-        let of = self.histories.len();
         assert!(
             violations.is_empty(),
-            "{} of {of} are not linearizable, the first:\n{}",
+            "{self}; {} are not linearizable, the first:\n{}",
             violations.len(),
             violations[0]
         );
+    }
+}
+
+impl Outcome {
+    /// Fails if any call did.
+    pub(crate) fn assert_no_failures(&self) {
+        let told = |Failure { began, took, answer }: &Failure| {
+            format!("\n  after {:?}, in {took:?}: {answer:?}", *began - self.started)
+        };
+        assert!(self.failures.is_empty(), "{self}:{}", self.failures.iter().map(told).collect::<String>());
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { histories, answered, failures, slowest, .. } = self;
+        let (pages, failed) = (histories.len(), failures.len());
+        write!(f, "{answered} calls answered on {pages} pages, {failed} failed, the slowest took {slowest:?}")
     }
 }
 
@@ -70,47 +92,85 @@ impl Outcome {
 struct Run {
     plan: Plan,
     started: Instant,
-    answered: AtomicUsize,
-    unknown: AtomicUsize,
+    answered: watch::Sender<usize>,
+    /// Whether nothing happens meanwhile any more.
+    over: watch::Sender<bool>,
     /// Makes the values of each write its own.
     writes: AtomicU64,
-    histories: Mutex<Vec<(Arc<History>, Arc<str>)>>,
+    record: Mutex<Record>,
 }
 
-/// Carries the plan out. At the end every page is read once more, so that what was acknowledged must still be there.
-pub(crate) async fn run(transport: Arc<Transport>, plan: Plan) -> Outcome {
+#[derive(Default)]
+struct Record {
+    pages: Vec<(Arc<History>, Arc<str>)>,
+    failures: Vec<Failure>,
+    slowest: Duration,
+}
+
+impl Run {
+    fn record(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_over(&self) -> bool {
+        *self.over.borrow() && *self.answered.borrow() >= self.plan.calls
+    }
+}
+
+/// How far the clients have come.
+pub(crate) struct Progress(Arc<Run>);
+
+impl Progress {
+    /// Waits until `calls` more were answered.
+    pub(crate) async fn more(&mut self, calls: usize) {
+        let mut answered = self.0.answered.subscribe();
+        let target = *answered.borrow() + calls;
+        answered.wait_for(|answered| *answered >= target).await.expect("the run outlives what happens meanwhile");
+    }
+
+    /// How long the slowest call took so far.
+    pub(crate) fn slowest(&self) -> Duration {
+        self.0.record().slowest
+    }
+}
+
+/// Carries the plan out, and lets `meanwhile` happen; the clients go on until it is over and the calls are made.
+/// At the end every page is read once more, so that what was acknowledged must still be there.
+pub(crate) async fn run(transport: &dyn Transport, plan: Plan, meanwhile: impl AsyncFnOnce(Progress)) -> Outcome {
     let run = Arc::new(Run {
         plan,
         started: Instant::now(),
-        answered: AtomicUsize::new(0),
-        unknown: AtomicUsize::new(0),
+        answered: watch::Sender::new(0),
+        over: watch::Sender::new(false),
         writes: AtomicU64::new(0),
-        histories: Mutex::default(),
+        record: Mutex::default(),
     });
-    let groups = (0..plan.groups).map(|group| {
-        let clients = (0..plan.clients).map(|client| Client::new(&run, &transport, group * plan.clients + client));
-        tokio::spawn(work(Arc::clone(&run), clients.collect()))
-    });
+    let groups: Vec<_> = (0..plan.groups)
+        .map(|group| {
+            let clients = (0..plan.clients).map(|client| Client::new(&run, transport, group * plan.clients + client));
+            tokio::spawn(work(Arc::clone(&run), clients.collect()))
+        })
+        .collect();
+    meanwhile(Progress(Arc::clone(&run))).await;
+    run.over.send_replace(true);
     for group in join_all(groups).await {
         group.expect("no client panics");
     }
-    let histories = std::mem::take(&mut *run.histories.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut reader = Client::new(&run, &transport, plan.groups * plan.clients);
-    for (history, key) in &histories {
+    let pages = std::mem::take(&mut run.record().pages);
+    let mut reader = Client::new(&run, transport, plan.groups * plan.clients);
+    for (history, key) in &pages {
         reader.call(history, key, Call::Get).await;
     }
-    Outcome {
-        histories: histories.into_iter().map(|(history, _)| history).collect(),
-        answered: run.answered.load(Ordering::Relaxed),
-        unknown: run.unknown.load(Ordering::Relaxed),
-    }
+    let Record { failures, slowest, .. } = std::mem::take(&mut *run.record());
+    let histories = pages.into_iter().map(|(history, _)| history).collect();
+    Outcome { histories, answered: *run.answered.borrow(), failures, slowest, started: run.started }
 }
 
 /// One page after the other, each by all `clients` at once, until enough calls were answered.
 async fn work(run: Arc<Run>, mut clients: Vec<Client>) {
-    while run.answered.load(Ordering::Relaxed) < run.plan.calls {
+    while !run.is_over() {
         let Some((history, key)) = clients[0].create().await else { continue };
-        run.histories.lock().unwrap_or_else(PoisonError::into_inner).push((Arc::clone(&history), Arc::clone(&key)));
+        run.record().pages.push((Arc::clone(&history), Arc::clone(&key)));
         let bursts = clients.into_iter().map(|mut client| {
             let (history, key) = (Arc::clone(&history), Arc::clone(&key));
             tokio::spawn(async move {
@@ -134,7 +194,7 @@ struct Client {
 }
 
 impl Client {
-    fn new(run: &Arc<Run>, transport: &Transport, number: usize) -> Self {
+    fn new(run: &Arc<Run>, transport: &dyn Transport, number: usize) -> Self {
         let chance = Chance(run.plan.seed.wrapping_add((number as u64).wrapping_mul(0x5851_F42D_4C95_7F2D)));
         Self { run: Arc::clone(run), number, connection: transport.connect(number), chance, version: 1 }
     }
@@ -147,6 +207,7 @@ impl Client {
         let body = json!({"title": &*title, "content": &*content}).to_string();
         let request = Request::post("/api/pages").header(CONTENT_TYPE, "application/json");
         let request = request.body(Bytes::from(body)).expect("it is valid");
+        let began = Instant::now();
         let response = self.connection.send(request).await;
         match response.as_ref().map(Response::status) {
             Ok(http::StatusCode::CREATED) => {}
@@ -156,7 +217,7 @@ impl Client {
                 | http::StatusCode::GATEWAY_TIMEOUT,
             )
             | Err(_) => {
-                self.count(&Answer::Unknown).await;
+                self.count(began, &Answer::Unknown).await;
                 return None;
             }
             Ok(_) => panic!("a page was refused: {response:?}"),
@@ -165,7 +226,7 @@ impl Client {
         let body: Value = serde_json::from_slice(response.body()).expect("a creation result");
         let [slug, key] = ["slug", "edit_key"].map(|field| body[field].as_str().expect("a creation result").to_owned());
         let answer = Answer::Created { version: version(&response).expect("an entity tag") };
-        self.count(&answer).await;
+        self.count(began, &answer).await;
         history.answered(id, answer);
         Some((Arc::new(history.about(slug)), key.into()))
     }
@@ -199,6 +260,7 @@ impl Client {
 
     async fn call(&mut self, history: &History, key: &str, call: Call) {
         let request = request(history.slug(), key, &call);
+        let began = Instant::now();
         let id = history.invoked(self.number, call);
         let response = self.connection.send(request).await;
         let answer = response.as_ref().map_or(Answer::Unknown, answer);
@@ -206,15 +268,21 @@ impl Client {
             self.version = version;
         }
         history.answered(id, answer.clone());
-        self.count(&answer).await;
+        self.count(began, &answer).await;
     }
 
-    async fn count(&mut self, answer: &Answer) {
-        if *answer == Answer::Unknown {
-            self.run.unknown.fetch_add(1, Ordering::Relaxed);
-            tokio::time::sleep(AFTER_UNKNOWN).await;
+    async fn count(&mut self, began: Instant, answer: &Answer) {
+        let failure = Failure::from_answer(began, answer);
+        let failed = failure.is_some();
+        {
+            let mut record = self.run.record();
+            record.slowest = record.slowest.max(began.elapsed());
+            record.failures.extend(failure);
+        }
+        if failed {
+            tokio::time::sleep(AFTER_FAILURE).await;
         } else {
-            self.run.answered.fetch_add(1, Ordering::Relaxed);
+            self.run.answered.send_modify(|answered| *answered += 1);
         }
     }
 

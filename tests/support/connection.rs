@@ -1,0 +1,51 @@
+//! A small HTTP client over real sockets.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::HOST;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpSocket;
+
+/// When a client stops waiting. Longer than the service's own deadline, so that mostly the service says it first.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+
+/// An open connection.
+pub(crate) type Open = SendRequest<Full<Bytes>>;
+
+/// Connects to `address`.
+pub(crate) async fn connect(address: SocketAddr) -> io::Result<Open> {
+    connect_from(Ipv4Addr::LOCALHOST, address).await
+}
+
+/// Connects to `address` of this machine as a client at `local`, which is any of the machine's own addresses.
+pub(crate) async fn connect_from(local: Ipv4Addr, address: SocketAddr) -> io::Result<Open> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind(SocketAddr::new(local.into(), 0))?;
+    let stream = socket.connect(address).await?;
+    stream.set_nodelay(true)?;
+    let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+    // Its errors reach whoever waits for an answer.
+    tokio::spawn(connection);
+    Ok(sender)
+}
+
+/// Sends `request` and reads all of the answer. After an error it is unknown what became of the request.
+pub(crate) async fn exchange(connection: &mut Open, mut request: Request<Bytes>) -> io::Result<Response<Bytes>> {
+    request.headers_mut().entry(HOST).or_insert(http::HeaderValue::from_static("pages.example"));
+    let response = connection.send_request(request.map(Full::new)).await.map_err(io::Error::other)?;
+    let (head, body) = response.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    Ok(Response::from_parts(head, body))
+}
+
+/// Sends one request over a connection of its own.
+pub(crate) async fn send(address: SocketAddr, request: Request<Bytes>) -> io::Result<Response<Bytes>> {
+    let whole = async { exchange(&mut connect(address).await?, request).await };
+    tokio::time::timeout(PATIENCE, whole).await?
+}
