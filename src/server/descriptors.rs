@@ -2,10 +2,11 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for all that is not a public connection: the operators' listener, the store's files, servers, logs.
+/// Kept for all that is not a public connection: the operators' listener, the store's files, servers, logs. Where there
+/// are few in all, half of them.
 const RESERVED: usize = 256;
 
-/// Raises the soft limit to the hard one, and answers how many connections there is then room for, at least one.
+/// Raises the soft limit to the hard one, and answers how many connections there is then room for.
 ///
 /// The soft limit is commonly 1024, for the sake of programs that cannot count further; nothing here is one.
 pub fn room_for_connections() -> usize {
@@ -13,5 +14,5 @@ pub fn room_for_connections() -> usize {
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     let limit = if raised.is_ok() { maximum } else { current };
     let limit = limit.map_or(usize::MAX, |limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    limit.saturating_sub(RESERVED).max(1)
+    limit - RESERVED.min(limit / 2)
 }

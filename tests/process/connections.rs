@@ -175,14 +175,15 @@ fn a_compressed_body_is_refused() {
 }
 
 #[test]
-fn running_out_of_file_descriptors_is_survived() {
+fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     let directory = tempdir().unwrap();
     let mut command = Command::new("/bin/sh");
     command.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_handbill")]);
     command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
     let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
     let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
-    server.wait_for_log("could not accept a connection");
+    // The operators' listener has descriptors of its own, whatever the public does.
+    assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);
     drop(crowd);
     let answer = request(
         server.address,
@@ -192,5 +193,6 @@ fn running_out_of_file_descriptors_is_survived() {
         json!({"title": "a", "content": "b"}).to_string().as_bytes(),
     );
     assert_eq!(answer.unwrap().status, 201);
-    assert!(server.stop().0.success());
+    let (status, _, log) = server.stop();
+    assert!(status.success() && !log.contains("could not accept"), "{log}");
 }
