@@ -6,10 +6,11 @@ mod disk;
 mod faults;
 mod limiter;
 mod opening;
-mod pages;
 mod reservations;
 mod servers;
 mod store;
 
 #[path = "../support/clock.rs"]
 mod clock;
+#[path = "../support/pages.rs"]
+mod pages;

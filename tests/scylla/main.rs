@@ -4,7 +4,9 @@ mod faults;
 mod migrations;
 mod operations;
 mod outcomes;
-mod pages;
 mod server;
 mod shapes;
 mod starting;
+
+#[path = "../support/pages.rs"]
+mod pages;
