@@ -57,9 +57,12 @@ impl Backends {
         match settings.store.store {
             StoreKind::Embedded => {
                 let store = Arc::new(open_embedded(settings.store.data_dir.clone(), &around.metrics).await?);
-                let backends = Self::in_process(Arc::clone(&store) as Arc<dyn PageStore>, around);
-                let limited_alone = settings.redis.redis_url.is_empty();
-                let backends = if limited_alone { backends } else { Self::sharing(backends.store, settings, around)? };
+                let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
+                let backends = if settings.redis.redis_url.is_empty() {
+                    Self::in_process(pages, around)
+                } else {
+                    Self::sharing(measure(around).store(pages), settings, around)?
+                };
                 Ok((backends, Kept::Embedded(store)))
             }
             StoreKind::Scylla => {

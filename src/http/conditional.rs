@@ -3,11 +3,15 @@
 //! A tag is `"<page version>-<representation>-<renderer version>"`. `If-None-Match` compares all of it; `If-Match`
 //! compares the page version alone, so that a client may read Markdown or HTML and then update by JSON.
 
-use http::header::{IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::domain::page::{Page, PageVersion};
 use crate::service::Precondition;
+
+/// What a shared or private cache may do with a page: keep it, but ask each time.
+pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
 /// The strong entity tag of `page` in `representation`, which is of letters, digits and dots.
 pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
@@ -19,6 +23,11 @@ pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
 pub(super) fn none_match_fails(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let tag = tag.as_bytes();
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == b"*" || candidate == tag)
+}
+
+/// The answer to a client that holds what `tag` names.
+pub(super) fn not_modified(tag: HeaderValue) -> Response {
+    (StatusCode::NOT_MODIFIED, [(ETAG, tag), (CACHE_CONTROL, REVALIDATE)]).into_response()
 }
 
 /// What `If-Match` requires. A weak tag, or one that we never gave out, matches no page: nothing is changed by mistake.

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::Http;
 use super::answers::{BadBody, NoPage, NotChanged, RateLimited};
-use super::conditional::{entity_tag, none_match_fails};
+use super::conditional::{REVALIDATE, entity_tag, none_match_fails, not_modified};
 use super::error::failure_response;
 use super::extract::{Caller, JsonBody, Presented, Required, SlugText};
 use super::robots::mark_noindex;
@@ -20,9 +20,6 @@ use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::limits::Limited;
 use crate::service::Attempt;
 use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
-
-/// What a shared or private cache may do with a page: keep it, but ask each time.
-pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -94,7 +91,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
         Ok(page) => {
             let tag = json_tag(&page, &http);
             if none_match_fails(&headers, &tag) {
-                return (StatusCode::NOT_MODIFIED, [(ETAG, tag), (CACHE_CONTROL, REVALIDATE)]).into_response();
+                return not_modified(tag);
             }
             page_response(&page, &http)
         }

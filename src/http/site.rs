@@ -9,10 +9,9 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Http;
 use super::assets::{self, Asset};
-use super::conditional::{entity_tag, none_match_fails};
+use super::conditional::{REVALIDATE, entity_tag, none_match_fails, not_modified};
 use super::error::{failure_response, problem_response};
 use super::extract::SlugText;
-use super::pages::REVALIDATE;
 use super::robots::mark_noindex;
 use super::views::{self, GoneView, HomeView, NotFoundView, PageView};
 use crate::domain::page::Page;
@@ -123,10 +122,6 @@ fn markdown_response(http: &Http, page: &Page, tag: HeaderValue) -> Response {
     let mut response = (headers, page.content.as_str().to_owned()).into_response();
     mark_noindex(&mut response, page, &http.base_url);
     response
-}
-
-fn not_modified(tag: HeaderValue) -> Response {
-    (StatusCode::NOT_MODIFIED, [(ETAG, tag), (CACHE_CONTROL, REVALIDATE)]).into_response()
 }
 
 /// 404 and 410 are pages too; whatever else may fail answers as the API does.
