@@ -16,6 +16,7 @@
 //! | the order of checks on a request | [`service`] |
 //! | an error's code, status or advice | [`problem`] |
 //! | a route, header or page for people | [`http`] |
+//! | what the service is called, and where its documents stand | [`about`] |
 //! | where pages are kept and attempts counted | [`backends`] |
 //! | an option | [`config`] |
 //! | which backend serves which trait | [`app`], the only module that names backends |
@@ -33,6 +34,7 @@
 //!   every call out has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric.
 
+pub mod about;
 pub mod admin;
 pub mod app;
 pub mod backends;

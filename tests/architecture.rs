@@ -13,6 +13,7 @@ use walkdir::WalkDir;
 /// Each module of the crate and the others that it may name.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("domain", &[]),
+    ("about", &[]),
     ("clock", &["domain"]),
     ("entropy", &["domain"]),
     ("store", &["domain"]),
@@ -25,7 +26,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("telemetry", &["domain", "clock", "entropy"]),
     // Settings are made of the values that they end up as.
     ("config", &["domain", "limits", "telemetry"]),
-    ("http", &["domain", "service", "limits", "problem", "wire", "telemetry"]),
+    ("http", &["about", "domain", "service", "limits", "problem", "wire", "telemetry"]),
     ("server", &["domain", "lifecycle"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),

@@ -5,6 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
+use crate::about;
 use crate::domain::origin::Origin;
 use crate::problem::{Code, Problem};
 use crate::service::Failure;
@@ -46,7 +47,9 @@ fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
         _ => return None,
     };
     let challenge = format!(
-        r#"Bearer realm="handbill", resource_metadata="{base_url}/.well-known/oauth-protected-resource", scope="post:edit post:delete"{error}"#
+        r#"Bearer realm="handbill", resource_metadata="{base_url}{metadata}", scope="{scope}"{error}"#,
+        metadata = about::path::PROTECTED_RESOURCE,
+        scope = about::scope(),
     );
     HeaderValue::try_from(challenge).ok()
 }

@@ -28,6 +28,7 @@ use utoipa_axum::routes;
 
 use self::client_ip::TrustedProxies;
 pub use self::openapi::document as openapi_document;
+use crate::about;
 use crate::domain::origin::Origin;
 use crate::problem::Problem;
 use crate::service::PageService;
@@ -68,7 +69,7 @@ pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
         ];
         (headers, document).into_response()
     };
-    api.route("/openapi.json", get(openapi))
+    api.route(about::path::OPENAPI, get(openapi))
         .route("/", get(site::home))
         .route("/robots.txt", get(site::asset))
         .route("/favicon.ico", get(site::favicon))
