@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill::backends::scylla::schema::{MIGRATIONS, Migration, SchemaError, SchemaState, check};
-use handbill::backends::scylla::{LeaseError, LeaseTimes, MigrateError, Report, migrate_with};
+use handbill::backends::scylla::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
 use handbill::config::ScyllaSettings;
 use handbill::entropy::SystemEntropy;
 use scylla::client::session::Session;
@@ -92,6 +92,20 @@ async fn of_processes_that_migrate_at_once_one_does_it_and_all_succeed() {
     let applied: Vec<String> = reports.into_iter().flat_map(|report| report.applied).collect();
     assert_eq!(applied, ["0001 pages", "0002 note"]);
     drop_keyspace(&*session().await, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_keyspace_that_another_process_is_only_just_making_is_waited_for() {
+    let (waiting, making) = (session().await, session().await);
+    let keyspace = fresh_keyspace();
+    let refused = enter_keyspace(&waiting, &keyspace, Duration::ZERO).await;
+    assert!(refused.is_err(), "there is no such keyspace");
+    let entered = enter_keyspace(&waiting, &keyspace, Duration::from_hours(1));
+    let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&making));
+    let made = change_schema(&making, format!("CREATE KEYSPACE {keyspace} WITH replication = {replication}"));
+    let (entered, ()) = tokio::join!(entered, made);
+    entered.unwrap();
+    drop_keyspace(&making, &keyspace).await;
 }
 
 #[tokio::test]

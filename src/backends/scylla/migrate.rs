@@ -9,7 +9,7 @@ use scylla::errors::{ExecutionError, NewSessionError, UseKeyspaceError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::Statement;
 use thiserror::Error;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::cql::{DoneWhen, Server, Step};
 use super::lease::{self, LeaseError, LeaseTimes};
@@ -96,12 +96,26 @@ pub async fn migrate_with(
     let runner = Runner { session, keyspace };
     let made_keyspace = runner.make_keyspace(settings, datacenter).await?;
     // Migrations name no keyspace.
-    session.use_keyspace(keyspace, false).await?;
+    enter_keyspace(session, keyspace, SCHEMA_CHANGE).await?;
     for step in super::cql::steps(schema::BOOKKEEPING).map_err(|refused| UnusableMigration::Statement(0, refused))? {
         runner.run(&step).await?;
     }
     let applied = lease::while_held(session, times, entropy, runner.apply(migrations)).await??;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
+}
+
+/// Makes `keyspace` the one that statements mean when they name none.
+///
+/// While another process makes it, its row in `system_schema` can be read before the node knows it, so a node that does
+/// not know it yet is asked again for as long as `patience`.
+pub async fn enter_keyspace(session: &Session, keyspace: &str, patience: Duration) -> Result<(), UseKeyspaceError> {
+    let started = Instant::now();
+    loop {
+        match session.use_keyspace(keyspace, false).await {
+            Err(_) if started.elapsed() < patience => sleep(lease::STATEMENT_PAUSE).await,
+            done => return done,
+        }
+    }
 }
 
 /// The statement that makes the keyspace, as `migrations/keyspace.cql` shows it.

@@ -59,6 +59,6 @@ mod statements;
 
 pub use connect::{AwaitedStore, ConnectError, Progress};
 pub use lease::{LeaseError, LeaseTimes};
-pub use migrate::{MigrateError, Report, migrate, migrate_with};
+pub use migrate::{MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pages::ScyllaStore;
 pub use session::{Limits, SettingsError, builder};
