@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::request::{Body, CreateFields};
-use super::{Attempt, Failure, PageService};
+use super::{Attempt, Failure, PageService, Patience};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
@@ -63,12 +63,12 @@ impl PageService {
     }
 
     /// Reserves the page's slug and inserts it. The reservation is kept while the outcome is unknown.
-    async fn claim(&self, page: &Arc<Page>) -> Result<Inserted, StoreError> {
+    async fn claim(&self, page: &Arc<Page>) -> Result<Inserted, Failure> {
         if self.reservations.reserve(&page.slug).await == Reservation::Taken {
             return Ok(Inserted::SlugTaken);
         }
-        let inserted = self.store.insert_if_absent(Arc::clone(page)).await;
-        if !matches!(inserted, Err(StoreError::OutcomeUnknown(_))) {
+        let inserted = Patience::new().wait(self.store.insert_if_absent(Arc::clone(page))).await;
+        if !matches!(inserted, Err(Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed)) {
             self.reservations.release(&page.slug).await;
         }
         inserted

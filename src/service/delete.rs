@@ -1,7 +1,7 @@
 //! Deleting a page, which is for ever.
 
 use super::request::{Credential, Precondition};
-use super::{Attempt, Failure, PageService};
+use super::{Attempt, Failure, PageService, Patience};
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
 use crate::limits::Limited;
@@ -26,11 +26,12 @@ impl PageService {
 
     async fn bury(&self, slug: &Slug, credential: &Credential, precondition: &Precondition) -> Result<(), Failure> {
         loop {
-            let page = self.existing(slug).await?;
+            let mut patience = Patience::new();
+            let page = self.existing(slug, &mut patience).await?;
             credential.open(&page)?;
             precondition.check(page.version)?;
             let tombstone = page.tombstone(self.clock.now());
-            match self.store.compare_and_set(page.version, Record::Deleted(tombstone)).await? {
+            match patience.wait(self.store.compare_and_set(page.version, Record::Deleted(tombstone))).await? {
                 Swapped::Done => return Ok(()),
                 // Another request changed or deleted the page between the read and the write.
                 Swapped::Stale => self.back_off().await,

@@ -19,6 +19,7 @@
 mod create;
 mod delete;
 mod error;
+mod patience;
 mod read;
 mod rendering;
 mod request;
@@ -40,6 +41,8 @@ use crate::store::{Lookup, PageStore};
 
 pub use create::Created;
 pub use error::{BodyFault, Failure};
+pub use patience::PATIENCE;
+use patience::Patience;
 use rendering::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, UpdateFields};
 
@@ -114,8 +117,8 @@ impl PageService {
     }
 
     /// The page under `slug`, or why there is none.
-    async fn existing(&self, slug: &Slug) -> Result<Arc<Page>, Failure> {
-        match self.store.lookup(slug).await? {
+    async fn existing(&self, slug: &Slug, patience: &mut Patience) -> Result<Arc<Page>, Failure> {
+        match patience.wait(self.store.lookup(slug)).await? {
             Lookup::Active(page) => Ok(page),
             Lookup::Deleted(_) => Err(Failure::Gone),
             Lookup::Absent => Err(Failure::NotFound),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Failure, PageService, within_deadline};
+use super::{Failure, PageService, Patience, within_deadline};
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
 
@@ -11,7 +11,7 @@ impl PageService {
     pub async fn read(&self, slug: &str) -> Result<Arc<Page>, Failure> {
         let slug = Slug::parse(slug).map_err(|_| Failure::NotFound)?;
         within_deadline(async {
-            let page = self.existing(&slug).await?;
+            let page = self.existing(&slug, &mut Patience::new()).await?;
             Ok(self.rendering.current(page).await)
         })
         .await

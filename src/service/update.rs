@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::request::{Body, Credential, Precondition, UpdateFields};
-use super::{Attempt, Failure, PageService};
+use super::{Attempt, Failure, PageService, Patience};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
@@ -49,7 +49,8 @@ impl PageService {
         body: Body<UpdateFields>,
         precondition: &Precondition,
     ) -> Result<Arc<Page>, Failure> {
-        let mut page = self.existing(slug).await?;
+        let mut patience = Patience::new();
+        let mut page = self.existing(slug, &mut patience).await?;
         let key = credential.open(&page)?;
         let edit = body?.check(key)?;
         precondition.check(page.version)?;
@@ -62,12 +63,14 @@ impl PageService {
         };
         loop {
             let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));
-            match self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next))).await? {
+            let swapped = self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next)));
+            match patience.wait(swapped).await? {
                 Swapped::Done => return Ok(self.rendering.current(next).await),
                 // Another request changed or deleted the page between the read and the write.
                 Swapped::Stale => self.back_off().await,
             }
-            page = self.existing(slug).await?;
+            patience = Patience::new();
+            page = self.existing(slug, &mut patience).await?;
             precondition.check(page.version)?;
         }
     }

@@ -76,10 +76,7 @@ async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
     let process = Replica::start(anywhere, anywhere, unlimited.into_iter().chain([directory.path().as_os_str()])).await;
     process.ready().await;
     let plan = Plan { calls: plan().calls / 4, ..plan() };
-    let once_told = async |mut progress: Progress| {
-        progress.more(plan.calls).await;
-        println!("the slowest of the first took {:?}", progress.slowest());
-    };
+    let once_told = async |mut progress: Progress| progress.more(plan.calls).await;
     let outcome = run(&Network(vec![process.public]), plan, once_told).await;
     println!("{outcome}");
     outcome.assert_linearizable();

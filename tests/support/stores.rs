@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageVersion};
@@ -28,6 +29,8 @@ pub(crate) enum Fault {
     NotDoneAndUnknown,
     /// What is stored cannot be read.
     Unreadable,
+    /// The call is made after a while.
+    Slow(Duration),
     /// There is never an answer.
     Hang,
     /// The backend has a bug.
@@ -119,6 +122,10 @@ impl WatchedStore {
             }
             Some(Fault::NotDoneAndUnknown) => Err(StoreError::OutcomeUnknown("planned".into())),
             Some(Fault::Unreadable) => Err(StoreError::Unreadable("planned".into())),
+            Some(Fault::Slow(delay)) => {
+                tokio::time::sleep(delay).await;
+                call.await
+            }
             Some(Fault::Hang) => pending().await,
             Some(Fault::Panic) => panic!("planned"),
             Some(Fault::Lose) => Ok(lost.expect("a lookup has nothing to lose")),

@@ -63,10 +63,10 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Within 3 s, inside the service's own deadline of 5 s.
+    /// Inside the 2.75 s that the service waits, so that it hears whether anything was changed.
     fn default() -> Self {
         Self {
-            operation: Duration::from_millis(2750),
+            operation: Duration::from_millis(2500),
             attempt: Duration::from_millis(1500),
             turn: Duration::from_millis(250),
             // Three small nodes do no more writes a second with more than this from one client, only slower ones.

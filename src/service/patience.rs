@@ -1,0 +1,35 @@
+//! How long a request waits for the page store in all, however many calls it makes.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use super::Failure;
+use crate::store::StoreError;
+
+/// Longest that a request waits for the page store before it is told that the store is out of reach.
+///
+/// It is shared by the calls that one attempt makes, so that a store that answers the first one late does not get the
+/// whole time once more for the second. A compare-and-set that was lost is an answer: the store works, and the attempt
+/// that follows has all of it again, within [`super::DEADLINE`].
+pub const PATIENCE: Duration = Duration::from_millis(2750);
+
+/// What is left of [`PATIENCE`].
+pub(super) struct Patience {
+    left: Duration,
+}
+
+impl Patience {
+    pub(super) fn new() -> Self {
+        Self { left: PATIENCE }
+    }
+
+    /// The answer to `call`, if it comes while there is patience left. After [`Failure::DeadlinePassed`] its outcome is
+    /// unknown.
+    pub(super) async fn wait<T>(&mut self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
+        let began = Instant::now();
+        let answer = timeout(self.left, call).await;
+        self.left = self.left.saturating_sub(began.elapsed());
+        Ok(answer.map_err(|_| Failure::DeadlinePassed)??)
+    }
+}
