@@ -56,7 +56,7 @@ pub(crate) async fn cql() -> ScyllaStore {
 pub(crate) fn redis() -> Redis {
     let url = named_by("HANDBILL_TEST_REDIS");
     let settings = Line::try_parse_from(["handbill", "--redis-url", &url]).unwrap().redis;
-    let limits = TimeLimits { first_try: PATIENCE, second_try: PATIENCE, connect: PATIENCE };
+    let limits = TimeLimits { first_try: PATIENCE, second_try: PATIENCE, connect: PATIENCE, probe_interval: PATIENCE };
     let clock = Arc::new(SystemClock::new());
     Redis::open_with_limits(&settings, limits, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new())).unwrap()
 }

@@ -20,6 +20,7 @@ const SHORT: TimeLimits = TimeLimits {
     first_try: Duration::from_secs(1),
     second_try: Duration::from_secs(1),
     connect: Duration::from_secs(10),
+    probe_interval: Duration::from_millis(20),
 };
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
@@ -48,16 +49,11 @@ async fn fall_back(replica: &mut Replica, client: Client) -> u32 {
     attempts
 }
 
-/// Lets time pass, attempt by attempt, until the replica has found its Redis.
-pub(crate) async fn come_back(replica: &mut Replica, client: Client) {
-    let back = async {
-        while *replica.out_of_reach.borrow_and_update() {
-            replica.clock.advance(Duration::from_secs(1));
-            replica.limiter.decide(Limited::Edit, TEN, client).await;
-            let _ = tokio::time::timeout(Duration::from_millis(100), replica.out_of_reach.changed()).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_mins(2), back).await.expect("it came back by itself");
+/// Waits until the replica, whom nobody asks for anything, has found its Redis.
+pub(crate) async fn come_back(replica: &mut Replica) {
+    let back = replica.out_of_reach.wait_for(|out_of_reach| !out_of_reach);
+    let back = tokio::time::timeout(Duration::from_mins(2), back).await;
+    back.expect("it came back by itself").expect("it is there");
 }
 
 #[tokio::test]
@@ -77,7 +73,7 @@ async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_i
     assert_eq!(replica.metrics.limiter_fallback.get(), 1);
 
     server.start_again();
-    come_back(&mut replica, client).await;
+    come_back(&mut replica).await;
     assert_eq!(replica.metrics.limiter_fallback.get(), 0);
     let alone = replica.decided_alone();
     decide(&replica, client).await;
@@ -116,25 +112,21 @@ async fn a_redis_that_hangs_is_left_alone_after_repeated_failures_and_nobody_wai
     assert!(started.elapsed() < FAR_TOO_LONG, "{:?}: 2000 s if each had waited", started.elapsed());
     assert!(!decide(&replica, client).await.admitted, "what Redis had admitted counts");
 
-    // A probe of a server that still hangs changes nothing.
-    replica.clock.advance(Duration::from_secs(1));
-    decide(&replica, client).await;
-    assert!(*replica.out_of_reach.borrow_and_update());
-
     server.thaw();
-    come_back(&mut replica, client).await;
+    come_back(&mut replica).await;
 }
 
 #[tokio::test]
 async fn a_replica_that_starts_without_redis_finds_it_later() {
     let port = free_port();
     let mut replica = Replica::start(&to(&format!("redis://127.0.0.1:{port}")), SHORT);
-    let client = client();
-    assert!(decide(&replica, client).await.admitted);
-    assert_eq!(fall_back(&mut replica, client).await, 0, "the first refusal was enough");
+    let noticed = replica.out_of_reach.wait_for(|out_of_reach| *out_of_reach);
+    tokio::time::timeout(Duration::from_mins(2), noticed).await.expect("unasked").expect("it is there");
+    assert_eq!(replica.metrics.limiter_fallback.get(), 1);
+    assert!(decide(&replica, client()).await.admitted);
 
     let _server = OwnServer::start_with(&["--port", &port.to_string()]);
-    come_back(&mut replica, client).await;
+    come_back(&mut replica).await;
 }
 
 #[tokio::test]
@@ -148,12 +140,9 @@ async fn a_server_that_takes_no_writes_is_not_what_a_replica_returns_to() {
     let nobody = free_port().to_string();
     redis::cmd("REPLICAOF").arg(&["127.0.0.1", &nobody]).query_async::<()>(&mut connection).await.unwrap();
     fall_back(&mut replica, client).await;
-    for _ in 0..3 {
-        replica.clock.advance(Duration::from_secs(1));
-        decide(&replica, client).await;
-        let changed = tokio::time::timeout(Duration::from_millis(50), replica.out_of_reach.changed()).await;
-        assert!(changed.is_err(), "it returned to a server that takes no writes");
-    }
+    replica.out_of_reach.mark_unchanged();
+    let changed = tokio::time::timeout(SHORT.probe_interval * 20, replica.out_of_reach.changed()).await;
+    assert!(changed.is_err(), "it returned to a server that takes no writes");
     redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.unwrap();
-    come_back(&mut replica, client).await;
+    come_back(&mut replica).await;
 }

@@ -131,7 +131,7 @@ async fn a_server_with_tls_and_login_is_reached_with_the_right_authority_name_an
 }
 
 fn refusal(settings: &RedisSettings) -> OpenError {
-    let clock = Arc::new(StillClock::default());
+    let clock = Arc::new(StillClock);
     let opened = Redis::open(settings, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new()));
     opened.err().expect("the settings are refused")
 }

@@ -4,15 +4,12 @@
 //! closed ── a refused connection, or failures one after the other ──► open ── a probe succeeded ──► closed
 //! ```
 //!
-//! While it is open no call waits for Redis. One probe at a time looks whether Redis is back.
+//! While it is open no call waits for Redis; whoever opened it looks in the background whether Redis is back.
 
 use std::time::Duration;
 
 /// Failed calls, one after the other, that open the breaker. One slow call is no outage.
 const FAILURES: u32 = 3;
-
-/// How long after opening, and after each probe that failed, the next probe begins.
-pub(super) const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Whether calls go to Redis. Times are durations since one instant, by a clock that never goes back.
 #[derive(Debug)]
@@ -25,23 +22,7 @@ pub(super) enum Breaker {
         failed_at: Duration,
     },
     /// They do not.
-    Open {
-        /// When the next probe may begin.
-        probe_at: Duration,
-        /// Whether one is under way.
-        probing: bool,
-    },
-}
-
-/// What a caller is to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Permission {
-    /// Call Redis.
-    Call,
-    /// Do without.
-    DoWithout,
-    /// Do without, and begin a probe, whose outcome [`Breaker::probed`] must be told.
-    DoWithoutAndProbe,
+    Open,
 }
 
 impl Breaker {
@@ -50,16 +31,9 @@ impl Breaker {
         Self::Closed { failures: 0, failed_at: Duration::ZERO }
     }
 
-    /// What a caller is to do at `now`.
-    pub(super) fn permission(&mut self, now: Duration) -> Permission {
-        match self {
-            Self::Closed { .. } => Permission::Call,
-            Self::Open { probe_at, probing } if !*probing && *probe_at <= now => {
-                *probing = true;
-                Permission::DoWithoutAndProbe
-            }
-            Self::Open { .. } => Permission::DoWithout,
-        }
+    /// Whether calls go to Redis.
+    pub(super) fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed { .. })
     }
 
     /// A call got its answer.
@@ -79,22 +53,21 @@ impl Breaker {
         }
         *failures += 1;
         *failed_at = now;
-        *failures >= FAILURES && self.open(now)
+        *failures >= FAILURES && self.open()
     }
 
     /// No connection could be made. Returns whether this opened the breaker.
-    pub(super) fn refused(&mut self, now: Duration) -> bool {
-        matches!(self, Self::Closed { .. }) && self.open(now)
+    pub(super) fn refused(&mut self) -> bool {
+        self.is_closed() && self.open()
     }
 
-    /// The probe ended at `now`. Returns whether this closed the breaker.
-    pub(super) fn probed(&mut self, succeeded: bool, now: Duration) -> bool {
-        *self = if succeeded { Self::new() } else { Self::Open { probe_at: now + PROBE_INTERVAL, probing: false } };
-        succeeded
+    /// A probe succeeded.
+    pub(super) fn close(&mut self) {
+        *self = Self::new();
     }
 
-    fn open(&mut self, now: Duration) -> bool {
-        *self = Self::Open { probe_at: now + PROBE_INTERVAL, probing: false };
+    fn open(&mut self) -> bool {
+        *self = Self::Open;
         true
     }
 }
@@ -115,9 +88,9 @@ mod tests {
         breaker.succeeded();
         assert!(!breaker.failed(at(600), at(850)));
         assert!(!breaker.failed(at(850), at(1100)));
-        assert_eq!(breaker.permission(at(1100)), Permission::Call);
+        assert!(breaker.is_closed());
         assert!(breaker.failed(at(1100), at(1350)));
-        assert_eq!(breaker.permission(at(1350)), Permission::DoWithout);
+        assert!(!breaker.is_closed());
     }
 
     #[test]
@@ -126,30 +99,24 @@ mod tests {
         for began in 0..1000 {
             assert!(!breaker.failed(at(began / 5), at(250 + began / 5)));
         }
-        assert_eq!(breaker.permission(at(500)), Permission::Call);
+        assert!(breaker.is_closed());
     }
 
     #[test]
     fn a_refused_connection_opens_at_once() {
         let mut breaker = Breaker::new();
-        assert!(breaker.refused(at(0)));
-        assert_eq!(breaker.permission(at(0)), Permission::DoWithout);
-        assert!(!breaker.refused(at(1)), "it opens once");
+        assert!(breaker.refused());
+        assert!(!breaker.is_closed());
+        assert!(!breaker.refused(), "it opens once");
     }
 
     #[test]
-    fn one_probe_at_a_time_begins_after_the_interval_and_its_success_alone_closes() {
+    fn an_answer_from_before_does_not_close_it_and_a_probe_does() {
         let mut breaker = Breaker::new();
-        breaker.refused(at(0));
-        assert_eq!(breaker.permission(at(999)), Permission::DoWithout);
-        assert_eq!(breaker.permission(at(1000)), Permission::DoWithoutAndProbe);
-        assert_eq!(breaker.permission(at(5000)), Permission::DoWithout);
-        assert!(!breaker.probed(false, at(5000)));
-        assert_eq!(breaker.permission(at(5999)), Permission::DoWithout);
-        assert_eq!(breaker.permission(at(6000)), Permission::DoWithoutAndProbe);
+        breaker.refused();
         breaker.succeeded();
-        assert_eq!(breaker.permission(at(6001)), Permission::DoWithout, "an answer from before does not close it");
-        assert!(breaker.probed(true, at(6002)));
-        assert_eq!(breaker.permission(at(6002)), Permission::Call);
+        assert!(!breaker.is_closed());
+        breaker.close();
+        assert!(breaker.is_closed());
     }
 }

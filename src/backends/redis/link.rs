@@ -23,7 +23,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::breaker::{Breaker, PROBE_INTERVAL, Permission};
+use super::breaker::Breaker;
 use super::topology::{Connection, SharedTopology};
 use crate::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;
@@ -37,6 +37,8 @@ pub struct TimeLimits {
     pub second_try: Duration,
     /// For connecting, names, TLS, sentinels and a cluster's slots included. No caller waits for all of it.
     pub connect: Duration,
+    /// Between two looks whether Redis is back. No caller waits for one.
+    pub probe_interval: Duration,
 }
 
 impl TimeLimits {
@@ -50,7 +52,7 @@ impl Default for TimeLimits {
     /// 250 ms for a call, all in: a create makes three, and its deadline is 5 s.
     fn default() -> Self {
         let (first_try, second_try) = (Duration::from_millis(100), Duration::from_millis(150));
-        Self { first_try, second_try, connect: Duration::from_secs(3) }
+        Self { first_try, second_try, connect: Duration::from_secs(3), probe_interval: Duration::from_secs(1) }
     }
 }
 
@@ -147,14 +149,8 @@ impl Link {
         F: Future<Output = RedisResult<T>> + Send,
     {
         let began = self.clock.monotonic();
-        let permission = self.breaker().permission(began);
-        match permission {
-            Permission::Call => {}
-            Permission::DoWithout => return None,
-            Permission::DoWithoutAndProbe => {
-                tokio::spawn(Arc::clone(self).probe());
-                return None;
-            }
+        if !self.breaker().is_closed() {
+            return None;
         }
         let answer = match tries {
             Tries::One => self.try_within(self.limits.call(), &ask).await,
@@ -171,7 +167,7 @@ impl Link {
             Err(error) => {
                 let now = self.clock.monotonic();
                 let opened = match error {
-                    CallError::Unreachable(_) => self.breaker().refused(now),
+                    CallError::Unreachable(_) => self.breaker().refused(),
                     CallError::Silent | CallError::Failed(_) => self.breaker().failed(began, now),
                 };
                 tracing::debug!(%error, "a call to Redis failed");
@@ -220,9 +216,14 @@ impl Link {
         drop(held);
         let (link, driven) = (Arc::downgrade(self), connecting.clone());
         tokio::spawn(async move {
-            let failed = driven.await.is_err();
-            if failed && let Some(link) = link.upgrade() {
+            if let Err(error) = driven.await
+                && let Some(link) = link.upgrade()
+            {
                 link.give_up(number);
+                // Noticed even where nobody calls, so that the metric is right on an idle replica.
+                if matches!(error, CallError::Unreachable(_)) && link.breaker().refused() {
+                    link.lost(&error);
+                }
             }
         });
         (number, connecting)
@@ -253,7 +254,7 @@ impl Link {
                 link.replace(number, renewed);
             }
             // It takes a connection to every server, so that it is not done for each call that fails meanwhile.
-            tokio::time::sleep(PROBE_INTERVAL).await;
+            tokio::time::sleep(limits.probe_interval).await;
             if let Some(link) = link.upgrade() {
                 link.renewing.store(false, Ordering::Release);
             }
@@ -278,9 +279,24 @@ impl Link {
         }
     }
 
-    /// Looks whether Redis takes writes again; a replica that is not yet a master answers, but does not.
-    async fn probe(self: Arc<Self>) {
-        let link = Arc::clone(&self);
+    /// Looks again and again whether Redis is back, until it is.
+    fn look_for_it(self: &Arc<Self>) {
+        let (link, interval) = (Arc::downgrade(self), self.limits.probe_interval);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                let Some(link) = link.upgrade() else { return };
+                if link.probe().await {
+                    return link.found();
+                }
+                link.start_anew();
+            }
+        });
+    }
+
+    /// Whether Redis takes writes again; a replica that is not yet a master answers, but does not.
+    async fn probe(self: &Arc<Self>) -> bool {
+        let link = Arc::clone(self);
         // In a task of its own, so that a panic in there is a probe that failed.
         let probing = tokio::spawn(async move {
             let (_, connecting) = link.connection();
@@ -289,24 +305,19 @@ impl Link {
             write.arg(&link.probe_key).arg(1).arg("EX").arg(PROBE_KEY_SECONDS);
             write.query_async::<()>(&mut connection).await.map_err(CallError::Failed)
         });
-        let succeeded = matches!(timeout(self.limits.connect, probing).await, Ok(Ok(Ok(()))));
-        if !succeeded {
-            self.start_anew();
-        }
-        let closed = self.breaker().probed(succeeded, self.clock.monotonic());
-        if closed {
-            self.found();
-        }
+        matches!(timeout(self.limits.connect, probing).await, Ok(Ok(Ok(()))))
     }
 
-    fn lost(&self, error: &CallError) {
+    fn lost(self: &Arc<Self>, error: &CallError) {
         tracing::warn!(%error, "Redis is out of reach: this replica limits by what it has counted itself");
         self.metrics.limiter_fallback.set(1);
         self.out_of_reach.send_replace(true);
         self.start_anew();
+        self.look_for_it();
     }
 
     fn found(&self) {
+        self.breaker().close();
         tracing::info!("Redis is back: limits are shared again");
         self.metrics.limiter_fallback.set(0);
         self.out_of_reach.send_replace(false);

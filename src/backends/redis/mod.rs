@@ -11,8 +11,8 @@
 //! Nobody waits longer than [`TimeLimits::call`] for Redis. A decision that got no answer is made by a window in this process,
 //! which also counts what Redis admitted through this replica, so that a client does not begin anew. After a refused
 //! connection, or three failures in a row, Redis is not asked at all: the metric `handbill_rate_limit_fallback` is 1 and
-//! a warning says so. At most once a second an attempt makes this replica look, in the background, whether Redis takes
-//! writes again; then it returns by itself. What was admitted meanwhile is not told to Redis.
+//! a warning says so. Once a second this replica looks, in the background, whether Redis takes writes again; then it
+//! returns by itself. What was admitted meanwhile is not told to Redis.
 //!
 //! An attempt whose answer was lost is asked again under the same name and so counted once. When the second answer is
 //! lost too, Redis may have counted the attempt that the replica decided.
