@@ -57,6 +57,7 @@ impl Backends {
         match settings.store.store {
             StoreKind::Embedded => {
                 let store = Arc::new(open_embedded(settings.store.data_dir.clone(), &around.metrics).await?);
+                around.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, around)
@@ -152,11 +153,13 @@ fn connect_cluster(
     let (fail, failed) = oneshot::channel();
     let (settings, entropy) = (settings.clone(), Arc::clone(&around.entropy));
     let (store, readiness) = (Arc::clone(&awaited), Arc::clone(readiness));
+    let available = around.metrics.store_available.clone();
     tokio::spawn(async move {
         let told = |progress: &Progress| tell(progress, &readiness);
         match ScyllaStore::connect(&settings, scylla::Limits::default(), entropy, told).await {
             Ok(reached) => {
                 store.set(reached);
+                available.set(1);
                 readiness.set_present(STORE);
             }
             // Nobody waits for it only when the process ends.

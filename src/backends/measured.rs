@@ -52,47 +52,53 @@ struct Around<B: ?Sized> {
     inner: Arc<B>,
 }
 
-/// What an outcome is called in the metrics.
-fn outcome<T>(result: &Result<T, StoreError>, name: impl Fn(&T) -> &'static str) -> &'static str {
-    match result {
-        Ok(answer) => name(answer),
-        Err(StoreError::Unavailable(_)) => "unavailable",
-        Err(StoreError::OutcomeUnknown(_)) => "unknown",
-        Err(StoreError::Unreadable(_)) => "unreadable",
+impl Around<dyn PageStore> {
+    /// Makes one call of the store and records it. `name` is what an answer is called in the metrics.
+    async fn record<T>(
+        &self,
+        operation: &'static str,
+        name: impl Fn(&T) -> &'static str,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let metrics = &self.measure.metrics;
+        let (result, took) = self.measure.time(call).await;
+        let (outcome, is_available) = match &result {
+            Ok(answer) => (name(answer), true),
+            Err(StoreError::Unavailable(_)) => ("unavailable", false),
+            Err(StoreError::OutcomeUnknown(_)) => ("unknown", false),
+            Err(StoreError::Unreadable(_)) => ("unreadable", true),
+        };
+        metrics.store_available.set(i64::from(is_available));
+        record(&metrics.store, operation, outcome, took);
+        result
     }
 }
 
 #[async_trait]
 impl PageStore for Around<dyn PageStore> {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
-        let (result, took) = self.measure.time(self.inner.insert_if_absent(page)).await;
-        let outcome = outcome(&result, |answer| match answer {
+        let name = |answer: &Inserted| match answer {
             Inserted::Done => "done",
             Inserted::SlugTaken => "slug_taken",
-        });
-        record(&self.measure.metrics.store, "insert_if_absent", outcome, took);
-        result
+        };
+        self.record("insert_if_absent", name, self.inner.insert_if_absent(page)).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let (result, took) = self.measure.time(self.inner.lookup(slug)).await;
-        let outcome = outcome(&result, |answer| match answer {
+        let name = |answer: &Lookup| match answer {
             Lookup::Active(_) => "active",
             Lookup::Deleted(_) => "deleted",
             Lookup::Absent => "absent",
-        });
-        record(&self.measure.metrics.store, "lookup", outcome, took);
-        result
+        };
+        self.record("lookup", name, self.inner.lookup(slug)).await
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
-        let (result, took) = self.measure.time(self.inner.compare_and_set(expected, next)).await;
-        let outcome = outcome(&result, |answer| match answer {
+        let name = |answer: &Swapped| match answer {
             Swapped::Done => "done",
             Swapped::Stale => "stale",
-        });
-        record(&self.measure.metrics.store, "compare_and_set", outcome, took);
-        result
+        };
+        self.record("compare_and_set", name, self.inner.compare_and_set(expected, next)).await
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Metrics {
     pub connections: Gauge,
     /// `handbill_store_duration_seconds`.
     pub store: Durations<CallLabels>,
+    /// `handbill_store_available`.
+    pub store_available: Gauge,
     /// `handbill_store_commit_writes`.
     pub commit_writes: Histogram,
     /// `handbill_store_lookup_joins_total`.
@@ -98,6 +100,7 @@ impl Metrics {
             active_requests: Gauge::default(),
             connections: Gauge::default(),
             store: Family::new_with_constructor(seconds),
+            store_available: Gauge::default(),
             commit_writes: Histogram::new(WRITES),
             lookup_joins: Counter::default(),
             reservations: Family::new_with_constructor(seconds),
@@ -126,6 +129,11 @@ impl Metrics {
             "How long the page store took",
             Unit::Seconds,
             self.store.clone(),
+        );
+        registry.register(
+            "handbill_store_available",
+            "1 while the page store answers: 0 before it was first reached, and after a call that it did not answer",
+            self.store_available.clone(),
         );
         registry.register(
             "handbill_store_commit_writes",
