@@ -16,6 +16,7 @@
 //! | the order of checks on a request | [`service`] |
 //! | an error's code, status or advice | [`problem`] |
 //! | a route, header or page for people | [`http`] |
+//! | a document by which others find the service | [`http`], `discovery` and `llms` |
 //! | what the service is called, and where its documents stand | [`about`] |
 //! | where pages are kept and attempts counted | [`backends`] |
 //! | an option | [`config`] |

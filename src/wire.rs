@@ -2,10 +2,14 @@
 
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::{Object, ObjectBuilder, Type};
 
+use crate::about;
+use crate::domain::edit_key::EditKey;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
+use crate::problem::{Code, Problem};
 use crate::service::{CreateFields, Created, UpdateFields};
 
 /// What a create takes.
@@ -134,16 +138,113 @@ impl CreatedBody {
     }
 }
 
-/// Every error.
+/// Every error but those of the token endpoint.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Error)]
 pub struct ErrorBody {
-    /// What went wrong, as a code that stays the same.
-    #[schema(example = "not_found")]
-    pub error: &'static str,
+    #[schema(schema_with = codes)]
+    error: &'static str,
     /// What went wrong and what to do about it, for a reader.
     #[schema(example = "No page has this address. Check the slug.")]
-    pub message: String,
+    message: String,
+}
+
+impl ErrorBody {
+    /// The shape of `problem`.
+    pub fn new(problem: Problem) -> Self {
+        Self { error: problem.code.as_str(), message: problem.message }
+    }
+}
+
+/// The codes that operations on pages answer.
+fn codes() -> Object {
+    listed(Code::ALL.into_iter().filter(|code| !code.is_of_oauth()))
+}
+
+/// The codes that the token endpoint answers: its own, and those of the layers and stores around it.
+fn token_codes() -> Object {
+    let around = |code: &Code| {
+        use Code::{BodyTooLarge, HeadersTooLarge, Internal, MethodNotAllowed, RateLimited, Timeout, Unavailable};
+        let common = [BodyTooLarge, HeadersTooLarge, Internal, MethodNotAllowed, RateLimited, Timeout, Unavailable];
+        common.contains(code)
+    };
+    listed(Code::ALL.into_iter().filter(|code| code.is_of_oauth() || around(code)))
+}
+
+fn listed(codes: impl Iterator<Item = Code>) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("What went wrong, as a code that stays the same."))
+        .enum_values(Some(codes.map(Code::as_str)))
+        .build()
+}
+
+/// What the token endpoint takes, as a form. A description only: the form is read by `http::token`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only what is derived from it is used")]
+pub struct TokenRequest {
+    /// The one grant that there is.
+    #[schema(pattern = "^client_credentials$", example = "client_credentials")]
+    grant_type: String,
+    /// The page's slug.
+    #[schema(required = false, example = "hello-world-7k2m9xqz")]
+    client_id: String,
+    /// The page's edit key.
+    #[schema(required = false, format = "password", example = "hbk_0000000000000000000000000000000000000000000")]
+    client_secret: String,
+    /// The scopes asked for, separated by spaces; all of them are given in any case.
+    #[schema(
+        required = false,
+        pattern = "^((post:edit|post:delete)( (post:edit|post:delete))*)?$",
+        example = "post:edit post:delete"
+    )]
+    scope: String,
+}
+
+/// A token: the very key that was presented. It has no `Debug`, so that no log can show it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Token)]
+pub struct TokenBody {
+    /// The page's edit key, as it was presented. It does not expire.
+    #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
+    access_token: String,
+    /// How the token is presented: `Authorization: Bearer <access_token>`.
+    #[schema(pattern = "^Bearer$", example = "Bearer")]
+    token_type: &'static str,
+    /// What the token allows.
+    #[schema(example = "post:edit post:delete")]
+    scope: String,
+}
+
+impl TokenBody {
+    /// `key` as a token.
+    pub fn new(key: &EditKey) -> Self {
+        Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: about::scope() }
+    }
+}
+
+/// An error of the token endpoint (RFC 6749 §5.2).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TokenError)]
+pub struct TokenErrorBody {
+    #[schema(schema_with = token_codes)]
+    error: &'static str,
+    /// What went wrong and what to do about it, where OAuth clients look for it.
+    #[schema(
+        pattern = r"^[\x20-\x21\x23-\x5b\x5d-\x7e]+$",
+        example = "The field `grant_type` is missing. Send `grant_type=client_credentials`."
+    )]
+    error_description: String,
+    /// The same text, where every error of Handbill has it.
+    #[schema(example = "The field `grant_type` is missing. Send `grant_type=client_credentials`.")]
+    message: String,
+}
+
+impl TokenErrorBody {
+    /// The shape of `problem`.
+    pub fn new(problem: Problem) -> Self {
+        Self { error: problem.code.as_str(), error_description: problem.message.clone(), message: problem.message }
+    }
 }
 
 /// The public address of the page `slug`.

@@ -19,10 +19,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("store", &["domain"]),
     ("limits", &["domain"]),
     ("reservations", &["domain"]),
-    ("service", &["domain", "clock", "entropy", "store", "limits", "reservations"]),
+    ("service", &["about", "domain", "clock", "entropy", "store", "limits", "reservations"]),
     // The service hands on what a store said, and a client must be told whether anything was changed.
-    ("problem", &["domain", "service", "store"]),
-    ("wire", &["domain", "service"]),
+    ("problem", &["about", "domain", "service", "store"]),
+    ("wire", &["about", "domain", "problem", "service"]),
     ("telemetry", &["domain", "clock", "entropy"]),
     // Settings are made of the values that they end up as.
     ("config", &["domain", "limits", "telemetry"]),

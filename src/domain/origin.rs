@@ -51,6 +51,14 @@ impl Origin {
         Self::parse(&text).unwrap_or(Self(text))
     }
 
+    /// The host, without its port; an IPv6 address in brackets.
+    pub fn host(&self) -> &str {
+        let (_, authority) = self.0.split_once("://").unwrap_or(("", &self.0));
+        let name = authority.rfind(']').map_or(0, |end| end + 1);
+        let port = authority[name..].find(':').map_or(authority.len(), |colon| name + colon);
+        &authority[..port]
+    }
+
     /// The origin's text, without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -71,6 +79,19 @@ mod tests {
     fn an_origin_is_written_without_default_port_or_trailing_slash() {
         assert_eq!(Origin::parse("HTTPS://Pages.Example:443/").unwrap().as_str(), "https://pages.example");
         assert_eq!(Origin::parse("http://[::1]:8080").unwrap().as_str(), "http://[::1]:8080");
+    }
+
+    #[test]
+    fn a_host_has_no_port() {
+        for (origin, host) in [
+            ("https://pages.example", "pages.example"),
+            ("http://pages.example:8080", "pages.example"),
+            ("http://127.0.0.1:8080", "127.0.0.1"),
+            ("http://[::1]:8080", "[::1]"),
+            ("http://[::1]", "[::1]"),
+        ] {
+            assert_eq!(Origin::parse(origin).unwrap().host(), host);
+        }
     }
 
     #[test]

@@ -101,7 +101,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 }
 
 /// Whether a query string holds a key: under any of the names that one is passed by, or anything that begins as one.
-fn holds_key(query: &str) -> bool {
+pub(super) fn holds_key(query: &str) -> bool {
     form_urlencoded::parse(query.as_bytes()).any(|(name, value)| {
         KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter))
             || value.starts_with(PREFIX)
@@ -128,7 +128,7 @@ fn bearer(headers: &HeaderMap) -> Credential {
 }
 
 /// Reads a body of at most [`MAX_BODY_BYTES`] within [`BODY_TIME`]. Of a larger one the rest is dropped, within bounds.
-async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
+pub(super) async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
     let mut deadline = Instant::now() + BODY_TIME;
     let mut bytes = Vec::new();
     let mut dropped = 0;

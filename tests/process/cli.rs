@@ -46,6 +46,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("data-dir", &[""]),
         ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
         ("log-format", &["", "xml"]),
         ("log", &["handbill=nonsense", "a=b=c"]),
@@ -162,6 +163,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("data-dir", "./handbill-data"),
         ("create-limit", "10"),
         ("edit-limit", "60"),
+        ("token-limit", "60"),
         ("rate-window", "1h"),
         ("log-format", "text on a terminal, json otherwise"),
         ("log", "info"),
@@ -176,7 +178,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 29, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 30, "an option that this test does not know:\n{help}");
 }
 
 #[test]

@@ -70,6 +70,20 @@ fn a_key_is_in_no_log_and_no_metric_and_on_disk_only_as_its_hash() {
     assert_eq!(ask("POST", "/api/pages", &[JSON], &format!(r#"{{"{key}": 1}}"#)), 400);
     assert_eq!(ask("POST", "/api/pages", &[("Content-Type", key)], key), 400);
     assert_eq!(ask(key, "/", &[], ""), 405);
+    let form = ("Content-Type", "application/x-www-form-urlencoded");
+    let client = format!("grant_type=client_credentials&client_id={slug}&client_secret={key}");
+    assert_eq!(ask("POST", "/oauth/token", &[form], &client), 200);
+    assert_eq!(ask("POST", "/oauth/token", &[form, ("Authorization", authorization.as_str())], &client), 400);
+    assert_eq!(ask("POST", "/oauth/token", &[form], &format!("{client}&scope={key}")), 400);
+    assert_eq!(
+        ask("POST", "/oauth/token", &[form], &format!("grant_type={key}&client_id={key}&client_secret={key}")),
+        400
+    );
+    assert_eq!(
+        ask("POST", "/oauth/token", &[form], &format!("grant_type=client_credentials&client_id={key}&client_secret=x")),
+        401
+    );
+    assert_eq!(ask("POST", &format!("/oauth/token?client_secret={key}"), &[form], &client), 400);
     let mut nonsense = Connection::open(server.address).unwrap();
     nonsense.send(format!("GET /{key}\0 {key}\r\n{key}\r\n\r\n")).unwrap();
     assert_eq!(nonsense.answer().unwrap().status, 400);

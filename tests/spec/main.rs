@@ -10,6 +10,7 @@ mod conditional;
 mod cors;
 mod create;
 mod delete;
+mod discovery;
 mod errors;
 mod formatting;
 mod limits;
@@ -20,6 +21,7 @@ mod read;
 mod resources;
 mod site;
 mod states;
+mod token;
 mod update;
 
 #[path = "../support/mod.rs"]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use handbill::domain::origin::Origin;
 use handbill::domain::title::{Title, TitleError};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::support::app::{Setup, TestApp};
 use crate::support::document::{DOCUMENT, Document};
@@ -29,7 +29,7 @@ async fn the_document_names_the_base_url_and_no_version_in_its_paths() {
     let document = Setup::new().base_url("https://other.example").start().get("/openapi.json").await.json();
     assert_eq!(document["servers"][0]["url"], "https://other.example");
     for (_, path, _) in Document(document.clone()).operations() {
-        assert!(path.starts_with("/api/pages") && !path.contains("/v"), "{path}");
+        assert!((path.starts_with("/api/pages") || path == "/oauth/token") && !path.contains("/v"), "{path}");
     }
     assert_eq!(handbill::http::openapi_document(&Origin::parse("https://other.example").unwrap()), {
         Setup::new().base_url("https://other.example").start().get("/openapi.json").await.text().to_owned()
@@ -43,6 +43,7 @@ fn each_operation_lists_exactly_the_statuses_of_the_specification_and_the_common
         ("get /api/pages/{slug}", vec![200, 304, 404, 410, 431, 500, 503]),
         ("patch /api/pages/{slug}", vec![200, 400, 401, 404, 408, 410, 412, 413, 429, 431, 500, 503]),
         ("delete /api/pages/{slug}", vec![204, 401, 404, 410, 412, 429, 431, 500, 503]),
+        ("post /oauth/token", vec![200, 400, 401, 408, 413, 429, 431, 500, 503]),
     ]);
     let operations = DOCUMENT.operations();
     assert_eq!(operations.len(), expected.len());
@@ -72,14 +73,12 @@ fn the_schemas_accept_the_titles_that_the_service_accepts() {
 fn the_operations_that_need_the_edit_key_say_so_and_the_others_need_nothing() {
     assert_eq!(DOCUMENT.0["components"]["securitySchemes"]["editKey"]["scheme"], "bearer");
     for (method, path, operation) in DOCUMENT.operations() {
-        let needed: Vec<String> = operation["security"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .flat_map(|scheme| scheme.as_object().unwrap().keys().cloned())
-            .collect();
-        let expected = if ["patch", "delete"].contains(&method) { vec!["editKey".to_owned()] } else { vec![] };
-        assert_eq!(needed, expected, "{method} {path}");
+        let expected = match method {
+            "patch" => json!([{"editKey": []}, {"pageToken": ["post:edit"]}]),
+            "delete" => json!([{"editKey": []}, {"pageToken": ["post:delete"]}]),
+            _ => json!([{}]),
+        };
+        assert_eq!(operation["security"], expected, "{method} {path}");
     }
 }
 
@@ -89,7 +88,7 @@ fn every_operation_has_an_id_of_its_own() {
         DOCUMENT.operations().iter().map(|(_, _, operation)| operation["operationId"].as_str().unwrap()).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 4, "{ids:?}");
+    assert_eq!(ids.len(), 5, "{ids:?}");
 }
 
 #[test]

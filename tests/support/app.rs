@@ -37,6 +37,7 @@ pub(crate) const BASE_URL: &str = "https://pages.example";
 pub(crate) struct Setup {
     create_limit: u32,
     edit_limit: u32,
+    token_limit: u32,
     window: Duration,
     base_url: String,
     proxies: TrustedProxies,
@@ -49,6 +50,7 @@ impl Setup {
         Self {
             create_limit: 10,
             edit_limit: 60,
+            token_limit: 60,
             window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
             proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
@@ -58,12 +60,17 @@ impl Setup {
 
     /// Limits that are switched off, for tests of something else.
     pub(crate) fn unlimited() -> Self {
-        Self::new().limits(0, 0)
+        Self::new().limits(0, 0).token_limit(0)
     }
 
     #[must_use]
     pub(crate) fn limits(self, create_limit: u32, edit_limit: u32) -> Self {
         Self { create_limit, edit_limit, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn token_limit(self, token_limit: u32) -> Self {
+        Self { token_limit, ..self }
     }
 
     #[must_use]
@@ -101,7 +108,7 @@ impl Setup {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,
-            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: None },
+            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) },
             Origin::parse(&self.base_url).unwrap(),
             self.proxies,
             &around,
