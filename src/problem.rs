@@ -296,10 +296,12 @@ impl From<&BodyFault> for Problem {
             BodyFault::BrokenOff => invalid(
                 "The body of the request broke off before its end. Nothing was changed: send the request again.",
             ),
-            BodyFault::ContentType => {
-                invalid("Send the body as JSON, with the header `Content-Type: application/json`.")
-            }
-            BodyFault::ContentEncoding => invalid("Send the body as it is, without the header `Content-Encoding`."),
+            BodyFault::ContentType => invalid(
+                "The body is not declared as JSON, so it was not read. Send JSON, with the header `Content-Type: application/json`.",
+            ),
+            BodyFault::ContentEncoding => invalid(
+                "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header.",
+            ),
             BodyFault::Malformed(what) => invalid(what),
             BodyFault::Title(TitleError::Empty) => {
                 invalid("The field `title` is empty. Give the page a title of 1 to 200 characters.")

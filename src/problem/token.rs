@@ -49,9 +49,11 @@ impl From<&FormFault> for Problem {
             FormFault::TimedOut => return Self::from(&BodyFault::TimedOut),
             FormFault::BrokenOff => "The body of the request broke off before its end. Send the request again.",
             FormFault::ContentType => {
-                "Send the body as a form, with the header `Content-Type: application/x-www-form-urlencoded`."
+                "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
-            FormFault::ContentEncoding => "Send the body as it is, without the header `Content-Encoding`.",
+            FormFault::ContentEncoding => {
+                "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header."
+            }
             FormFault::InQuery => {
                 "A credential is in the address, where logs and histories keep it. Send `client_id` and `client_secret` in the form or by HTTP Basic only."
             }

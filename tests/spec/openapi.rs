@@ -1,9 +1,11 @@
 //! The OpenAPI document and the interface's version (spec §4.7 and §9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use handbill::domain::origin::Origin;
+use handbill::domain::slug::Slug;
 use handbill::domain::title::{Title, TitleError};
+use handbill::problem::Code;
 use serde_json::{Value, json};
 
 use crate::support::app::{Setup, TestApp};
@@ -114,6 +116,75 @@ fn every_example_has_the_shape_that_it_is_an_example_of() {
         }
     }
     assert!(examples > 10, "{examples}");
+}
+
+#[test]
+fn the_pattern_of_a_slug_accepts_what_a_slug_is_and_nothing_else() {
+    let parameters = DOCUMENT.operations().into_iter().filter_map(|(_, _, operation)| operation["parameters"].get(0));
+    let schemas: Vec<&Value> = parameters.map(|parameter| &parameter["schema"]).collect();
+    assert_eq!(schemas.len(), 3);
+    let longest = format!("{}-2222bbbb", "a".repeat(60));
+    let too_long = format!("{}-2222bbbb", "a".repeat(61));
+    for slug in [
+        "hello-world-7k2m9xqz",
+        "a-22222222",
+        "9-zzzzzzzz",
+        &longest,
+        &too_long,
+        "",
+        "-22222222",
+        "a--22222222",
+        "22222222",
+        "A-22222222",
+        "a-2222222",
+        "a-222222222",
+        "a_b-22222222",
+        "a-2222222a",
+        "a-2222222l",
+        "a-2222222o",
+        "a-2222222u",
+        "a-22222220",
+        "a-22222221",
+        "a-22222222\n",
+    ] {
+        for schema in &schemas {
+            assert_eq!(jsonschema::is_valid(schema, &Value::from(slug)), Slug::parse(slug).is_ok(), "{slug:?}");
+        }
+    }
+    for last in ' '..='~' {
+        let slug = format!("a-2222222{last}");
+        assert_eq!(jsonschema::is_valid(schemas[0], &Value::from(slug.as_str())), Slug::parse(&slug).is_ok(), "{slug}");
+    }
+}
+
+#[test]
+fn the_codes_of_errors_are_listed() {
+    let schemas = &DOCUMENT.0["components"]["schemas"];
+    let listed = |schema: &str| {
+        let codes = schemas[schema]["properties"]["error"]["enum"].as_array().unwrap();
+        codes.iter().map(|code| code.as_str().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let (of_pages, of_tokens) = (listed("Error"), listed("TokenError"));
+    assert_eq!(of_pages, Code::ALL.iter().filter(|code| !code.is_of_oauth()).map(|code| code.as_str()).collect());
+    let both: BTreeSet<&str> = &of_pages | &of_tokens;
+    assert_eq!(both.len(), Code::ALL.len());
+    assert!(!of_tokens.contains("gone") && of_tokens.contains("rate_limited") && of_tokens.contains("invalid_client"));
+    for schema in ["Error", "TokenError"] {
+        assert!(schemas[schema]["required"].as_array().unwrap().contains(&json!("error")), "{schema}");
+    }
+}
+
+#[test]
+fn tokens_come_by_the_client_credentials_flow_and_the_form_is_described() {
+    let flows = &DOCUMENT.0["components"]["securitySchemes"]["pageToken"]["flows"];
+    assert_eq!(flows.as_object().unwrap().len(), 1);
+    assert_eq!(flows["clientCredentials"]["tokenUrl"], "https://pages.example/oauth/token");
+    let operation = &DOCUMENT.0["paths"]["/oauth/token"]["post"];
+    let content = operation["requestBody"]["content"].as_object().unwrap();
+    assert_eq!(content.keys().collect::<Vec<_>>(), ["application/x-www-form-urlencoded"]);
+    let form = &DOCUMENT.0["components"]["schemas"]["TokenRequest"];
+    assert_eq!(form["required"], json!(["grant_type"]), "HTTP Basic may hold the rest");
+    assert_eq!(form["properties"]["grant_type"]["pattern"], "^client_credentials$");
 }
 
 #[test]
