@@ -3,7 +3,7 @@
 use serde_json::json;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBuilder, OAuth2, Scopes, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Header, OpenApi, Ref, ResponseBuilder, Server};
+use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, ResponseBuilder, Server};
 use utoipa::{Modify, OpenApi as _, PartialSchema};
 
 use super::api_routes;
@@ -47,6 +47,8 @@ impl Modify for EditKeyScheme {
 /// The document of a service at `base_url`, as JSON for people and machines.
 pub fn document(base_url: &Origin) -> String {
     let mut document = api_routes().into_openapi();
+    // Whoever runs the service is found where it is.
+    document.info.contact = Some(ContactBuilder::new().name(Some(about::TITLE)).url(Some(base_url.as_str())).build());
     about::TITLE.clone_into(&mut document.info.title);
     about::INTERFACE_VERSION.clone_into(&mut document.info.version);
     document.servers = Some(vec![Server::new(base_url.as_str())]);
