@@ -3,6 +3,7 @@
 //! Every test runs against the real router, in this process, with time in its hand. Every answer that any of them sees
 //! is held against the OpenAPI document too.
 
+mod agreement;
 mod authentication;
 mod bodies;
 mod concurrency;
@@ -11,6 +12,7 @@ mod cors;
 mod create;
 mod delete;
 mod discovery;
+mod documents;
 mod errors;
 mod formatting;
 mod limits;
@@ -22,6 +24,7 @@ mod resources;
 mod site;
 mod states;
 mod token;
+mod token_limits;
 mod update;
 
 #[path = "../support/mod.rs"]
