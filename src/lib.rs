@@ -15,6 +15,7 @@
 //! | what Markdown becomes | [`domain::markdown`] |
 //! | the order of checks on a request | [`service`] |
 //! | an error's code, status or advice | [`problem`] |
+//! | whose a request is, or how its body is read | [`incoming`] |
 //! | a route, header or page for people | [`http`] |
 //! | what the service is called, and where its documents stand | [`about`] |
 //! | where pages are kept and attempts counted | [`backends`] |
@@ -44,6 +45,7 @@ pub mod config;
 pub mod domain;
 pub mod entropy;
 pub mod http;
+pub mod incoming;
 pub mod lifecycle;
 pub mod limits;
 pub mod problem;

@@ -148,13 +148,76 @@ impl Problem {
     }
 }
 
+/// Logs what failed inside, once, with its causes; a client's own mistakes are not logged.
+pub fn log(failure: &Failure) {
+    match failure {
+        Failure::Store(error) => tracing::error!(error = causes(error), "the store failed"),
+        Failure::DeadlinePassed | Failure::NoFreeSlug => tracing::error!(error = %failure, "an operation failed"),
+        _ => {}
+    }
+}
+
+/// An error and all its causes, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line = format!("{line}: {error}");
+        cause = error.source();
+    }
+    line
+}
+
+/// Whom an error is told to: the advice names what that caller sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// A client of the REST API, with headers.
+    Rest,
+    /// A caller of a tool, with arguments.
+    Mcp,
+}
+
+impl Interface {
+    /// Where an error tells how long to wait.
+    const fn retry_after(self) -> &'static str {
+        match self {
+            Self::Rest => "`Retry-After`",
+            Self::Mcp => "`retry_after`",
+        }
+    }
+
+    /// Where a key belongs.
+    const fn key_place(self) -> &'static str {
+        match self {
+            Self::Rest => "in the header `Authorization: Bearer <edit_key>`",
+            Self::Mcp => "as the argument `edit_key`",
+        }
+    }
+}
+
 impl From<&Failure> for Problem {
     fn from(failure: &Failure) -> Self {
+        Self::of(failure, Interface::Rest)
+    }
+}
+
+impl From<&BodyFault> for Problem {
+    fn from(fault: &BodyFault) -> Self {
+        Self::of_body(fault)
+    }
+}
+
+impl Problem {
+    /// What to tell a caller of `interface` about `failure`.
+    pub fn of(failure: &Failure, interface: Interface) -> Self {
         match failure {
-            Failure::Body(fault) => fault.into(),
+            Failure::Body(fault) => Self::of_body(fault),
             Failure::MissingKey => Self::new(
                 Code::MissingKey,
-                "Send the page's edit key in the header `Authorization: Bearer <edit_key>`. It was shown once, when the page was created.",
+                format!(
+                    "Send the page's edit key {}. It was shown once, when the page was created.",
+                    interface.key_place()
+                ),
             ),
             Failure::InvalidKey => Self::new(
                 Code::InvalidKey,
@@ -162,7 +225,10 @@ impl From<&Failure> for Problem {
             ),
             Failure::KeyInQuery => Self::new(
                 Code::KeyInQuery,
-                "Nothing was changed. Send the edit key in the header `Authorization: Bearer <edit_key>` only, and take it out of the address: addresses end up in logs and histories.",
+                format!(
+                    "Nothing was changed. Send the edit key {} only, and take it out of the address: addresses end up in logs and histories.",
+                    interface.key_place()
+                ),
             ),
             Failure::NotFound => Self::new(
                 Code::NotFound,
@@ -177,22 +243,23 @@ impl From<&Failure> for Problem {
                 "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
             ),
             Failure::RateLimited(decision) => rate_limited(decision),
-            Failure::Store(StoreError::Unavailable(_)) => Self::unavailable(
-                "The store is out of reach for the moment. Nothing was changed: try again after the seconds in `Retry-After`.",
-            ),
-            Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed => Self::unavailable(
-                "The store did not answer in time. A change may or may not have been made, wholly or not at all: read the page, or try again after the seconds in `Retry-After`.",
-            ),
-            Failure::NoFreeSlug => Self::unavailable(
-                "No free address was found for this title. Nothing was published: try again after the seconds in `Retry-After`.",
-            ),
+            Failure::Store(StoreError::Unavailable(_)) => Self::unavailable(&format!(
+                "The store is out of reach for the moment. Nothing was changed: try again after the seconds in {}.",
+                interface.retry_after()
+            )),
+            Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed => Self::unavailable(&format!(
+                "The store did not answer in time. A change may or may not have been made, wholly or not at all: read the page, or try again after the seconds in {}.",
+                interface.retry_after()
+            )),
+            Failure::NoFreeSlug => Self::unavailable(&format!(
+                "No free address was found for this title. Nothing was published: try again after the seconds in {}.",
+                interface.retry_after()
+            )),
             Failure::Store(StoreError::Unreadable(_)) => Self::internal(),
         }
     }
-}
 
-impl From<&BodyFault> for Problem {
-    fn from(fault: &BodyFault) -> Self {
+    fn of_body(fault: &BodyFault) -> Self {
         match fault {
             BodyFault::TooLarge => Self::new(
                 Code::BodyTooLarge,

@@ -26,7 +26,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("telemetry", &["domain", "clock", "entropy"]),
     // Settings are made of the values that they end up as.
     ("config", &["domain", "limits", "telemetry"]),
-    ("http", &["about", "domain", "service", "limits", "problem", "wire", "telemetry"]),
+    ("incoming", &["domain", "service", "problem"]),
+    ("http", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry"]),
     ("server", &["domain", "lifecycle"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),
@@ -43,6 +44,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "service",
             "telemetry",
             "config",
+            "incoming",
             "http",
             "server",
             "lifecycle",

@@ -2,7 +2,6 @@
 
 mod answers;
 pub mod assets;
-pub mod client_ip;
 mod conditional;
 mod error;
 mod extract;
@@ -26,10 +25,10 @@ use tower_http::cors::{Any, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::client_ip::TrustedProxies;
 pub use self::openapi::document as openapi_document;
 use crate::about;
 use crate::domain::origin::Origin;
+use crate::incoming::client_ip::TrustedProxies;
 use crate::problem::Problem;
 use crate::service::PageService;
 use crate::telemetry::http::{RequestTelemetry, observe};

@@ -10,7 +10,7 @@
 //! | 2 | rate limit | existence | rate limit | rate limit |
 //! | 3 | | | existence | existence |
 //! | 4 | | | credential | credential |
-//! | 5 | | | body | |
+//! | 5 | | | body | body, which is to be empty |
 //! | 6 | | | precondition | precondition |
 //!
 //! An invalid create spends no quota. Of updates and deletes every attempt does, which also bounds guessing of keys;

@@ -21,7 +21,7 @@ use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
-use handbill::http::client_ip::TrustedProxies;
+use handbill::incoming::client_ip::TrustedProxies;
 use handbill::limits::Quotas;
 use handbill::store::PageStore;
 

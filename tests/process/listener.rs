@@ -306,7 +306,7 @@ fn public_router(store: Arc<dyn handbill::store::PageStore>) -> Router {
         store,
         handbill::limits::Quotas { create: None, edit: None, token: None },
         handbill::domain::origin::Origin::parse("http://localhost").unwrap(),
-        handbill::http::client_ip::TrustedProxies {
+        handbill::incoming::client_ip::TrustedProxies {
             networks: Vec::new(),
             header: handbill::domain::client::ForwardedHeader::XForwardedFor,
         },

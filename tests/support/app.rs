@@ -16,7 +16,7 @@ use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
 use handbill::entropy::SharedEntropy;
-use handbill::http::client_ip::TrustedProxies;
+use handbill::incoming::client_ip::TrustedProxies;
 use handbill::limits::Quotas;
 use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
