@@ -13,6 +13,9 @@ pub const INTERFACE_VERSION: &str = "0.1.0";
 /// What it does, in at most 100 characters.
 pub const SUMMARY: &str = "Publish, read, edit and delete Markdown text posts without an account.";
 
+/// The revisions of the Model Context Protocol that are spoken, oldest first.
+pub const MCP_PROTOCOL_VERSIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
 /// What a page's key allows, each scope with what it means.
 pub const SCOPES: [(&str, &str); 2] = [("post:edit", "Edit the page"), ("post:delete", "Delete the page")];
 

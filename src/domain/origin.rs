@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use thiserror::Error;
 use url::Url;
 
+use super::authority::{Authority, is_local};
+
 /// An `http` or `https` origin, serialised as the URL standard does: no trailing slash, no default port.
 ///
 /// The base of every address that is given out, and what a link must share with it to be internal.
@@ -51,6 +53,17 @@ impl Origin {
         Self::parse(&text).unwrap_or(Self(text))
     }
 
+    /// Whether the host is this machine as it calls itself: `localhost`, a loopback address, or the address that
+    /// stands for all of a machine's own.
+    pub fn is_local(&self) -> bool {
+        Url::parse(&self.0).is_ok_and(|url| url.host().is_some_and(|host| is_local(&host)))
+    }
+
+    /// The host, without the port; `None` for an address that is in no URL.
+    pub fn host(&self) -> Option<Authority> {
+        Url::parse(&self.0).ok().and_then(|url| Authority::parse(url.host_str()?).ok())
+    }
+
     /// The origin's text, without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -79,6 +92,14 @@ mod tests {
         assert_eq!(origin("127.0.0.1:80"), "http://127.0.0.1");
         assert_eq!(origin("[::1]:8080"), "http://[::1]:8080");
         assert_eq!(origin("[fe80::1%2]:8080"), "http://[fe80::1%2]:8080");
+    }
+
+    #[test]
+    fn an_origin_knows_its_host_and_whether_that_is_this_machine() {
+        let origin = |text| Origin::parse(text).unwrap();
+        assert_eq!(origin("https://pages.example:8443").host(), Authority::parse("pages.example").ok());
+        assert!(origin("http://[::1]:8080").is_local() && origin("http://localhost").is_local());
+        assert!(!origin("https://pages.example").is_local() && !origin("http://localhost.example").is_local());
     }
 
     #[test]

@@ -53,11 +53,11 @@ impl Http {
     }
 }
 
-/// Every route, with every layer around it.
+/// Every route, `mcp` included, with every layer around it.
 ///
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
 /// it, and is refused if its head is too large; then comes the route.
-pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
+pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let document = openapi::document(&http.base_url);
     let http = Arc::new(http);
     let (api, _) = api_routes().split_for_parts();
@@ -68,7 +68,8 @@ pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
         ];
         (headers, document).into_response()
     };
-    api.route(about::path::OPENAPI, get(openapi))
+    let rest = api
+        .route(about::path::OPENAPI, get(openapi))
         .route("/", get(site::home))
         .route("/robots.txt", get(site::asset))
         .route("/favicon.ico", get(site::favicon))
@@ -76,12 +77,18 @@ pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
         .route("/{slug}", get(site::page))
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .with_state(http)
-        .layer(CatchPanicLayer::custom(internal_error))
-        .layer(from_fn(head::check_size))
+        .with_state(http);
+    // The tools answer browsers by rules of their own.
+    guarded(rest)
         .layer(cors())
+        .merge(guarded(mcp))
         .layer(from_fn(head::set_security_headers))
         .layer(from_fn_with_state(telemetry, observe))
+}
+
+/// `routes`, none of which can be reached by too large a head or end a connection by a panic.
+fn guarded(routes: Router) -> Router {
+    routes.layer(CatchPanicLayer::custom(internal_error)).layer(from_fn(head::check_size))
 }
 
 /// The documented routes, with their documentation.

@@ -22,5 +22,6 @@ mod site;
 mod states;
 mod update;
 
+#[expect(dead_code, reason = "what only the tests of the tools need is there too")]
 #[path = "../support/mod.rs"]
 mod support;
