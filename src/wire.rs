@@ -157,6 +157,7 @@ pub struct DeletedBody {
     /// The slug of the page that was deleted.
     slug: String,
     /// Always true.
+    #[schemars(extend("const" = true))]
     deleted: bool,
 }
 

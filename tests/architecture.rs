@@ -28,7 +28,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain", "limits", "telemetry"]),
     ("incoming", &["domain", "service", "problem"]),
     ("http", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry"]),
-    ("mcp", &["about", "domain", "service", "problem", "incoming", "wire", "telemetry"]),
+    ("mcp", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry"]),
     ("server", &["domain", "lifecycle"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),

@@ -23,6 +23,12 @@ impl Authority {
         let host = Host::parse(authority.host()).map_err(|_| NotAnAuthority)?;
         let port = authority.port_u16();
         let written = port.map_or(authority.host().len(), |port| authority.host().len() + 1 + port.to_string().len());
+        if let Host::Domain(name) = &host {
+            // The URL standard has stranger names; a wildcard among the settings would look as if it were one.
+            if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)) {
+                return Err(NotAnAuthority);
+            }
+        }
         // Credentials, an empty port or one with zeros before it: nothing that a client sends in good faith.
         if authority.as_str().len() == written { Ok(Self { host, port }) } else { Err(NotAnAuthority) }
     }
@@ -66,9 +72,18 @@ mod tests {
 
     #[test]
     fn what_names_no_host_or_more_than_one_is_refused() {
-        for text in
-            ["", "a b", "https://pages.example", "pages.example/mcp", "user@pages.example", "a:b", "a:", "a:080"]
-        {
+        for text in [
+            "",
+            "a b",
+            "https://pages.example",
+            "pages.example/mcp",
+            "user@pages.example",
+            "a:b",
+            "a:",
+            "a:080",
+            "*",
+            "*.example",
+        ] {
             assert_eq!(Authority::parse(text), Err(NotAnAuthority), "{text}");
         }
     }

@@ -10,11 +10,12 @@ use axum::response::Response;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rmcp::ErrorData;
-use rmcp::model::{ErrorCode, ProtocolVersion, RequestId};
+use rmcp::model::{ErrorCode, JsonRpcError, ProtocolVersion, RequestId};
 use serde_json::{Value, json};
 
 use super::error::refusal;
 use crate::about::MCP_PROTOCOL_VERSIONS;
+use crate::domain::edit_key::PREFIX;
 use crate::incoming::body::{declared_as_json, read_limited};
 use crate::problem::{Interface, Problem};
 use crate::service::{BodyFault, Failure};
@@ -108,6 +109,10 @@ impl Envelope {
         if method.is_none() && (!is_answer || message.contains_key("method")) {
             return Err(invalid(id, "The member `method` is missing or no string. Send the name of a method."));
         }
+        if message.get("params").is_some_and(|params| !params.is_object()) {
+            let what = "The member `params` is no object. Send the parameters by name.";
+            return Err(Malformed { id, error: ErrorData::invalid_params(what, None) });
+        }
         let meta = message.get("params").and_then(|params| params.get("_meta"));
         Ok(Self {
             id,
@@ -125,6 +130,7 @@ fn unsupported_version(headers: &HeaderMap, envelope: &Envelope) -> Option<Respo
     if envelope.is_initialize || envelope.has_version_in_meta || MCP_PROTOCOL_VERSIONS.contains(&requested.as_ref()) {
         return None;
     }
+    let requested = if requested.contains(PREFIX) { "".into() } else { requested };
     let supported = MCP_PROTOCOL_VERSIONS.join(", ");
     let error = ErrorData::new(
         ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
@@ -156,15 +162,20 @@ fn body_refused(fault: BodyFault) -> Response {
     refusal(status, None, ErrorData::invalid_request(problem.message, Some(data)))
 }
 
-/// Defect: what `rmcp` refuses before it has read a message, it refuses in plain text.
+/// Defects: what `rmcp` refuses before it has read a message, it refuses in plain text; and where a header and the
+/// body disagree it repeats both, whatever they hold.
 async fn in_json(answer: Response, id: Option<RequestId>) -> Response {
     let status = answer.status();
-    let is_refusal = status.is_client_error() || status.is_server_error();
-    if !is_refusal || answer.headers().get(CONTENT_TYPE) == Some(&JSON) {
+    if !status.is_client_error() && !status.is_server_error() {
         return answer;
     }
-    let text = to_bytes(answer.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
+    let (parts, body) = answer.into_parts();
+    let bytes = to_bytes(body, REFUSAL_BYTES).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&bytes);
+    let holds_key = text.contains(PREFIX);
+    if parts.headers.get(CONTENT_TYPE) == Some(&JSON) && !holds_key {
+        return Response::from_parts(parts, Body::from(bytes));
+    }
     match status {
         // The body was declared as JSON and is: what it holds is at fault, not its type.
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
@@ -175,11 +186,16 @@ async fn in_json(answer: Response, id: Option<RequestId>) -> Response {
             let what = "Answers are JSON. Send `Accept: application/json, text/event-stream`.";
             refusal(status, id, ErrorData::invalid_request(what, None))
         }
-        _ if status.is_client_error() => refusal(status, id, ErrorData::invalid_request(text.into_owned(), None)),
-        _ => {
+        _ if status.is_server_error() => {
             tracing::error!(status = status.as_u16(), "the protocol's library failed");
             refusal(status, id, ErrorData::internal_error(Problem::internal().message, None))
         }
+        _ if holds_key => {
+            let code = serde_json::from_slice::<JsonRpcError>(&bytes).map(|refused| refused.error.code);
+            let what = "A header or a member of the message is not what it must be. It is not repeated here, for an edit key is in it: send keys as the argument `edit_key` alone.";
+            refusal(status, id, ErrorData::new(code.unwrap_or(ErrorCode::INVALID_REQUEST), what, None))
+        }
+        _ => refusal(status, id, ErrorData::invalid_request(text.into_owned(), None)),
     }
 }
 

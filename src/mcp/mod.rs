@@ -15,10 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::response::Response;
 use axum::routing::post_service;
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderName, Method};
+use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderName, HeaderValue, Method};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tower_http::cors::{AllowOrigin, CorsLayer};
@@ -65,8 +66,15 @@ pub fn router(mcp: Mcp, allowed: Allowed) -> Router {
     let method = post_service(rmcp).route_layer(from_fn(mend::mend)).fallback(error::method_not_allowed);
     Router::new()
         .route(about::path::MCP, method)
+        .layer(map_response(keep_nowhere))
         .layer(cors(Arc::clone(&allowed)))
         .layer(from_fn_with_state(allowed, allowed::check))
+}
+
+/// Any answer may be the one that shows a key.
+async fn keep_nowhere(mut answer: Response) -> Response {
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    answer
 }
 
 /// Pages of the allowed origins may call the tools, with the headers of the protocol and without credentials.

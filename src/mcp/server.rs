@@ -53,7 +53,8 @@ impl Server {
             .with_title(about::TITLE)
             .with_description(about::SUMMARY)
             .with_website_url(mcp.base_url.as_str());
-        let tools = ToolName::ALL.map(ToolName::description).to_vec();
+        let quotas = mcp.service.quotas();
+        let tools = ToolName::ALL.map(|tool| tool.description(&quotas)).to_vec();
         Self(Arc::new(Inner { mcp, tools, identity, versions: supported_versions() }))
     }
 

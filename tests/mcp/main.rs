@@ -4,11 +4,15 @@
 //! Every test runs against the real router, in this process. `client` holds each answer against what is true of
 //! every answer, and each result against the output schema of its tool.
 
+mod callers;
 #[path = "../support/mcp.rs"]
 mod client;
 mod errors;
 mod handshake;
+mod headers;
 mod limits;
+mod order;
+mod refusals;
 mod tools;
 
 #[expect(dead_code, reason = "what only the tests of REST need is there too")]
