@@ -17,7 +17,7 @@ use super::error::refusal;
 use crate::about::MCP_PROTOCOL_VERSIONS;
 use crate::domain::edit_key::PREFIX;
 use crate::incoming::body::{declared_as_json, read_limited};
-use crate::problem::{Interface, Problem};
+use crate::problem::{Interface, MAX_BODY_BYTES, Problem};
 use crate::service::{BodyFault, Failure};
 
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -30,8 +30,11 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// The member of `_meta` that tells a request of the 2026-07-28 revision.
 const VERSION_IN_META: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// Longest refusal of `rmcp` that is read, in bytes. They are sentences.
-const REFUSAL_BYTES: usize = 16 * 1024;
+/// Longest refusal of `rmcp` that is read, in bytes: it may hold all of a message, each byte of it escaped.
+const READ_BYTES: usize = 8 * MAX_BODY_BYTES;
+
+/// Longest refusal of `rmcp` that is handed on, in bytes. What is longer repeats the request.
+const REPEATED_BYTES: usize = 2 * 1024;
 
 /// What of a message the mends depend on.
 struct Envelope {
@@ -170,10 +173,10 @@ async fn in_json(answer: Response, id: Option<RequestId>) -> Response {
         return answer;
     }
     let (parts, body) = answer.into_parts();
-    let bytes = to_bytes(body, REFUSAL_BYTES).await.unwrap_or_default();
+    let bytes = to_bytes(body, READ_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
-    let holds_key = text.contains(PREFIX);
-    if parts.headers.get(CONTENT_TYPE) == Some(&JSON) && !holds_key {
+    let must_not_be_repeated = text.contains(PREFIX) || text.len() > REPEATED_BYTES;
+    if parts.headers.get(CONTENT_TYPE) == Some(&JSON) && !must_not_be_repeated {
         return Response::from_parts(parts, Body::from(bytes));
     }
     match status {
@@ -190,9 +193,9 @@ async fn in_json(answer: Response, id: Option<RequestId>) -> Response {
             tracing::error!(status = status.as_u16(), "the protocol's library failed");
             refusal(status, id, ErrorData::internal_error(Problem::internal().message, None))
         }
-        _ if holds_key => {
+        _ if must_not_be_repeated => {
             let code = serde_json::from_slice::<JsonRpcError>(&bytes).map(|refused| refused.error.code);
-            let what = "A header or a member of the message is not what it must be. It is not repeated here, for an edit key is in it: send keys as the argument `edit_key` alone.";
+            let what = "A header or a member of the message is not what it must be. It is not repeated here, for it is long or may hold an edit key: send keys as the argument `edit_key` alone.";
             refusal(status, id, ErrorData::new(code.unwrap_or(ErrorCode::INVALID_REQUEST), what, None))
         }
         _ => refusal(status, id, ErrorData::invalid_request(text.into_owned(), None)),

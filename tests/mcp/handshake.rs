@@ -1,13 +1,10 @@
 //! How clients of each revision begin.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::client::{Client, LEGACY, MODERN, REVISIONS};
+use crate::client::Client;
+use crate::revision::{LEGACY, MODERN, REVISIONS, opening};
 use crate::support::app::TestApp;
-
-fn opening(revision: &str) -> Value {
-    json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}})
-}
 
 #[tokio::test]
 async fn initialize_agrees_on_the_revision_of_the_client_where_it_has_a_handshake() {

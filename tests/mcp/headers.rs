@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, LEGACY, MODERN, post};
+use crate::client::{Client, post};
+use crate::revision::{LEGACY, MODERN};
 use crate::support::app::TestApp;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -138,5 +139,17 @@ async fn what_a_refusal_would_repeat_is_left_out_where_it_is_a_key() {
         let client = Client::new(&app, revision);
         client.ask(&key, json!({})).await.refuses(200, -32601);
         client.ask("tools/call", json!({"name": key, "arguments": {}})).await.refuses(200, -32602);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_does_not_repeat_what_is_long() {
+    let app = TestApp::new();
+    let client = Client::new(&app, MODERN);
+    for name in ["x".repeat(100_000), "\u{1}".repeat(20_000)] {
+        let message = client.message("tools/call", json!({"name": name, "arguments": {}}));
+        let answer = app.send(client.carrying(&reading(&client)).body(message.to_string())).await;
+        answer.refuses(400, -32020);
+        assert!(answer.body.len() < 1000, "{answer:?}");
     }
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use handbill::domain::client::ForwardedHeader;
 use serde_json::json;
 
-use crate::client::{Client, MODERN};
+use crate::client::Client;
+use crate::revision::MODERN;
 use crate::support::app::Setup;
 use crate::support::exchange::Request;
 

@@ -13,6 +13,8 @@ mod headers;
 mod limits;
 mod order;
 mod refusals;
+#[path = "../support/revision.rs"]
+mod revision;
 mod tools;
 
 #[expect(dead_code, reason = "what only the tests of REST need is there too")]

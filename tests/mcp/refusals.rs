@@ -7,7 +7,8 @@ use axum::body::Body;
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use crate::client::{Client, MODERN, post};
+use crate::client::{Client, post};
+use crate::revision::MODERN;
 use crate::support::app::TestApp;
 use crate::support::exchange::{Answer, Request};
 

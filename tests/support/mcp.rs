@@ -4,17 +4,9 @@ use std::collections::HashSet;
 
 use serde_json::{Value, json};
 
+use crate::revision::{self, MODERN, REVISIONS};
 use crate::support::app::TestApp;
 use crate::support::exchange::{Answer, Request, holds_a_key};
-
-/// The revision without a handshake.
-pub(crate) const MODERN: &str = "2026-07-28";
-
-/// The revisions that open with `initialize`.
-pub(crate) const LEGACY: [&str; 3] = ["2025-11-25", "2025-06-18", "2025-03-26"];
-
-/// Every revision, the newest first.
-pub(crate) const REVISIONS: [&str; 4] = [MODERN, LEGACY[0], LEGACY[1], LEGACY[2]];
 
 /// The host of the service under test.
 pub(crate) const HOST: &str = "pages.example";
@@ -54,33 +46,14 @@ impl Client {
 
     /// A message as this client writes it.
     pub(crate) fn message(&self, method: &str, params: Value) -> Value {
-        let mut params = params;
-        if self.is_modern() {
-            params["_meta"] = json!({
-                "io.modelcontextprotocol/protocolVersion": self.revision,
-                "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            });
-        }
-        json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params})
+        revision::message(self.revision, method, params)
     }
 
     /// The request that carries `message`, with the headers that this client's revision asks for.
     pub(crate) fn carrying(&self, message: &Value) -> Request {
-        let request = post(message.to_string()).peer(&self.peer);
-        // The first revision with such a header is that of 2025-06-18.
-        let request = match self.revision {
-            "2025-03-26" => request,
-            revision => request.header("mcp-protocol-version", revision),
-        };
-        if !self.is_modern() {
-            return request;
-        }
-        let request = request.header("mcp-method", message["method"].as_str().unwrap());
-        match message["params"]["name"].as_str() {
-            Some(name) => request.header("mcp-name", name),
-            None => request,
-        }
+        let request = post(message.to_string()).without("accept").peer(&self.peer);
+        let headers = revision::headers(self.revision, message).into_iter();
+        headers.fold(request, |request, (name, value)| request.header(name, value))
     }
 
     /// The whole request.
