@@ -13,11 +13,11 @@ pub const INTERFACE_VERSION: &str = "0.1.0";
 /// What it does, in at most 100 characters.
 pub const SUMMARY: &str = "Publish, read, edit and delete Markdown text posts without an account.";
 
+/// The revisions of the Model Context Protocol that are spoken, oldest first.
+pub const MCP_PROTOCOL_VERSIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
+
 /// What a page's key allows, each scope with what it means.
 pub const SCOPES: [(&str, &str); 2] = [("post:edit", "Edit the page"), ("post:delete", "Delete the page")];
-
-/// The revisions of the Model Context Protocol that `/mcp` speaks, oldest first.
-pub const MCP_PROTOCOL_VERSIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
 /// The revision of A2A, the agent-to-agent protocol, whose card describes the service.
 pub const A2A_VERSION: &str = "1.0";

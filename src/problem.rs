@@ -226,29 +226,91 @@ impl Problem {
     }
 }
 
+/// Logs what failed inside, once, with its causes; a client's own mistakes are not logged.
+pub fn log(failure: &Failure) {
+    match failure {
+        Failure::Store(error) => tracing::error!(error = causes(error), "the store failed"),
+        Failure::DeadlinePassed | Failure::NoFreeSlug => tracing::error!(error = %failure, "an operation failed"),
+        _ => {}
+    }
+}
+
+/// An error and all its causes, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line = format!("{line}: {error}");
+        cause = error.source();
+    }
+    line
+}
+
+/// Whom an error is told to: the advice names what that caller sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// A client of the REST API, with headers.
+    Rest,
+    /// A caller of a tool, with arguments.
+    Mcp,
+}
+
+impl Interface {
+    /// Where a key belongs.
+    const fn key_place(self) -> &'static str {
+        match self {
+            Self::Rest => "in the header `Authorization: Bearer <edit_key>`",
+            Self::Mcp => "as the argument `edit_key`",
+        }
+    }
+
+    /// Where a client without a valid key learns more: a sentence after others, or nothing.
+    fn key_advice(self) -> String {
+        match self {
+            Self::Rest => format!(" `{}` describes how keys are presented.", about::path::PROTECTED_RESOURCE),
+            Self::Mcp => String::new(),
+        }
+    }
+}
+
 impl From<&Failure> for Problem {
     fn from(failure: &Failure) -> Self {
+        Self::of(failure, Interface::Rest)
+    }
+}
+
+impl From<&BodyFault> for Problem {
+    fn from(fault: &BodyFault) -> Self {
+        Self::of_body(fault)
+    }
+}
+
+impl Problem {
+    /// What to tell a caller of `interface` about `failure`.
+    pub fn of(failure: &Failure, interface: Interface) -> Self {
         match failure {
-            Failure::Body(fault) => fault.into(),
+            Failure::Body(fault) => Self::of_body(fault),
             Failure::MissingKey => Self::new(
                 Code::MissingKey,
                 format!(
-                    "Send the page's edit key in the header `Authorization: Bearer <edit_key>`, or as the argument `edit_key` over MCP. It was shown once, when the page was created. {}",
-                    see_metadata(),
+                    "Send the page's edit key {}. It was shown once, when the page was created.{}",
+                    interface.key_place(),
+                    interface.key_advice(),
                 ),
             ),
             Failure::InvalidKey => Self::new(
                 Code::InvalidKey,
                 format!(
-                    "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered. {}",
-                    see_metadata(),
+                    "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered.{}",
+                    interface.key_advice(),
                 ),
             ),
             Failure::KeyInQuery => Self::new(
                 Code::KeyInQuery,
                 format!(
-                    "Nothing was changed. Send the edit key in the header `Authorization: Bearer <edit_key>` only, and take it out of the address: addresses end up in logs and histories. {}",
-                    see_metadata(),
+                    "Nothing was changed. Send the edit key {} only, and take it out of the address: addresses end up in logs and histories.{}",
+                    interface.key_place(),
+                    interface.key_advice(),
                 ),
             ),
             Failure::NotFound => Self::new(
@@ -278,10 +340,8 @@ impl From<&Failure> for Problem {
             Failure::Store(StoreError::Unreadable(_)) => Self::internal(),
         }
     }
-}
 
-impl From<&BodyFault> for Problem {
-    fn from(fault: &BodyFault) -> Self {
+    fn of_body(fault: &BodyFault) -> Self {
         match fault {
             BodyFault::TooLarge => Self::new(
                 Code::BodyTooLarge,
@@ -330,11 +390,6 @@ impl From<&BodyFault> for Problem {
             )),
         }
     }
-}
-
-/// Where a client without a valid key learns more.
-fn see_metadata() -> String {
-    format!("`{}` describes how keys are presented.", about::path::PROTECTED_RESOURCE)
 }
 
 fn invalid(message: impl Into<String>) -> Problem {

@@ -1,5 +1,6 @@
 //! The JSON shapes of the interface (spec §2), for REST and MCP alike.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
@@ -13,7 +14,7 @@ use crate::problem::{Code, Problem};
 use crate::service::{CreateFields, Created, UpdateFields};
 
 /// What a create takes.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePage {
     /// The title. White space around it is dropped; control characters are refused. The slug is derived from it and
@@ -24,9 +25,11 @@ pub struct CreatePage {
         pattern = r"^\s*[^\s\u0000-\u001f\u007f-\u009f]([^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f])?\s*$",
         example = "Hello, world"
     )]
+    #[schemars(length(min = 1, max = 200), example = "Hello, world")]
     title: String,
     /// Markdown, at most 102400 bytes of UTF-8. It is kept byte for byte.
     #[schema(min_length = 1, max_length = 102_400, example = "A *first* page.")]
+    #[schemars(length(min = 1, max = 102_400), example = "A *first* page.")]
     content: String,
 }
 
@@ -67,7 +70,7 @@ impl From<UpdatePage> for UpdateFields {
 }
 
 /// A page, as read and update answer it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, JsonSchema)]
 #[schema(as = Page)]
 pub struct PageBody {
     /// The page's name: words of its first title and a random suffix. It never changes and is never used again.
@@ -75,6 +78,7 @@ pub struct PageBody {
     slug: String,
     /// The page's public address.
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    #[schemars(extend("format" = "uri"))]
     url: String,
     /// The title; `null` where an update cleared it.
     #[schema(required = true, max_length = 200, example = "Hello, world")]
@@ -83,13 +87,17 @@ pub struct PageBody {
     #[schema(example = "A *first* page.")]
     content: String,
     /// The content as sanitised HTML. It was written by a stranger.
-    #[schema(example = "<p>A <em>first</em> page.</p>\n")]
-    content_html: String,
+    #[schema(value_type = String, required = true, example = "<p>A <em>first</em> page.</p>\n")]
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_html: Option<String>,
     /// When the page was created, in UTC with milliseconds.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
     /// When the page last changed; the same as `created_at` until then, and later with each change.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
     updated_at: String,
 }
 
@@ -101,15 +109,21 @@ impl PageBody {
             url: page_url(&page.slug, base_url),
             title: page.title.as_ref().map(|title| title.as_str().to_owned()),
             content: page.content.as_str().to_owned(),
-            content_html: page.rendered.html.clone(),
+            content_html: Some(page.rendered.html.clone()),
             created_at: page.created_at.to_string(),
             updated_at: page.updated_at.to_string(),
         }
     }
+
+    /// The same without the HTML, which says nothing that the source does not.
+    #[must_use]
+    pub fn without_html(self) -> Self {
+        Self { content_html: None, ..self }
+    }
 }
 
 /// The answer to a create: the only one that ever shows the key. It has no `Debug`, so that no log can show it.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, ToSchema, JsonSchema)]
 #[schema(as = Created)]
 pub struct CreatedBody {
     /// The page's name.
@@ -117,12 +131,15 @@ pub struct CreatedBody {
     slug: String,
     /// The page's public address.
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    #[schemars(extend("format" = "uri"))]
     url: String,
     /// The page's edit key, shown this once. Without it the page can never be edited or deleted.
     #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
+    #[schemars(regex(pattern = "^hbk_[0-9A-Za-z]{43}$"))]
     edit_key: String,
     /// When the page was created, in UTC with milliseconds.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
 }
 
@@ -136,6 +153,37 @@ impl CreatedBody {
             created_at: created.page.created_at.to_string(),
         }
     }
+}
+
+/// What a tool answers to a delete; over REST the status says it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DeletedBody {
+    /// The slug of the page that was deleted.
+    slug: String,
+    /// Always true.
+    #[schemars(extend("const" = true))]
+    deleted: bool,
+}
+
+impl DeletedBody {
+    /// The page `slug` was deleted.
+    pub fn new(slug: String) -> Self {
+        Self { slug, deleted: true }
+    }
+}
+
+/// A tool's failure.
+#[derive(Debug, Serialize)]
+pub struct ToolErrorBody {
+    /// What went wrong, as a code that stays the same.
+    pub error: &'static str,
+    /// What went wrong and what to do about it, for a reader.
+    pub message: String,
+    /// The HTTP status that REST answers with this code.
+    pub status: u16,
+    /// Whole seconds after which trying again makes sense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
 }
 
 /// Every error but those of the token endpoint.

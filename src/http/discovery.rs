@@ -125,7 +125,7 @@ fn ai_catalog(base_url: &Origin) -> Value {
     json!({
         "specVersion": "1.0",
         "entries": [{
-            "identifier": format!("urn:air:{}:mcp:handbill", base_url.host()),
+            "identifier": format!("urn:air:{}:mcp:handbill", base_url.host_text()),
             "type": SERVER_CARD,
             "url": format!("{base_url}{}", path::SERVER_CARD_BESIDE),
         }],

@@ -7,19 +7,13 @@ use http::{HeaderValue, StatusCode};
 
 use crate::about;
 use crate::domain::origin::Origin;
-use crate::problem::{Code, Problem};
+use crate::problem::{self, Code, Problem};
 use crate::service::Failure;
 use crate::wire::ErrorBody;
 
-/// The answer to a request that `failure` ended. What failed inside is logged here, once, with its causes.
+/// The answer to a request that `failure` ended. What failed inside is logged here, once.
 pub(super) fn failure_response(failure: &Failure, base_url: &Origin) -> Response {
-    match failure {
-        Failure::Store(error) => {
-            tracing::error!(error = causes(error), "the store failed");
-        }
-        Failure::DeadlinePassed | Failure::NoFreeSlug => tracing::error!(error = %failure, "an operation failed"),
-        _ => {}
-    }
+    problem::log(failure);
     let problem = Problem::from(failure);
     let mut response = problem_response(&problem);
     if let Some(challenge) = challenge(problem.code, base_url) {
@@ -55,15 +49,4 @@ fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
         scope = about::scope(),
     );
     HeaderValue::try_from(challenge).ok()
-}
-
-/// An error and all its causes, in one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line = format!("{line}: {error}");
-        cause = error.source();
-    }
-    line
 }

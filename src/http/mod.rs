@@ -3,7 +3,6 @@
 mod accept;
 mod answers;
 pub mod assets;
-pub mod client_ip;
 mod conditional;
 mod discovery;
 mod error;
@@ -31,11 +30,11 @@ use tower_http::cors::{Any, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::client_ip::TrustedProxies;
 use self::fixed::Fixed;
 pub use self::openapi::document as openapi_document;
 use crate::about;
 use crate::domain::origin::Origin;
+use crate::incoming::client_ip::TrustedProxies;
 use crate::problem::Problem;
 use crate::service::PageService;
 use crate::telemetry::http::{RequestTelemetry, observe};
@@ -60,18 +59,18 @@ impl Http {
     }
 }
 
-/// Every route, with every layer around it.
+/// Every route, `mcp` included, with every layer around it.
 ///
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
 /// it, and is refused if its head is too large; then comes the route. Around them all the answer is finished.
-pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
+pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let openapi = Fixed::new("application/json", openapi::document(&http.base_url));
     let home = site::home(&http);
     let discovery = discovery::routes(&http.base_url, http.service.quotas());
     let service_desc = finish::service_desc(&http.base_url);
     let http = Arc::new(http);
     let (api, _) = api_routes().split_for_parts();
-    let routes = api
+    let rest = api
         .merge(discovery)
         .route(about::path::OPENAPI, openapi.route())
         .route("/", home.route())
@@ -81,14 +80,20 @@ pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
         .route("/{slug}", get(site::page))
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .with_state(http)
-        .layer(CatchPanicLayer::custom(internal_error))
-        .layer(from_fn(head::check_size))
+        .with_state(http);
+    // The tools answer browsers by rules of their own.
+    let routes = guarded(rest)
         .layer(cors())
+        .merge(guarded(mcp))
         .layer(from_fn(head::set_security_headers))
         .layer(from_fn_with_state(telemetry, observe));
     // Around a router as a whole, where the answer has the `Allow` that routing adds.
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, finish::finish))
+}
+
+/// `routes`, none of which can be reached by too large a head or end a connection by a panic.
+fn guarded(routes: Router) -> Router {
+    routes.layer(CatchPanicLayer::custom(internal_error)).layer(from_fn(head::check_size))
 }
 
 /// The documented routes, with their documentation.

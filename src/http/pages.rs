@@ -188,7 +188,7 @@ pub(super) async fn delete(
     Presented(credential): Presented,
     Required(precondition): Required,
 ) -> Response {
-    let attempt = http.service.delete(client, &slug, &credential, &precondition).await;
+    let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
     shape(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 

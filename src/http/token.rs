@@ -16,9 +16,10 @@ use url::form_urlencoded;
 
 use super::Http;
 use super::answers::BadToken;
-use super::extract::{Caller, holds_key, read_limited};
+use super::extract::{Caller, holds_key};
 use super::pages::shape;
 use crate::domain::edit_key::EditKey;
+use crate::incoming::body::read_limited;
 use crate::service::{Body, BodyFault, Credential, FormFault, TokenClient, TokenForm};
 use crate::wire::{TokenBody, TokenRequest};
 

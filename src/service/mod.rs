@@ -10,7 +10,7 @@
 //! | 2 | rate limit | existence | rate limit | rate limit | form |
 //! | 3 | | | existence | existence | grant |
 //! | 4 | | | credential | credential | client: existence and credential in one |
-//! | 5 | | | body | | scope |
+//! | 5 | | | body | body, which is to be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
 //! An invalid create spends no quota. Of updates, deletes and tokens every attempt does, which also bounds guessing of

@@ -3,7 +3,7 @@
 use thiserror::Error;
 
 use super::request::Credential;
-use super::{Attempt, Failure, PageService};
+use super::{Attempt, Failure, PageService, Patience};
 use crate::about::{GRANT_TYPE, SCOPES};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
@@ -106,7 +106,7 @@ impl PageService {
     /// page exists is no secret.
     async fn authenticated(&self, client: TokenClient) -> Result<EditKey, Failure> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenFault::WrongClient)?;
-        let Lookup::Active(page) = self.store.lookup(&slug).await? else {
+        let Lookup::Active(page) = Patience::new().wait(self.store.lookup(&slug)).await? else {
             return Err(TokenFault::WrongClient.into());
         };
         Ok(client.secret.open(&page).map_err(|_| TokenFault::WrongClient)?.clone())

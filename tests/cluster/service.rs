@@ -112,6 +112,7 @@ impl Service {
             ("--scylla-nodes", self.nodes.addresses()),
             ("--scylla-keyspace", self.keyspace.clone()),
             ("--redis-url", self.redis.url()),
+            ("--base-url", format!("http://{}", self.balancer)),
             // The load balancer, whose connections come from the machine's own address.
             ("--trusted-proxies", "127.0.0.1".to_owned()),
             ("--create-limit", create_limit.to_string()),

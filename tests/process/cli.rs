@@ -38,6 +38,8 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
         ("admin-listen", &["", "nonsense", ":9090"]),
         ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
+        ("mcp-allowed-hosts", &["", "https://a.example", "a.example/mcp", "a.example,b c", "*"]),
+        ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
         ("drain-delay", &["", "5", "-5s", "soon"]),
@@ -156,6 +158,8 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("admin-listen", "127.0.0.1:9090"),
         ("base-url", "http:// and the public listener"),
         ("trusted-proxies", "none"),
+        ("mcp-allowed-hosts", "none"),
+        ("mcp-allowed-origins", "none"),
         ("forwarded-header", "x-forwarded-for"),
         ("drain-delay", "0s"),
         ("drain-timeout", "15s"),
@@ -178,7 +182,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 30, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 32, "an option that this test does not know:\n{help}");
 }
 
 #[test]

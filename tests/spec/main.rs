@@ -27,5 +27,6 @@ mod token;
 mod token_limits;
 mod update;
 
+#[expect(dead_code, reason = "what only the tests of the tools need is there too")]
 #[path = "../support/mod.rs"]
 mod support;

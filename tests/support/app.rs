@@ -11,13 +11,15 @@ use axum::body::Body;
 use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::clock::SharedClock;
+use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
 use handbill::entropy::SharedEntropy;
-use handbill::http::client_ip::TrustedProxies;
+use handbill::incoming::client_ip::TrustedProxies;
 use handbill::limits::Quotas;
+use handbill::mcp::Allowed;
 use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
@@ -41,6 +43,8 @@ pub(crate) struct Setup {
     window: Duration,
     base_url: String,
     proxies: TrustedProxies,
+    mcp_hosts: Vec<Authority>,
+    mcp_origins: Vec<Origin>,
     store: Option<Arc<dyn PageStore>>,
 }
 
@@ -54,6 +58,8 @@ impl Setup {
             window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
             proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            mcp_hosts: Vec::new(),
+            mcp_origins: Vec::new(),
             store: None,
         }
     }
@@ -89,6 +95,14 @@ impl Setup {
         Self { proxies: TrustedProxies { networks, header }, ..self }
     }
 
+    /// Hosts and origins that the tools are called by, besides those of the base URL.
+    #[must_use]
+    pub(crate) fn mcp_allows(self, hosts: &[&str], origins: &[&str]) -> Self {
+        let mcp_hosts = hosts.iter().map(|host| Authority::parse(host).unwrap()).collect();
+        let mcp_origins = origins.iter().map(|origin| Origin::parse(origin).unwrap()).collect();
+        Self { mcp_hosts, mcp_origins, ..self }
+    }
+
     /// Another replica over the store of `app`.
     #[must_use]
     pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
@@ -106,14 +120,18 @@ impl Setup {
             metrics: Arc::new(Metrics::new()),
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
+        let base_url = Origin::parse(&self.base_url).unwrap();
+        let allowed = Allowed::new(&base_url, self.mcp_hosts, self.mcp_origins);
+        let metrics = Arc::clone(&around.metrics);
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,
             Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) },
-            Origin::parse(&self.base_url).unwrap(),
+            base_url,
             self.proxies,
+            allowed,
             &around,
         );
-        TestApp { clock, entropy, store, router }
+        TestApp { clock, entropy, store, metrics, router }
     }
 }
 
@@ -123,6 +141,7 @@ pub(crate) struct TestApp {
     pub(crate) clock: Arc<SkewedClock>,
     pub(crate) entropy: Arc<TestEntropy>,
     pub(crate) store: Arc<WatchedStore>,
+    pub(crate) metrics: Arc<Metrics>,
     router: Router,
 }
 
