@@ -24,7 +24,7 @@ const DROPPED_BYTES: usize = 4 * 1024 * 1024;
 /// …and for how long.
 const DROPPING_TIME: Duration = Duration::from_secs(2);
 
-/// Reads a body of at most [`MAX_BODY_BYTES`] within [`BODY_TIME`]. Of a larger one the rest is dropped, within bounds.
+/// Reads a body of at most [`MAX_BODY_BYTES`] within 30 s. Of a larger one the rest is dropped, within bounds.
 pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
     let mut deadline = Instant::now() + BODY_TIME;
     let mut bytes = Vec::new();

@@ -1,12 +1,16 @@
 //! A small client of the Model Context Protocol, of any revision.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use crate::revision::{self, MODERN, REVISIONS};
 use crate::support::app::TestApp;
 use crate::support::exchange::{Answer, Request, holds_a_key};
+
+/// When what might never be answered counts as that. Nothing depends on it being short.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The host of the service under test.
 pub(crate) const HOST: &str = "pages.example";
