@@ -10,6 +10,7 @@ mod connection;
 mod documents;
 mod mcp;
 mod oauth;
+mod readme;
 #[path = "../support/replica.rs"]
 mod replica;
 mod service;
