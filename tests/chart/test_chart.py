@@ -53,10 +53,10 @@ class Chart(unittest.TestCase):
     def test_the_readme_is_made_of_the_values(self):
         with tempfile.TemporaryDirectory() as folder:
             copy = Path(folder) / "handbill"
-            shutil.copytree(CHART, copy)
-            # It refuses to run where a value has no comment.
-            succeed("helm-docs", "--chart-search-root", copy, "--sort-values-order", "file", "--documentation-strict-mode")
+            shutil.copytree(CHART, copy, ignore=shutil.ignore_patterns("README.md"))
+            succeed("helm-docs", "--chart-search-root", copy, "--sort-values-order", "file")
             made = (copy / "README.md").read_text()
+        self.assertNotRegex(made, r"(?m)^\| .*\|\s*\|$", "a value has no comment")
         self.assertEqual(
             (CHART / "README.md").read_text(), made, "make it again: helm-docs -c helm/handbill -s file (of tests/chart/install)"
         )
