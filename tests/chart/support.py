@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import tempfile
 import time
@@ -44,11 +45,48 @@ def render(values, *options):
 
 
 @contextlib.contextmanager
-def handbill():
-    """A Handbill with an embedded store on free ports. Gives the address of the public and of the operators' listener."""
+def prometheus(target):
+    """A real Prometheus that scrapes `target` each second, as the job of that name, and evaluates the chart's rules. Gives
+    its address, once it answers."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        for path in RULES:
+            # Waiting half a minute for the first evaluation would show nothing more.
+            Path(folder, path.name).write_text(path.read_text().replace("interval: 30s", "interval: 1s"))
+        scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
+        every_second = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        settings = {"global": every_second, "rule_files": [f"{folder}/*.yaml"], "scrape_configs": [scraped]}
+        Path(folder, "settings.json").write_text(json.dumps(settings))
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]
+        free.close()
+        options = [f"--config.file={folder}/settings.json", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"]
+        with open(f"{folder}/out", "w+b") as out:
+            process = subprocess.Popen([TOOLS / "bin/prometheus", *options], stdout=out, stderr=out)
+            try:
+                end = time.monotonic() + PATIENCE
+                while not _is_ready(f"http://{address}/-/ready"):
+                    assert process.poll() is None and time.monotonic() < end, Path(out.name).read_text()
+                    time.sleep(0.1)
+                yield f"http://{address}"
+            finally:
+                process.terminate()
+                process.wait(PATIENCE)
+
+
+def _is_ready(url):
+    try:
+        return request("GET", url)[0] == 200
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def handbill(*options):
+    """A Handbill with an embedded store on free ports, and with further options. Gives the address of the public and of the operators' listener."""
     assert BINARY.exists(), f"{BINARY} is not there: run cargo build, or name it with HANDBILL_BINARY"
     with tempfile.TemporaryDirectory() as folder:
-        command = [BINARY, "serve", "--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0", f"--data-dir={folder}/data"]
+        listeners = ["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]
+        command = [BINARY, "serve", *listeners, f"--data-dir={folder}/data", *options]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HANDBILL_")}
         with open(f"{folder}/out", "w+b") as out:
             process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
