@@ -137,9 +137,24 @@ def use(public):
     request("PATCH", page, {"content": "**Text**"}, Authorization=key)
     request("DELETE", page)
     request("DELETE", page, Authorization=key)
-    call = {"name": "get_page", "arguments": {"slug": created["slug"]}}
-    accept = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-11-25"}
-    request("POST", f"{public}/mcp", {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}, **accept)
+    _use_as_agent(f"{public}/mcp")
+
+
+def _use_as_agent(endpoint):
+    """Each tool once, without a session, as any replica takes it."""
+
+    def call(tool, **arguments):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        accept = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-11-25"}
+        status, answer = request("POST", endpoint, body, **accept)
+        assert status == 200, (tool, status, answer)
+        return answer
+
+    created = call("create_page", title="A page of an agent", content="*Text*")
+    page = {field: re.search(rf'"{field}":"([^"]+)"', created)[1] for field in ("slug", "edit_key")}
+    call("get_page", slug=page["slug"])
+    call("update_page", content="**Text**", **page)
+    call("delete_page", **page)
 
 
 def scrape():

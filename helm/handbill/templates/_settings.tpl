@@ -50,6 +50,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_EDIT_LIMIT" (int .Values.limits.edit)) }}
 {{- include "handbill.variable" (list "HANDBILL_TOKEN_LIMIT" (int .Values.limits.token)) }}
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
+{{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_HOSTS" (join "," .Values.mcp.allowedHosts)) }}
+{{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_ORIGINS" (join "," .Values.mcp.allowedOrigins)) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG_FORMAT" .Values.log.format) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG" .Values.log.filter) }}
 {{- include "handbill.variable" (list "HANDBILL_OTLP_ENDPOINT" .Values.otlpEndpoint) }}
