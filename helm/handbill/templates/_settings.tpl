@@ -1,0 +1,157 @@
+{{/* The values as settings of the program: environment variables, and files for what is secret. */}}
+
+{{/* Networks whose forwarding header is believed, comma-separated. Behind an Ingress the peer is a pod of the controller,
+     and pods have private addresses in nearly every cluster (RFC 1918, RFC 6598, RFC 4193). */}}
+{{- define "handbill.trustedProxies" -}}
+{{- if not (kindIs "invalid" .Values.trustedProxies) -}}
+{{ join "," .Values.trustedProxies }}
+{{- else if or .Values.ingress.enabled .Values.httpRoute.enabled -}}
+10.0.0.0/8,172.16.0.0/12,192.168.0.0/16,100.64.0.0/10,fc00::/7
+{{- end -}}
+{{- end -}}
+
+{{- define "handbill.scyllaNodes" -}}
+{{- if include "handbill.bundledScylla" . -}}
+{{ include "handbill.fullname" . }}-scylla:9042
+{{- else -}}
+{{ join "," .Values.scylla.nodes }}
+{{- end -}}
+{{- end -}}
+
+{{- define "handbill.redisUrls" -}}
+{{- if include "handbill.bundledRedis" . -}}
+redis://{{ include "handbill.fullname" . }}-redis:6379
+{{- else -}}
+{{ join "," .Values.redis.urls }}
+{{- end -}}
+{{- end -}}
+
+{{/* One environment variable, or nothing when the value is empty. Takes a list of name and value. */}}
+{{- define "handbill.variable" -}}
+{{- $value := index . 1 | toString -}}
+{{- if $value }}
+- name: {{ index . 0 }}
+  value: {{ $value | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/* Everything that `serve` is told. */}}
+{{- define "handbill.serverEnv" -}}
+- name: HANDBILL_LISTEN
+  value: "{{ .Values.listenHost }}:8080"
+- name: HANDBILL_ADMIN_LISTEN
+  value: "{{ .Values.listenHost }}:9090"
+{{- include "handbill.variable" (list "HANDBILL_BASE_URL" .Values.baseUrl) }}
+{{- include "handbill.variable" (list "HANDBILL_TRUSTED_PROXIES" (include "handbill.trustedProxies" .)) }}
+{{- include "handbill.variable" (list "HANDBILL_FORWARDED_HEADER" .Values.forwardedHeader) }}
+{{- include "handbill.variable" (list "HANDBILL_DRAIN_DELAY" (printf "%ds" (int .Values.drain.delaySeconds))) }}
+{{- include "handbill.variable" (list "HANDBILL_DRAIN_TIMEOUT" (printf "%ds" (int .Values.drain.timeoutSeconds))) }}
+{{- include "handbill.variable" (list "HANDBILL_CREATE_LIMIT" (int .Values.limits.create)) }}
+{{- include "handbill.variable" (list "HANDBILL_EDIT_LIMIT" (int .Values.limits.edit)) }}
+{{- include "handbill.variable" (list "HANDBILL_TOKEN_LIMIT" (int .Values.limits.token)) }}
+{{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
+{{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_HOSTS" (join "," .Values.mcp.allowedHosts)) }}
+{{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_ORIGINS" (join "," .Values.mcp.allowedOrigins)) }}
+{{- include "handbill.variable" (list "HANDBILL_LOG_FORMAT" .Values.log.format) }}
+{{- include "handbill.variable" (list "HANDBILL_LOG" .Values.log.filter) }}
+{{- include "handbill.variable" (list "HANDBILL_OTLP_ENDPOINT" .Values.otlpEndpoint) }}
+{{- if eq .Values.mode "embedded" }}
+- name: HANDBILL_STORE
+  value: embedded
+- name: HANDBILL_DATA_DIR
+  value: /data
+{{- else }}
+{{ include "handbill.scyllaEnv" . }}
+{{- include "handbill.variable" (list "HANDBILL_SCHEMA_WAIT" .Values.scylla.schemaWait) }}
+{{- include "handbill.redisEnv" . }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* What both `serve` and `migrate` need to reach the cluster. */}}
+{{- define "handbill.scyllaEnv" -}}
+{{- $scylla := .Values.scylla -}}
+{{- $copies := 3 -}}
+{{- if include "handbill.bundledScylla" . }}{{ $copies = $scylla.bundled.replicas }}{{ end -}}
+{{- if not (kindIs "invalid" $scylla.replicationFactor) }}{{ $copies = $scylla.replicationFactor }}{{ end -}}
+- name: HANDBILL_STORE
+  value: scylla
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_NODES" (include "handbill.scyllaNodes" .)) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_KEYSPACE" $scylla.keyspace) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_DATACENTER" $scylla.datacenter) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_REPLICATION_FACTOR" (int $copies)) }}
+{{- if not (kindIs "invalid" $scylla.tablets) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_TABLETS" $scylla.tablets) }}
+{{- end }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_USERNAME" $scylla.auth.username) }}
+{{- if $scylla.auth.existingSecret }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_PASSWORD_FILE" "/etc/handbill/scylla-login/password") }}
+{{- end }}
+{{- if $scylla.tls.existingSecret }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_CA_FILE" "/etc/handbill/scylla-tls/ca.crt") }}
+{{- end }}
+{{- end -}}
+
+{{- define "handbill.redisEnv" -}}
+{{- $redis := .Values.redis -}}
+{{- if $redis.urlsSecret }}
+- name: HANDBILL_REDIS_URL
+  valueFrom:
+    secretKeyRef:
+      name: {{ $redis.urlsSecret }}
+      key: {{ $redis.urlsKey }}
+{{- else }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_URL" (include "handbill.redisUrls" .)) }}
+{{- end }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_MODE" $redis.mode) }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_SENTINEL_MASTER" $redis.sentinelMaster) }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_USERNAME" $redis.auth.username) }}
+{{- if $redis.auth.existingSecret }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_PASSWORD_FILE" "/etc/handbill/redis-login/password") }}
+{{- end }}
+{{- if $redis.tls.existingSecret }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_CA_FILE" "/etc/handbill/redis-tls/ca.crt") }}
+{{- end }}
+{{- end -}}
+
+{{/* Secrets as files: a file is not seen by child processes, `kubectl describe` or a crash report. Each entry is the name of
+     the volume, the Secret, its key and the file's name. Takes the root; gives JSON. */}}
+{{- define "handbill.secretFiles" -}}
+{{- $files := list -}}
+{{- if eq .Values.mode "cluster" -}}
+{{- with .Values.scylla.auth }}{{ if .existingSecret }}{{ $files = append $files (list "scylla-login" .existingSecret .passwordKey "password") }}{{ end }}{{ end -}}
+{{- with .Values.scylla.tls }}{{ if .existingSecret }}{{ $files = append $files (list "scylla-tls" .existingSecret .caKey "ca.crt") }}{{ end }}{{ end -}}
+{{- with .Values.redis.auth }}{{ if .existingSecret }}{{ $files = append $files (list "redis-login" .existingSecret .passwordKey "password") }}{{ end }}{{ end -}}
+{{- with .Values.redis.tls }}{{ if .existingSecret }}{{ $files = append $files (list "redis-tls" .existingSecret .caKey "ca.crt") }}{{ end }}{{ end -}}
+{{- end -}}
+{{- toJson $files -}}
+{{- end -}}
+
+{{/* Volumes of the Secrets. Takes a dict of `root` and `prefix`, the beginning of the volumes' names that are wanted. */}}
+{{- define "handbill.secretVolumes" -}}
+{{- $prefix := .prefix -}}
+{{- range include "handbill.secretFiles" .root | fromJsonArray }}
+{{- if hasPrefix $prefix (index . 0) }}
+- name: {{ index . 0 }}
+  secret:
+    secretName: {{ index . 1 }}
+    defaultMode: 0440
+    items:
+      - key: {{ index . 2 }}
+        path: {{ index . 3 }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{- define "handbill.secretMounts" -}}
+{{- $prefix := .prefix -}}
+{{- range include "handbill.secretFiles" .root | fromJsonArray }}
+{{- if hasPrefix $prefix (index . 0) }}
+- name: {{ index . 0 }}
+  mountPath: /etc/handbill/{{ index . 0 }}
+  readOnly: true
+{{- end }}
+{{- end }}
+{{- end -}}

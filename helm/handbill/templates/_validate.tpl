@@ -1,0 +1,124 @@
+{{/* Refuses values that contradict each other: all of them at once, each line saying what to set. */}}
+{{- define "handbill.contradictions" -}}
+{{- $v := .Values -}}
+{{- $cluster := eq $v.mode "cluster" -}}
+{{- $faults := list -}}
+
+{{- if not $v.baseUrl -}}
+{{- $faults = append $faults "baseUrl is not set: give the public origin, for example --set baseUrl=https://pages.example" -}}
+{{- else if not (regexMatch "^https?://[^/?#@]+$" $v.baseUrl) -}}
+{{- $faults = append $faults (printf "baseUrl is %q: give an origin without a path or a login, for example https://pages.example" $v.baseUrl) -}}
+{{- end -}}
+
+{{- if not $cluster -}}
+{{- if and (not (kindIs "invalid" $v.replicaCount)) (ne (int $v.replicaCount) 1) -}}
+{{- $faults = append $faults (printf "replicaCount is %d, but with mode=embedded one process owns the volume: set replicaCount=1, or mode=cluster for several replicas" (int $v.replicaCount)) -}}
+{{- end -}}
+{{- if $v.autoscaling.enabled -}}
+{{- $faults = append $faults "autoscaling.enabled=true, but mode=embedded has one replica: set autoscaling.enabled=false or mode=cluster" -}}
+{{- end -}}
+{{- if $v.scylla.nodes -}}
+{{- $faults = append $faults "scylla.nodes is set, but mode=embedded keeps pages on its volume: set mode=cluster, or remove scylla.nodes" -}}
+{{- end -}}
+{{- if or $v.redis.urls $v.redis.urlsSecret -}}
+{{- $faults = append $faults "redis.urls or redis.urlsSecret is set, but mode=embedded counts limits in its one process: set mode=cluster, or remove it" -}}
+{{- end -}}
+{{- end -}}
+
+{{- if $cluster -}}
+{{- if and $v.scylla.bundled.enabled $v.scylla.nodes -}}
+{{- $faults = append $faults "scylla.nodes is set beside the bundled ScyllaDB: set scylla.bundled.enabled=false to use yours, or remove scylla.nodes" -}}
+{{- end -}}
+{{- if not (or $v.scylla.bundled.enabled $v.scylla.nodes) -}}
+{{- $faults = append $faults "there is no database: set scylla.nodes to your nodes (host:port), or scylla.bundled.enabled=true for an evaluation" -}}
+{{- end -}}
+{{- if and $v.redis.bundled.enabled (or $v.redis.urls $v.redis.urlsSecret) -}}
+{{- $faults = append $faults "redis.urls or redis.urlsSecret is set beside the bundled Redis: set redis.bundled.enabled=false to use yours, or remove it" -}}
+{{- end -}}
+{{- if not (or $v.redis.bundled.enabled $v.redis.urls $v.redis.urlsSecret) -}}
+{{- $faults = append $faults "there is no Redis, where replicas share limits: set redis.urls, or redis.bundled.enabled=true for an evaluation" -}}
+{{- end -}}
+{{- if and $v.autoscaling.enabled (not (kindIs "invalid" $v.replicaCount)) -}}
+{{- $faults = append $faults "replicaCount and autoscaling.enabled=true both decide the number of replicas: remove replicaCount, or set autoscaling.enabled=false" -}}
+{{- end -}}
+{{- if and (not (kindIs "invalid" $v.replicaCount)) (lt (int $v.replicaCount) 1) -}}
+{{- $faults = append $faults "replicaCount is 0: set at least 1, or uninstall the release" -}}
+{{- end -}}
+{{- end -}}
+
+{{- if gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas) -}}
+{{- $faults = append $faults (printf "autoscaling.minReplicas (%d) is above autoscaling.maxReplicas (%d): raise the one or lower the other" (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
+{{- end -}}
+
+{{- with $v.scylla -}}
+{{- if and .auth.username (not .auth.existingSecret) -}}
+{{- $faults = append $faults "scylla.auth.username has no password: set scylla.auth.existingSecret to a Secret that holds it" -}}
+{{- end -}}
+{{- if and .auth.existingSecret (not .auth.username) -}}
+{{- $faults = append $faults "scylla.auth.existingSecret has no user: set scylla.auth.username" -}}
+{{- end -}}
+{{- if and $cluster .bundled.enabled (or .auth.existingSecret .tls.existingSecret) -}}
+{{- $faults = append $faults "scylla.auth and scylla.tls do not apply to the bundled ScyllaDB, which has neither: remove them, or set scylla.bundled.enabled=false and scylla.nodes" -}}
+{{- end -}}
+{{- if and $cluster .bundled.enabled (not (kindIs "invalid" .replicationFactor)) (gt (int .replicationFactor) (int .bundled.replicas)) -}}
+{{- $faults = append $faults (printf "scylla.replicationFactor is %d, but the bundled ScyllaDB has scylla.bundled.replicas=%d: no write could reach a quorum; lower the one or raise the other" (int .replicationFactor) (int .bundled.replicas)) -}}
+{{- end -}}
+{{- end -}}
+
+{{- with $v.redis -}}
+{{- $tls := 0 -}}
+{{- range .urls -}}
+{{- if contains "@" . -}}
+{{- $faults = append $faults "redis.urls holds a login, which would be readable in the Deployment: use redis.auth with an existing Secret, or redis.urlsSecret" -}}
+{{- end -}}
+{{- if hasPrefix "rediss://" . }}{{ $tls = add1 $tls }}{{ end -}}
+{{- end -}}
+{{- if and .urls .urlsSecret -}}
+{{- $faults = append $faults "redis.urls and redis.urlsSecret both name Redis: remove one" -}}
+{{- end -}}
+{{- if and .urls (ne (int $tls) 0) (ne (int $tls) (len .urls)) -}}
+{{- $faults = append $faults "redis.urls mixes redis:// and rediss://: use one of them for all" -}}
+{{- end -}}
+{{- if and .tls.existingSecret (not .urlsSecret) (eq (int $tls) 0) -}}
+{{- $faults = append $faults "redis.tls.existingSecret is set, but no address in redis.urls begins with rediss://: use rediss://, or remove it" -}}
+{{- end -}}
+{{- if and (eq .mode "sentinel") (not .sentinelMaster) -}}
+{{- $faults = append $faults "redis.mode=sentinel without redis.sentinelMaster: set the name under which the sentinels know the master" -}}
+{{- end -}}
+{{- if and .sentinelMaster (ne .mode "sentinel") -}}
+{{- $faults = append $faults "redis.sentinelMaster is set, but redis.mode is not sentinel: set redis.mode=sentinel, or remove redis.sentinelMaster" -}}
+{{- end -}}
+{{- if and (eq .mode "single") (gt (len .urls) 1) -}}
+{{- $faults = append $faults "redis.mode=single with several redis.urls: give one, or set redis.mode to cluster or sentinel" -}}
+{{- end -}}
+{{- if and .auth.username (not .auth.existingSecret) -}}
+{{- $faults = append $faults "redis.auth.username has no password: set redis.auth.existingSecret to a Secret that holds it" -}}
+{{- end -}}
+{{- if and $cluster .bundled.enabled (or .auth.existingSecret .mode) -}}
+{{- $faults = append $faults "redis.auth and redis.mode do not apply to the bundled Redis: remove them, or set redis.bundled.enabled=false and redis.urls" -}}
+{{- end -}}
+{{- end -}}
+
+{{- if and $v.persistence.existingClaim $cluster -}}
+{{- $faults = append $faults "persistence.existingClaim is set, but mode=cluster keeps pages in ScyllaDB: remove it, or set mode=embedded" -}}
+{{- end -}}
+{{- if and $v.ingress.tlsSecret (hasPrefix "http://" $v.baseUrl) -}}
+{{- $faults = append $faults "ingress.tlsSecret is set, but baseUrl begins with http://: give out https:// addresses, or remove ingress.tlsSecret" -}}
+{{- end -}}
+{{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) -}}
+{{- $faults = append $faults "httpRoute.enabled=true without a gateway: set httpRoute.parentRefs" -}}
+{{- end -}}
+{{- range $v.trustedProxies -}}
+{{- if has . (list "0.0.0.0/0" "::/0") -}}
+{{- $faults = append $faults (printf "trustedProxies holds %s, so that any client could name itself as it likes and no limit would hold: give the proxies' networks" .) -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (uniq $faults) -}}
+{{- end -}}
+
+{{- define "handbill.validate" -}}
+{{- $faults := include "handbill.contradictions" . | fromJsonArray -}}
+{{- if $faults -}}
+{{- fail (printf "\n\nHandbill's values contradict each other:\n  - %s\n" (join "\n  - " $faults)) -}}
+{{- end -}}
+{{- end -}}

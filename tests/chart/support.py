@@ -1,0 +1,170 @@
+"""What the tests of the chart share: where things are, the tools, and a running Handbill to look at."""
+
+import contextlib
+import http.client
+import json
+import os
+import re
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.request
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "helm/handbill"
+RULES = sorted((CHART / "files/rules").glob("*.yaml"))
+RULE_TESTS = sorted((ROOT / "tests/chart/rules").glob("*.yaml"))
+DASHBOARDS = sorted((CHART / "files/dashboards").glob("*.json"))
+EXAMPLES = sorted((CHART / "ci").glob("*-values.yaml"))
+# Folder of tests/chart/install.
+TOOLS = Path(os.environ["HANDBILL_CHART_TOOLS"])
+BINARY = Path(os.environ.get("HANDBILL_BINARY", ROOT / "target/debug/handbill"))
+# For a process that is slow to start, not for one that hangs.
+PATIENCE = 120
+
+
+def run(*command, **options):
+    """Runs one of the tools, or any other program. Gives what it did, also when it failed."""
+    program = TOOLS / "bin" / command[0]
+    command = [str(program if program.exists() else command[0]), *map(str, command[1:])]
+    return subprocess.run(command, capture_output=True, text=True, **options)
+
+
+def succeed(*command, **options):
+    """As `run`, and fails with what was printed unless it succeeded."""
+    done = run(*command, **options)
+    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def render(values, *options):
+    """The objects that the chart makes of a file of values, as YAML."""
+    return succeed("helm", "template", "handbill", CHART, "-f", values, *options)
+
+
+@contextlib.contextmanager
+def prometheus(target):
+    """A real Prometheus that scrapes `target` each second, as the job of that name, and evaluates the chart's rules. Gives
+    its address, once it answers."""
+    with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
+        for path in RULES:
+            # Waiting half a minute for the first evaluation would show nothing more.
+            Path(folder, path.name).write_text(path.read_text().replace("interval: 30s", "interval: 1s"))
+        scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
+        every_second = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        settings = {"global": every_second, "rule_files": [f"{folder}/*.yaml"], "scrape_configs": [scraped]}
+        Path(folder, "settings.json").write_text(json.dumps(settings))
+        free.bind(("127.0.0.1", 0))
+        address = "127.0.0.1:%d" % free.getsockname()[1]
+        free.close()
+        options = [f"--config.file={folder}/settings.json", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"]
+        with open(f"{folder}/out", "w+b") as out:
+            process = subprocess.Popen([TOOLS / "bin/prometheus", *options], stdout=out, stderr=out)
+            try:
+                end = time.monotonic() + PATIENCE
+                while not _is_ready(f"http://{address}/-/ready"):
+                    assert process.poll() is None and time.monotonic() < end, Path(out.name).read_text()
+                    time.sleep(0.1)
+                yield f"http://{address}"
+            finally:
+                process.terminate()
+                process.wait(PATIENCE)
+
+
+def _is_ready(url):
+    try:
+        return request("GET", url)[0] == 200
+    except OSError:
+        return False
+
+
+@contextlib.contextmanager
+def handbill(*options):
+    """A Handbill with an embedded store on free ports, and with further options. Gives the address of the public and of the operators' listener."""
+    assert BINARY.exists(), f"{BINARY} is not there: run cargo build, or name it with HANDBILL_BINARY"
+    with tempfile.TemporaryDirectory() as folder:
+        listeners = ["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]
+        command = [BINARY, "serve", *listeners, f"--data-dir={folder}/data", *options]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HANDBILL_")}
+        with open(f"{folder}/out", "w+b") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+            try:
+                yield _addresses(process, Path(out.name))
+            finally:
+                process.terminate()
+                process.wait(PATIENCE)
+
+
+def _addresses(process, out):
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        text = out.read_text()
+        public = re.search(r"listens on (http://\S+)", text)
+        admin = re.search(r"Operators: (http://[^/\s]+)", text)
+        if public and admin:
+            return public[1], admin[1]
+        assert process.poll() is None, f"Handbill has ended:\n{text}"
+        time.sleep(0.05)
+    raise AssertionError(f"Handbill says nothing of its addresses:\n{text}")
+
+
+def request(method, url, body=None, **headers):
+    """The status and the text of one answer, whatever the status is."""
+    host, _, path = url.removeprefix("http://").partition("/")
+    connection = http.client.HTTPConnection(host, timeout=PATIENCE)
+    headers = {name.replace("_", "-"): value for name, value in headers.items()}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
+        body = json.dumps(body)
+    with contextlib.closing(connection):
+        connection.request(method, f"/{path}", body, headers)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+
+def use(public):
+    """A little of everything that is measured: each route and method, also refusals, also a tool call of an agent."""
+    pages = f"{public}/api/pages"
+    _, created = request("POST", pages, {"title": "A page", "content": "*Text*"})
+    created = json.loads(created)
+    page, key = f"{pages}/{created['slug']}", f"Bearer {created['edit_key']}"
+    request("GET", page)
+    request("HEAD", page)
+    request("GET", f"{public}/{created['slug']}")
+    request("GET", f"{public}/openapi.json")
+    request("PATCH", page, {"content": "**Text**"}, Authorization=key)
+    request("DELETE", page)
+    request("DELETE", page, Authorization=key)
+    _use_as_agent(f"{public}/mcp")
+
+
+def _use_as_agent(endpoint):
+    """Each tool once, without a session, as any replica takes it."""
+
+    def call(tool, **arguments):
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
+        accept = {"Accept": "application/json, text/event-stream", "MCP_Protocol_Version": "2025-11-25"}
+        status, answer = request("POST", endpoint, body, **accept)
+        assert status == 200, (tool, status, answer)
+        return answer
+
+    created = call("create_page", title="A page of an agent", content="*Text*")
+    page = {field: re.search(rf'"{field}":"([^"]+)"', created)[1] for field in ("slug", "edit_key")}
+    call("get_page", slug=page["slug"])
+    call("update_page", content="**Text**", **page)
+    call("delete_page", **page)
+
+
+def scrape():
+    """What /metrics says: of the file or address in HANDBILL_SCRAPE, or of a Handbill that was used a little."""
+    source = os.environ.get("HANDBILL_SCRAPE")
+    if source and source.startswith(("http://", "https://")):
+        with urllib.request.urlopen(source, timeout=PATIENCE) as answer:
+            return answer.read().decode()
+    if source:
+        return Path(source).read_text()
+    with handbill() as (public, admin):
+        use(public)
+        return request("GET", f"{admin}/metrics")[1]

@@ -1,0 +1,143 @@
+"""The chart: what Helm, Kubernetes and its own suites say of it, and that what is generated or written twice agrees."""
+
+import json
+import re
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+import yaml
+
+from support import BINARY, CHART, EXAMPLES, ROOT, TOOLS, handbill, render, run, succeed
+
+KUBERNETES = "1.36.3"
+# Settings that the program is to have and does not have yet. Whoever adds one is told to take it off this list.
+AWAITED_SETTINGS = {"HANDBILL_OTLP_ENDPOINT"}
+
+
+def validate(manifests):
+    schemas = f"{TOOLS}/schemas/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    options = ["-strict", "-summary", "-kubernetes-version", KUBERNETES, "-schema-location", schemas, "-"]
+    return run("kubeconform", *options, input=manifests)
+
+
+class Chart(unittest.TestCase):
+    def test_helm_finds_nothing_to_say_about_any_example(self):
+        for example in EXAMPLES:
+            with self.subTest(example.name):
+                succeed("helm", "lint", "--strict", "--quiet", CHART, "-f", example)
+
+    def test_kubernetes_knows_every_field_of_every_example(self):
+        for example in EXAMPLES:
+            for options in ([], ["--is-upgrade"]):
+                with self.subTest(example.name, options=options):
+                    done = validate(render(example, *options))
+                    self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                    # A kind without a schema would be an error, and none may be left out.
+                    self.assertIn("Skipped: 0", done.stdout)
+
+    def test_a_field_that_kubernetes_does_not_know_is_found(self):
+        good = render(CHART / "ci/external-values.yaml")
+        for there, wrong in (
+            ("revisionHistoryLimit: 3", "revisionHistoryLimits: 3"),
+            ("averageUtilization: 70", 'averageUtilization: "70"'),
+            ("type: PathPrefix", "type: Prefix"),
+            ("interval: 15s", "intervall: 15s"),
+        ):
+            with self.subTest(wrong):
+                manifests = good if there in good else render(CHART / "ci/external-sentinel-values.yaml")
+                self.assertIn(there, manifests)
+                self.assertNotEqual(validate(manifests.replace(there, wrong)).returncode, 0)
+
+    def test_the_readme_is_made_of_the_values(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = Path(folder) / "handbill"
+            shutil.copytree(CHART, copy, ignore=shutil.ignore_patterns("README.md"))
+            succeed("helm-docs", "--chart-search-root", copy, "--sort-values-order", "file")
+            made = (copy / "README.md").read_text()
+        self.assertNotRegex(made, r"(?m)^\| .*\|\s*\|$", "a value has no comment")
+        self.assertEqual(
+            (CHART / "README.md").read_text(), made, "make it again: helm-docs -c helm/handbill -s file (of tests/chart/install)"
+        )
+
+    def test_no_secret_stands_in_a_manifest_and_every_pod_is_held_to_the_same(self):
+        for example in EXAMPLES:
+            for manifest in filter(None, yaml.safe_load_all(render(example))):
+                spec = manifest.get("spec", {})
+                pod = spec.get("template", {}).get("spec") or (spec if manifest["kind"] == "Pod" else None)
+                if pod is None:
+                    continue
+                with self.subTest(example.name, kind=manifest["kind"], name=manifest["metadata"]["name"]):
+                    self.assertIs(pod["enableServiceLinks"], False)
+                    self.assertIs(pod["automountServiceAccountToken"], False)
+                    self.assertEqual(pod["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                    for container in pod["containers"]:
+                        self.assertIs(container["securityContext"]["allowPrivilegeEscalation"], False)
+                        self.assertIn("memory", container["resources"]["limits"])
+                        for variable in container.get("env", []):
+                            if "PASSWORD" in variable["name"]:
+                                self.assertTrue(variable["name"].endswith("_FILE"))
+
+    def test_every_setting_that_the_chart_gives_is_one_of_the_program(self):
+        known = set(re.findall(r"\[env: (HANDBILL_[A-Z_]+)", succeed(BINARY, "--help")))
+        self.assertGreater(len(known), 20)
+        given = set()
+        for example in EXAMPLES:
+            # Not what Helm's tests are given.
+            objects = [item for item in yaml.safe_load_all(render(example)) if item and item["kind"] in ("Deployment", "Job")]
+            given |= set(re.findall(r"\bHANDBILL_[A-Z_]+", json.dumps(objects)))
+        self.assertEqual(given - known - AWAITED_SETTINGS, set())
+        self.assertEqual(AWAITED_SETTINGS & known, set(), "they have come: take them off AWAITED_SETTINGS")
+
+    def test_the_life_of_a_page_that_helm_test_lives_through(self):
+        with handbill() as (public, _):
+            done = run("sh", CHART / "files/lifecycle.sh", env={"HANDBILL_URL": public, "PATH": "/usr/bin:/bin"})
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("All of it works.", done.stdout)
+        self.assertNotIn("hbk_", done.stdout + done.stderr)
+
+    def test_the_image_is_described_as_hadolint_advises(self):
+        succeed("hadolint", "--no-color", ROOT / "deploy/Dockerfile")
+
+
+class Schema(unittest.TestCase):
+    """values.schema.json and values.yaml name the same, so that neither a value nor a refusal is missing."""
+
+    def setUp(self):
+        self.schema = json.loads((CHART / "values.schema.json").read_text())
+        self.values = yaml.safe_load((CHART / "values.yaml").read_text())
+
+    def resolve(self, schema):
+        if "$ref" in schema:
+            return self.schema["definitions"][schema["$ref"].removeprefix("#/definitions/")]
+        return schema
+
+    def test_it_is_closed_at_every_level(self):
+        # Objects of Kubernetes are left to Kubernetes, and say so.
+        def walk(schema, path):
+            if isinstance(schema, list):
+                for item in schema:
+                    walk(item, path)
+            elif isinstance(schema, dict):
+                is_left_open = "description" in schema and path != "$"
+                if schema.get("type") == "object" and not is_left_open:
+                    self.assertIn("additionalProperties", schema, path)
+                for name, inner in schema.items():
+                    walk(inner, f"{path}.{name}")
+
+        walk(self.schema, "$")
+
+    def test_it_names_every_value_and_nothing_else(self):
+        def walk(schema, values, path):
+            schema = self.resolve(schema)
+            if not isinstance(values, dict) or "properties" not in schema:
+                return
+            named = set(schema["properties"]) - ({"global"} if path == "" else set())
+            # What a value leaves out by choice, such as a CPU limit, may still be set.
+            optional = named if path.endswith((".requests", ".limits", "resources")) else set(values)
+            self.assertEqual(named, set(values) | (named & optional), path or "at the top")
+            for name, value in values.items():
+                walk(schema["properties"][name], value, f"{path}.{name}")
+
+        walk(self.schema, self.values, "")

@@ -1,0 +1,157 @@
+"""The rules and dashboards: that Prometheus reads them, that alerts fire when they should, and that what they ask for
+exists."""
+
+import json
+import re
+import subprocess
+import tempfile
+import unittest
+
+import yaml
+
+import promql
+from support import DASHBOARDS, ROOT, RULE_TESTS, RULES, scrape, succeed
+
+# What Prometheus itself and the kubelet measure.
+FOREIGN = {"up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes"}
+# What Prometheus or the operator adds to every series.
+TARGET_LABELS = {"job", "namespace", "service", "instance", "persistentvolumeclaim"}
+# Labels whose values are all served when Handbill is used a little; others, such as statuses, tell of failures.
+SERVED = {"http_route", "http_request_method", "le", "tool"}
+# Metrics that the program is to have and does not have yet. Whoever adds one is told to take it off this list.
+AWAITED = {
+    "handbill_render_duration_seconds_bucket",
+    "process_cpu_seconds_total",
+    "process_max_fds",
+    "process_open_fds",
+    "process_resident_memory_bytes",
+    "process_start_time_seconds",
+}
+
+
+def groups():
+    return [group for path in RULES for group in yaml.safe_load(path.read_text())["groups"]]
+
+
+def rules():
+    return [rule for group in groups() for rule in group["rules"]]
+
+
+def panels():
+    for path in DASHBOARDS:
+        for panel in json.loads(path.read_text())["panels"]:
+            for target in panel.get("targets", []):
+                yield f"{path.name}: {panel['title']}", target["expr"]
+
+
+def expressions():
+    yield from ((rule.get("record") or rule["alert"], rule["expr"]) for rule in rules())
+    yield from panels()
+
+
+class Rules(unittest.TestCase):
+    def test_prometheus_reads_them(self):
+        succeed("promtool", "check", "rules", *RULES)
+
+    def test_alerts_fire_when_they_should_and_not_otherwise(self):
+        succeed("promtool", "test", "rules", *RULE_TESTS)
+
+    def test_every_alert_is_tested_both_ways(self):
+        cases = [
+            case
+            for path in RULE_TESTS
+            for test in yaml.safe_load(path.read_text())["tests"]
+            for case in test["alert_rule_test"]
+        ]
+        for rule in rules():
+            if "alert" in rule:
+                fires = {bool(case["exp_alerts"]) for case in cases if case["alertname"] == rule["alert"]}
+                self.assertEqual(fires, {True, False}, rule["alert"])
+
+    def test_a_window_that_counts_errors_knows_how_often_they_are_recorded(self):
+        # sum_over_time(… per second …) * 30 is a number of errors only while they are recorded each 30 s.
+        intervals = {group["interval"] for group in groups() if any("record" in rule for rule in group["rules"])}
+        self.assertEqual(intervals, {"30s"})
+
+    def test_every_alert_says_who_is_to_act_and_has_an_entry_in_the_runbook(self):
+        headings = re.findall(r"^## (\w+)$", (ROOT / "docs/runbook.md").read_text(), re.MULTILINE)
+        alerts = [rule for rule in rules() if "alert" in rule]
+        self.assertEqual(sorted(headings), sorted(rule["alert"] for rule in alerts))
+        for rule in alerts:
+            self.assertIn(rule["labels"]["severity"], {"page", "ticket"})
+            self.assertEqual(rule["annotations"]["runbook_url"], f"docs/runbook.md#{rule['alert'].lower()}")
+            self.assertTrue(rule["annotations"]["summary"])
+
+
+class Dashboards(unittest.TestCase):
+    def test_prometheus_reads_every_expression(self):
+        # promtool checks rules, so each becomes one, with Grafana's variables as they might be.
+        made = []
+        for number, (_, expression) in enumerate(panels()):
+            expression = expression.replace("$__rate_interval", "5m").replace("$namespace", ".*").replace("$instance", ".*")
+            self.assertNotIn("$", expression)
+            made.append({"record": f"panel_{number}", "expr": expression})
+        self.assertGreater(len(made), 30)
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump({"groups": [{"name": "panels", "rules": made}]}, file)
+            file.flush()
+            succeed("promtool", "check", "rules", file.name)
+
+    def test_panels_have_their_own_place_and_say_what_they_show(self):
+        for path in DASHBOARDS:
+            taken = set()
+            for panel in json.loads(path.read_text())["panels"]:
+                where = panel["gridPos"]
+                cells = {(x, y) for x in range(where["x"], where["x"] + where["w"]) for y in range(where["y"], where["y"] + where["h"])}
+                self.assertFalse(taken & cells, f"{path.name}: {panel['title']}")
+                taken |= cells
+                self.assertTrue(panel["type"] == "row" or panel["description"], f"{path.name}: {panel['title']}")
+
+
+class Metrics(unittest.TestCase):
+    """Every metric and label that rules and dashboards ask for exists in a scrape."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.series = promql.series(scrape())
+        cls.labels = {}
+        for name, labels in cls.series:
+            cls.labels.setdefault(name, set()).update(labels)
+        cls.recorded = {rule["record"] for rule in rules() if "record" in rule}
+
+    def test_every_metric_exists(self):
+        self.assertGreater(len(self.series), 100)
+        asked = {name for _, expression in expressions() for name in promql.metrics(expression)}
+        self.assertEqual(asked - set(self.labels) - self.recorded - FOREIGN - AWAITED, set())
+
+    def test_what_was_awaited_and_has_come_is_taken_off_the_list(self):
+        self.assertEqual(AWAITED & set(self.labels), set(), "they have come: take them off AWAITED")
+
+    def test_every_label_exists(self):
+        for where, expression in expressions():
+            for name, matchers in promql.selectors(expression):
+                if name in self.labels:
+                    asked = {label for label, _, _ in matchers} - TARGET_LABELS
+                    self.assertEqual(asked - self.labels[name], set(), f"{where}: {name}")
+            names = promql.metrics(expression)
+            if names <= set(self.labels):
+                known = set().union(*(self.labels[name] for name in names)) | TARGET_LABELS
+                self.assertEqual(promql.grouping_labels(expression) - known, set(), where)
+
+    def test_the_objectives_count_what_is_served(self):
+        # A route that was renamed would not be counted, and no objective would ever be missed.
+        for where, expression in ((rule["record"], rule["expr"]) for rule in rules() if "record" in rule):
+            for name, matchers in promql.selectors(expression):
+                if name not in self.labels:
+                    continue
+                matchers = [matcher for matcher in matchers if matcher[0] in SERVED]
+                for label, operator, value in matchers:
+                    for alternative in value.split("|") if operator == "=~" else [value]:
+                        hit = any(
+                            promql.matches(labels, [(label, operator, alternative)])
+                            for series, labels in self.series
+                            if series == name
+                        )
+                        self.assertTrue(hit, f"{where}: nothing has {label}={alternative}")
+                hit = any(series == name and promql.matches(labels, matchers) for series, labels in self.series)
+                self.assertTrue(hit, f"{where}: {matchers}")

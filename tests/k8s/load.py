@@ -1,0 +1,71 @@
+"""Requests at a constant rate, whatever becomes of them: nine reads of a page to one update of it. For Kubernetes' checks.
+
+    load.py http://address RATE STOP
+
+ends when the file STOP appears, or after half an hour, and prints one line of JSON: how many were answered as they should be,
+the first failures, and the slowest answer in seconds. Exits with 1 if any failed. Each request has a connection of its own,
+so that a listener that closes too early is met.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+from urllib.parse import urlsplit
+
+
+async def call(host, port, method, path, body=None, key=None):
+    reader, writer = await asyncio.open_connection(host, port)
+    try:
+        payload = json.dumps(body).encode() if body is not None else b""
+        head = [f"{method} {path} HTTP/1.1", f"Host: {host}", "Connection: close", f"Content-Length: {len(payload)}"]
+        head += ["Content-Type: application/json"] if payload else []
+        head += [f"Authorization: Bearer {key}"] if key else []
+        writer.write("\r\n".join([*head, "", ""]).encode() + payload)
+        await writer.drain()
+        answer = await reader.read()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return int(head.split(b" ", 2)[1]), body
+    finally:
+        writer.close()
+
+
+async def main():
+    address, rate, stop = urlsplit(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+    where = address.hostname, address.port or 80
+    status, body = await call(*where, "POST", "/api/pages", {"title": "Load", "content": "0"})
+    assert status == 201, (status, body)
+    page = json.loads(body)
+    path, key = f"/api/pages/{page['slug']}", page["edit_key"]
+    answered, failures, slowest, running = 0, [], 0.0, set()
+
+    async def one(number):
+        nonlocal answered, slowest
+        started = time.monotonic()
+        try:
+            change = number % 10 == 0
+            details = ("PATCH", path, {"content": str(number)}, key) if change else ("GET", path)
+            status, _ = await asyncio.wait_for(call(*where, *details), 30)
+            assert status == 200, f"answered {status}"
+            answered += 1
+        except Exception as error:  # Whatever it is, a client would have seen it.
+            failures.append(f"{time.strftime('%X')} {details[0]}: {type(error).__name__} {error}")
+        slowest = max(slowest, time.monotonic() - started)
+
+    begun, number = time.monotonic(), 0
+    while not os.path.exists(stop) and time.monotonic() - begun < 1800:
+        number += 1
+        task = asyncio.create_task(one(number))
+        running.add(task)
+        task.add_done_callback(running.discard)
+        # By the clock and not by what was answered, so that a slow service is asked no less.
+        await asyncio.sleep(max(0, begun + number / rate - time.monotonic()))
+    await asyncio.gather(*running)
+    took = time.monotonic() - begun
+    result = {"answered": answered, "failed": len(failures), "rate": round(number / took), "slowest": round(slowest, 3)}
+    print(json.dumps({**result, "failures": failures[:10]}))
+    sys.exit(bool(failures))
+
+
+asyncio.run(main())
