@@ -17,13 +17,14 @@ use crate::admin::{self, Admin};
 use crate::backends::embedded::OpenError;
 use crate::backends::{redis, scylla};
 use crate::clock::{SharedClock, SystemClock};
-use crate::config::{Settings, StoreKind};
+use crate::config::{HttpSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::entropy::{SharedEntropy, SystemEntropy};
-use crate::http::client_ip::TrustedProxies;
 use crate::http::{Http, router};
+use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::limits::Quotas;
+use crate::mcp::{self, Allowed, Mcp};
 use crate::service::PageService;
 use crate::store::PageStore;
 use crate::telemetry::http::RequestTelemetry;
@@ -93,15 +94,17 @@ impl Surroundings {
     }
 }
 
-/// The public router over `store` and over a limiter and reservations in this process.
+/// The public router over `store` and over a limiter and reservations in this process. Whoever calls its tools must be
+/// `allowed` to.
 pub fn public_router(
     store: Arc<dyn PageStore>,
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
+    allowed: Allowed,
     around: &Surroundings,
 ) -> Router {
-    router_over(Backends::in_process(store, around), quotas, base_url, proxies, around)
+    router_over(Backends::in_process(store, around), quotas, base_url, proxies, allowed, around)
 }
 
 fn router_over(
@@ -109,6 +112,7 @@ fn router_over(
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
+    allowed: Allowed,
     around: &Surroundings,
 ) -> Router {
     let Surroundings { clock, entropy, metrics } = around;
@@ -122,7 +126,13 @@ fn router_over(
     );
     let telemetry =
         RequestTelemetry { metrics: Arc::clone(metrics), clock: Arc::clone(clock), entropy: Arc::clone(entropy) };
-    router(Http::new(service, base_url, proxies), telemetry)
+    let tools = Mcp {
+        service: service.clone(),
+        base_url: base_url.clone(),
+        proxies: proxies.clone(),
+        metrics: Arc::clone(metrics),
+    };
+    router(Http::new(service, base_url, proxies), mcp::router(tools, allowed), telemetry)
 }
 
 /// Serves until a signal ends it.
@@ -147,7 +157,9 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     let metrics = &around.metrics;
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut kept) = Backends::open(&settings, &around, &readiness).await?;
-    let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies, &around);
+    let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
+    let allowed = Allowed::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
+    let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies, allowed, &around);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     // It outlives the public listener, so that draining can be watched.

@@ -5,8 +5,8 @@
 //! One direction of dependency, which `tests/architecture.rs` checks:
 //!
 //! ```text
-//! http  →  service  →  store, limits, reservations (traits)  ←  backends
-//!          domain below all of them: no I/O, no clock, no randomness, no async
+//! http, mcp  →  service  →  store, limits, reservations (traits)  ←  backends
+//!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
 //! | to change | go to |
@@ -15,7 +15,10 @@
 //! | what Markdown becomes | [`domain::markdown`] |
 //! | the order of checks on a request | [`service`] |
 //! | an error's code, status or advice | [`problem`] |
+//! | whose a request is, or how its body is read | [`incoming`] |
 //! | a route, header or page for people | [`http`] |
+//! | a tool for agents, or what is mended of its protocol | [`mcp`] |
+//! | a document by which others find the service | [`http`], `discovery` and `llms` |
 //! | what the service is called, and where its documents stand | [`about`] |
 //! | where pages are kept and attempts counted | [`backends`] |
 //! | an option | [`config`] |
@@ -44,8 +47,10 @@ pub mod config;
 pub mod domain;
 pub mod entropy;
 pub mod http;
+pub mod incoming;
 pub mod lifecycle;
 pub mod limits;
+pub mod mcp;
 pub mod problem;
 pub mod reservations;
 pub mod server;

@@ -1,5 +1,8 @@
 //! Every error that a client can meet: its code, its status and what to do about it, in one table for REST and MCP.
 
+mod token;
+
+use crate::about;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
 use crate::domain::title::{MAX_CHARS, TitleError};
@@ -51,28 +54,76 @@ pub enum Code {
     Internal,
     /// A store is out of reach.
     Unavailable,
+    /// The token endpoint cannot read the request (RFC 6749 §5.2, as are the three that follow).
+    InvalidRequest,
+    /// The client's credentials are missing or wrong.
+    InvalidClient,
+    /// The token endpoint knows another grant only.
+    UnsupportedGrantType,
+    /// The scope goes beyond what there is.
+    InvalidScope,
 }
 
 impl Code {
-    /// The code as it is written and the HTTP status that goes with it.
-    const fn entry(self) -> (&'static str, u16) {
+    /// Every code, in the order of their declaration.
+    pub const ALL: [Self; 20] = [
+        Self::InvalidBody,
+        Self::EmptyContent,
+        Self::MissingKey,
+        Self::InvalidKey,
+        Self::KeyInQuery,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::Timeout,
+        Self::Gone,
+        Self::PreconditionFailed,
+        Self::ContentTooLarge,
+        Self::BodyTooLarge,
+        Self::RateLimited,
+        Self::HeadersTooLarge,
+        Self::Internal,
+        Self::Unavailable,
+        Self::InvalidRequest,
+        Self::InvalidClient,
+        Self::UnsupportedGrantType,
+        Self::InvalidScope,
+    ];
+
+    /// The code as it is written, the HTTP status that goes with it, and what to do about it in a few words.
+    const fn entry(self) -> (&'static str, u16, &'static str) {
         match self {
-            Self::InvalidBody => ("invalid_body", 400),
-            Self::EmptyContent => ("empty_content", 400),
-            Self::MissingKey => ("missing_key", 401),
-            Self::InvalidKey => ("invalid_key", 401),
-            Self::KeyInQuery => ("key_in_query", 401),
-            Self::NotFound => ("not_found", 404),
-            Self::MethodNotAllowed => ("method_not_allowed", 405),
-            Self::Timeout => ("timeout", 408),
-            Self::Gone => ("gone", 410),
-            Self::PreconditionFailed => ("precondition_failed", 412),
-            Self::ContentTooLarge => ("content_too_large", 413),
-            Self::BodyTooLarge => ("body_too_large", 413),
-            Self::RateLimited => ("rate_limited", 429),
-            Self::HeadersTooLarge => ("headers_too_large", 431),
-            Self::Internal => ("internal", 500),
-            Self::Unavailable => ("unavailable", 503),
+            Self::InvalidBody => ("invalid_body", 400, "mend the field that the message names"),
+            Self::EmptyContent => ("empty_content", 400, "send at least one character"),
+            Self::MissingKey => {
+                ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
+            }
+            Self::InvalidKey => {
+                ("invalid_key", 401, "send this page's edit key, not that of another; a lost key cannot be recovered")
+            }
+            Self::KeyInQuery => ("key_in_query", 401, "send the key in the header only, never in the address"),
+            Self::NotFound => ("not_found", 404, "check the address"),
+            Self::MethodNotAllowed => ("method_not_allowed", 405, "use a method that the message and `Allow` name"),
+            Self::Timeout => ("timeout", 408, "send the request again"),
+            Self::Gone => ("gone", 410, "nothing: the page was deleted"),
+            Self::PreconditionFailed => {
+                ("precondition_failed", 412, "read the page again, then send the change with its new `ETag`")
+            }
+            Self::ContentTooLarge => ("content_too_large", 413, "shorten the content, or split it over several pages"),
+            Self::BodyTooLarge => ("body_too_large", 413, "send at most 131072 bytes"),
+            Self::RateLimited => ("rate_limited", 429, "wait for the seconds in `Retry-After`, then send it again"),
+            Self::HeadersTooLarge => ("headers_too_large", 431, "send fewer or shorter headers"),
+            Self::Internal => ("internal", 500, "read the page before trying again"),
+            Self::Unavailable => (
+                "unavailable",
+                503,
+                "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
+            ),
+            Self::InvalidRequest => ("invalid_request", 400, "mend the form as the message says"),
+            Self::InvalidClient => {
+                ("invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`")
+            }
+            Self::UnsupportedGrantType => ("unsupported_grant_type", 400, "send `grant_type=client_credentials`"),
+            Self::InvalidScope => ("invalid_scope", 400, "leave `scope` out"),
         }
     }
 
@@ -84,6 +135,16 @@ impl Code {
     /// The HTTP status that goes with it.
     pub const fn status(self) -> u16 {
         self.entry().1
+    }
+
+    /// What to do about it, in a few words.
+    pub const fn advice(self) -> &'static str {
+        self.entry().2
+    }
+
+    /// Whether only the token endpoint answers it.
+    pub const fn is_of_oauth(self) -> bool {
+        matches!(self, Self::InvalidRequest | Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)
     }
 }
 
@@ -109,23 +170,40 @@ impl Problem {
     }
 
     /// A store that is out of reach.
-    fn unavailable(message: &str) -> Self {
-        Self::after(Code::Unavailable, RETRY_UNAVAILABLE_SECONDS, message)
+    fn unavailable(what: &str, next: &str) -> Self {
+        let seconds = RETRY_UNAVAILABLE_SECONDS;
+        Self::after(Code::Unavailable, seconds, format!("{what} {next} after {seconds} seconds."))
     }
 
     /// An address that no route leads to.
     pub fn no_route() -> Self {
         Self::new(
             Code::NotFound,
-            "Nothing is at this address. Pages are published by `POST /api/pages`; `/openapi.json` describes every operation.",
+            format!(
+                "Nothing is at this address. Pages are published by `POST /api/pages`; `{}` tells how, and `{}` describes every operation.",
+                about::path::LLMS,
+                about::path::OPENAPI,
+            ),
         )
     }
 
-    /// A method that the address does not take.
+    /// A method that the address does not take, before it is known which it takes.
     pub fn method_not_allowed() -> Self {
         Self::new(
             Code::MethodNotAllowed,
             "This address does not take this method. The header `Allow` names those that it takes.",
+        )
+    }
+
+    /// A method that the address does not take, where it takes these.
+    pub fn method_not_allowed_but(allowed: &[&str]) -> Self {
+        let methods = match allowed {
+            [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
+            _ => allowed.concat(),
+        };
+        Self::new(
+            Code::MethodNotAllowed,
+            format!("This address does not take this method. It takes {methods}, as the header `Allow` says."),
         )
     }
 
@@ -148,21 +226,92 @@ impl Problem {
     }
 }
 
+/// Logs what failed inside, once, with its causes; a client's own mistakes are not logged.
+pub fn log(failure: &Failure) {
+    match failure {
+        Failure::Store(error) => tracing::error!(error = causes(error), "the store failed"),
+        Failure::DeadlinePassed | Failure::NoFreeSlug => tracing::error!(error = %failure, "an operation failed"),
+        _ => {}
+    }
+}
+
+/// An error and all its causes, in one line.
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line = format!("{line}: {error}");
+        cause = error.source();
+    }
+    line
+}
+
+/// Whom an error is told to: the advice names what that caller sends and receives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interface {
+    /// A client of the REST API, with headers.
+    Rest,
+    /// A caller of a tool, with arguments.
+    Mcp,
+}
+
+impl Interface {
+    /// Where a key belongs.
+    const fn key_place(self) -> &'static str {
+        match self {
+            Self::Rest => "in the header `Authorization: Bearer <edit_key>`",
+            Self::Mcp => "as the argument `edit_key`",
+        }
+    }
+
+    /// Where a client without a valid key learns more: a sentence after others, or nothing.
+    fn key_advice(self) -> String {
+        match self {
+            Self::Rest => format!(" `{}` describes how keys are presented.", about::path::PROTECTED_RESOURCE),
+            Self::Mcp => String::new(),
+        }
+    }
+}
+
 impl From<&Failure> for Problem {
     fn from(failure: &Failure) -> Self {
+        Self::of(failure, Interface::Rest)
+    }
+}
+
+impl From<&BodyFault> for Problem {
+    fn from(fault: &BodyFault) -> Self {
+        Self::of_body(fault)
+    }
+}
+
+impl Problem {
+    /// What to tell a caller of `interface` about `failure`.
+    pub fn of(failure: &Failure, interface: Interface) -> Self {
         match failure {
-            Failure::Body(fault) => fault.into(),
+            Failure::Body(fault) => Self::of_body(fault),
             Failure::MissingKey => Self::new(
                 Code::MissingKey,
-                "Send the page's edit key in the header `Authorization: Bearer <edit_key>`. It was shown once, when the page was created.",
+                format!(
+                    "Send the page's edit key {}. It was shown once, when the page was created.{}",
+                    interface.key_place(),
+                    interface.key_advice(),
+                ),
             ),
             Failure::InvalidKey => Self::new(
                 Code::InvalidKey,
-                "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered.",
+                format!(
+                    "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered.{}",
+                    interface.key_advice(),
+                ),
             ),
             Failure::KeyInQuery => Self::new(
                 Code::KeyInQuery,
-                "Nothing was changed. Send the edit key in the header `Authorization: Bearer <edit_key>` only, and take it out of the address: addresses end up in logs and histories.",
+                format!(
+                    "Nothing was changed. Send the edit key {} only, and take it out of the address: addresses end up in logs and histories.{}",
+                    interface.key_place(),
+                    interface.key_advice(),
+                ),
             ),
             Failure::NotFound => Self::new(
                 Code::NotFound,
@@ -177,22 +326,22 @@ impl From<&Failure> for Problem {
                 "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
             ),
             Failure::RateLimited(decision) => rate_limited(decision),
-            Failure::Store(StoreError::Unavailable(_)) => Self::unavailable(
-                "The store is out of reach for the moment. Nothing was changed: try again after the seconds in `Retry-After`.",
-            ),
+            Failure::Token(fault) => fault.into(),
+            Failure::Store(StoreError::Unavailable(_)) => {
+                Self::unavailable("The store is out of reach for the moment.", "Nothing was changed: try again")
+            }
             Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed => Self::unavailable(
-                "The store did not answer in time. A change may or may not have been made, wholly or not at all: read the page, or try again after the seconds in `Retry-After`.",
+                "The store did not answer in time.",
+                "A change may or may not have been made, wholly or not at all: read the page, or try again",
             ),
-            Failure::NoFreeSlug => Self::unavailable(
-                "No free address was found for this title. Nothing was published: try again after the seconds in `Retry-After`.",
-            ),
+            Failure::NoFreeSlug => {
+                Self::unavailable("No free address was found for this title.", "Nothing was published: try again")
+            }
             Failure::Store(StoreError::Unreadable(_)) => Self::internal(),
         }
     }
-}
 
-impl From<&BodyFault> for Problem {
-    fn from(fault: &BodyFault) -> Self {
+    fn of_body(fault: &BodyFault) -> Self {
         match fault {
             BodyFault::TooLarge => Self::new(
                 Code::BodyTooLarge,
@@ -204,11 +353,15 @@ impl From<&BodyFault> for Problem {
                 Code::Timeout,
                 "The request body did not arrive in time. Nothing was changed: send the request again.",
             ),
-            BodyFault::BrokenOff => invalid("The request body broke off. Send the request again."),
-            BodyFault::ContentType => {
-                invalid("Send the body as JSON, with the header `Content-Type: application/json`.")
-            }
-            BodyFault::ContentEncoding => invalid("Send the body as it is, without the header `Content-Encoding`."),
+            BodyFault::BrokenOff => invalid(
+                "The body of the request broke off before its end. Nothing was changed: send the request again.",
+            ),
+            BodyFault::ContentType => invalid(
+                "The body is not declared as JSON, so it was not read. Send JSON, with the header `Content-Type: application/json`.",
+            ),
+            BodyFault::ContentEncoding => invalid(
+                "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header.",
+            ),
             BodyFault::Malformed(what) => invalid(what),
             BodyFault::Title(TitleError::Empty) => {
                 invalid("The field `title` is empty. Give the page a title of 1 to 200 characters.")
@@ -254,4 +407,25 @@ fn rate_limited(decision: &Decision) -> Problem {
             "At most {limit} such requests are allowed in any {window} seconds. Nothing was changed: try again after {seconds} seconds."
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_is_listed_once_in_the_order_of_its_declaration() {
+        for (place, code) in Code::ALL.into_iter().enumerate() {
+            assert_eq!(code as usize, place, "{code:?}");
+        }
+        assert_eq!(Code::ALL.len(), Code::InvalidScope as usize + 1, "the last one declared is listed");
+    }
+
+    #[test]
+    fn a_405_names_its_methods_in_a_sentence() {
+        let message = |allowed: &[&str]| Problem::method_not_allowed_but(allowed).message;
+        assert!(message(&["POST"]).contains("It takes POST, as"));
+        assert!(message(&["GET", "HEAD"]).contains("It takes GET and HEAD, as"));
+        assert!(message(&["GET", "HEAD", "PATCH"]).contains("It takes GET, HEAD and PATCH, as"));
+    }
 }

@@ -1,15 +1,20 @@
 //! The JSON shapes of the interface (spec §2), for REST and MCP alike.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
+use utoipa::openapi::{Object, ObjectBuilder, Type};
 
+use crate::about;
+use crate::domain::edit_key::EditKey;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
+use crate::problem::{Code, Problem};
 use crate::service::{CreateFields, Created, UpdateFields};
 
 /// What a create takes.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePage {
     /// The title. White space around it is dropped; control characters are refused. The slug is derived from it and
@@ -20,9 +25,11 @@ pub struct CreatePage {
         pattern = r"^\s*[^\s\u0000-\u001f\u007f-\u009f]([^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f])?\s*$",
         example = "Hello, world"
     )]
+    #[schemars(length(min = 1, max = 200), example = "Hello, world")]
     title: String,
     /// Markdown, at most 102400 bytes of UTF-8. It is kept byte for byte.
     #[schema(min_length = 1, max_length = 102_400, example = "A *first* page.")]
+    #[schemars(length(min = 1, max = 102_400), example = "A *first* page.")]
     content: String,
 }
 
@@ -63,7 +70,7 @@ impl From<UpdatePage> for UpdateFields {
 }
 
 /// A page, as read and update answer it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Serialize, ToSchema, JsonSchema)]
 #[schema(as = Page)]
 pub struct PageBody {
     /// The page's name: words of its first title and a random suffix. It never changes and is never used again.
@@ -71,6 +78,7 @@ pub struct PageBody {
     slug: String,
     /// The page's public address.
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    #[schemars(extend("format" = "uri"))]
     url: String,
     /// The title; `null` where an update cleared it.
     #[schema(required = true, max_length = 200, example = "Hello, world")]
@@ -79,13 +87,17 @@ pub struct PageBody {
     #[schema(example = "A *first* page.")]
     content: String,
     /// The content as sanitised HTML. It was written by a stranger.
-    #[schema(example = "<p>A <em>first</em> page.</p>\n")]
-    content_html: String,
+    #[schema(value_type = String, required = true, example = "<p>A <em>first</em> page.</p>\n")]
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_html: Option<String>,
     /// When the page was created, in UTC with milliseconds.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
     /// When the page last changed; the same as `created_at` until then, and later with each change.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
     updated_at: String,
 }
 
@@ -97,15 +109,21 @@ impl PageBody {
             url: page_url(&page.slug, base_url),
             title: page.title.as_ref().map(|title| title.as_str().to_owned()),
             content: page.content.as_str().to_owned(),
-            content_html: page.rendered.html.clone(),
+            content_html: Some(page.rendered.html.clone()),
             created_at: page.created_at.to_string(),
             updated_at: page.updated_at.to_string(),
         }
     }
+
+    /// The same without the HTML, which says nothing that the source does not.
+    #[must_use]
+    pub fn without_html(self) -> Self {
+        Self { content_html: None, ..self }
+    }
 }
 
 /// The answer to a create: the only one that ever shows the key. It has no `Debug`, so that no log can show it.
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize, ToSchema, JsonSchema)]
 #[schema(as = Created)]
 pub struct CreatedBody {
     /// The page's name.
@@ -113,12 +131,15 @@ pub struct CreatedBody {
     slug: String,
     /// The page's public address.
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    #[schemars(extend("format" = "uri"))]
     url: String,
     /// The page's edit key, shown this once. Without it the page can never be edited or deleted.
     #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
+    #[schemars(regex(pattern = "^hbk_[0-9A-Za-z]{43}$"))]
     edit_key: String,
     /// When the page was created, in UTC with milliseconds.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
     created_at: String,
 }
 
@@ -134,16 +155,144 @@ impl CreatedBody {
     }
 }
 
-/// Every error.
+/// What a tool answers to a delete; over REST the status says it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DeletedBody {
+    /// The slug of the page that was deleted.
+    slug: String,
+    /// Always true.
+    #[schemars(extend("const" = true))]
+    deleted: bool,
+}
+
+impl DeletedBody {
+    /// The page `slug` was deleted.
+    pub fn new(slug: String) -> Self {
+        Self { slug, deleted: true }
+    }
+}
+
+/// A tool's failure.
+#[derive(Debug, Serialize)]
+pub struct ToolErrorBody {
+    /// What went wrong, as a code that stays the same.
+    pub error: &'static str,
+    /// What went wrong and what to do about it, for a reader.
+    pub message: String,
+    /// The HTTP status that REST answers with this code.
+    pub status: u16,
+    /// Whole seconds after which trying again makes sense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+}
+
+/// Every error but those of the token endpoint.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Error)]
 pub struct ErrorBody {
-    /// What went wrong, as a code that stays the same.
-    #[schema(example = "not_found")]
-    pub error: &'static str,
+    #[schema(schema_with = codes)]
+    error: &'static str,
     /// What went wrong and what to do about it, for a reader.
     #[schema(example = "No page has this address. Check the slug.")]
-    pub message: String,
+    message: String,
+}
+
+impl ErrorBody {
+    /// The shape of `problem`.
+    pub fn new(problem: Problem) -> Self {
+        Self { error: problem.code.as_str(), message: problem.message }
+    }
+}
+
+/// The codes that operations on pages answer.
+fn codes() -> Object {
+    listed(Code::ALL.into_iter().filter(|code| !code.is_of_oauth()))
+}
+
+/// The codes that the token endpoint answers: its own, and those of the layers and stores around it.
+fn token_codes() -> Object {
+    let around = |code: &Code| {
+        use Code::{BodyTooLarge, HeadersTooLarge, Internal, MethodNotAllowed, RateLimited, Timeout, Unavailable};
+        let common = [BodyTooLarge, HeadersTooLarge, Internal, MethodNotAllowed, RateLimited, Timeout, Unavailable];
+        common.contains(code)
+    };
+    listed(Code::ALL.into_iter().filter(|code| code.is_of_oauth() || around(code)))
+}
+
+fn listed(codes: impl Iterator<Item = Code>) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("What went wrong, as a code that stays the same."))
+        .enum_values(Some(codes.map(Code::as_str)))
+        .build()
+}
+
+/// What the token endpoint takes, as a form. A description only: the form is read by `http::token`.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only what is derived from it is used")]
+pub struct TokenRequest {
+    /// The one grant that there is.
+    #[schema(pattern = "^client_credentials$", example = "client_credentials")]
+    grant_type: String,
+    /// The page's slug.
+    #[schema(required = false, example = "hello-world-7k2m9xqz")]
+    client_id: String,
+    /// The page's edit key.
+    #[schema(required = false, format = "password", example = "hbk_0000000000000000000000000000000000000000000")]
+    client_secret: String,
+    /// The scopes asked for, separated by spaces; all of them are given in any case.
+    #[schema(
+        required = false,
+        pattern = "^((post:edit|post:delete)( (post:edit|post:delete))*)?$",
+        example = "post:edit post:delete"
+    )]
+    scope: String,
+}
+
+/// A token: the very key that was presented. It has no `Debug`, so that no log can show it.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Token)]
+pub struct TokenBody {
+    /// The page's edit key, as it was presented. It does not expire.
+    #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
+    access_token: String,
+    /// How the token is presented: `Authorization: Bearer <access_token>`.
+    #[schema(pattern = "^Bearer$", example = "Bearer")]
+    token_type: &'static str,
+    /// What the token allows.
+    #[schema(example = "post:edit post:delete")]
+    scope: String,
+}
+
+impl TokenBody {
+    /// `key` as a token.
+    pub fn new(key: &EditKey) -> Self {
+        Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: about::scope() }
+    }
+}
+
+/// An error of the token endpoint (RFC 6749 §5.2).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TokenError)]
+pub struct TokenErrorBody {
+    #[schema(schema_with = token_codes)]
+    error: &'static str,
+    /// What went wrong and what to do about it, where OAuth clients look for it.
+    #[schema(
+        pattern = r"^[\x20-\x21\x23-\x5b\x5d-\x7e]+$",
+        example = "The field `grant_type` is missing. Send `grant_type=client_credentials`."
+    )]
+    error_description: String,
+    /// The same text, where every error of Handbill has it.
+    #[schema(example = "The field `grant_type` is missing. Send `grant_type=client_credentials`.")]
+    message: String,
+}
+
+impl TokenErrorBody {
+    /// The shape of `problem`.
+    pub fn new(problem: Problem) -> Self {
+        Self { error: problem.code.as_str(), error_description: problem.message.clone(), message: problem.message }
+    }
 }
 
 /// The public address of the page `slug`.

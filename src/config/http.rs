@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use ipnet::IpNet;
 
+use crate::domain::authority::Authority;
 use crate::domain::client::ForwardedHeader;
 use crate::domain::origin::Origin;
 
@@ -24,6 +25,12 @@ pub struct HttpSettings {
     /// The one header that trusted proxies name the client in: x-forwarded-for or forwarded
     #[arg(long, global = true, env = "HANDBILL_FORWARDED_HEADER", value_name = "HEADER", default_value = "x-forwarded-for", value_parser = forwarded_header)]
     pub forwarded_header: ForwardedHeader,
+    /// Hosts that /mcp is called by besides that of --base-url, comma-separated; one without a port admits every port [default: none]
+    #[arg(long, global = true, env = "HANDBILL_MCP_ALLOWED_HOSTS", value_name = "HOST[:PORT],…", value_delimiter = ',', value_parser = Authority::parse)]
+    pub mcp_allowed_hosts: Vec<Authority>,
+    /// Origins whose pages may call /mcp from a browser besides --base-url, comma-separated [default: none]
+    #[arg(long, global = true, env = "HANDBILL_MCP_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',', value_parser = Origin::parse)]
+    pub mcp_allowed_origins: Vec<Origin>,
     /// How long requests are still accepted after SIGTERM or SIGINT, so that load balancers can see /readyz turn 503
     #[arg(long, global = true, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub drain_delay: Duration,

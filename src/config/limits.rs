@@ -22,6 +22,9 @@ pub struct LimitSettings {
     /// Updates and deletes that a client may try within the window; 0 switches the limit off
     #[arg(long, global = true, env = "HANDBILL_EDIT_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub edit_limit: u32,
+    /// Tokens that a client may ask for within the window; 0 switches the limit off
+    #[arg(long, global = true, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    pub token_limit: u32,
     /// The window of every limit, in whole seconds
     #[arg(long, global = true, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,
@@ -31,8 +34,7 @@ impl LimitSettings {
     /// The quotas that these settings describe.
     pub fn quotas(&self) -> Quotas {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
-        // Nothing gives out tokens yet.
-        Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: None }
+        Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) }
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Parsing returns errors and never panics; rendering never fails. What varies (time, chance) is an argument.
 
+pub mod authority;
 pub mod client;
 pub mod content;
 pub mod edit_key;

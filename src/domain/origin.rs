@@ -6,6 +6,8 @@ use std::net::SocketAddr;
 use thiserror::Error;
 use url::Url;
 
+use super::authority::{Authority, is_local};
+
 /// An `http` or `https` origin, serialised as the URL standard does: no trailing slash, no default port.
 ///
 /// The base of every address that is given out, and what a link must share with it to be internal.
@@ -51,6 +53,25 @@ impl Origin {
         Self::parse(&text).unwrap_or(Self(text))
     }
 
+    /// Whether the host is this machine as it calls itself: `localhost`, a loopback address, or the address that
+    /// stands for all of a machine's own.
+    pub fn is_local(&self) -> bool {
+        Url::parse(&self.0).is_ok_and(|url| url.host().is_some_and(|host| is_local(&host)))
+    }
+
+    /// The host, without the port; `None` for an address that is in no URL.
+    pub fn host(&self) -> Option<Authority> {
+        Url::parse(&self.0).ok().and_then(|url| Authority::parse(url.host_str()?).ok())
+    }
+
+    /// The text of the host, without its port; an IPv6 address in brackets.
+    pub fn host_text(&self) -> &str {
+        let (_, authority) = self.0.split_once("://").unwrap_or(("", &self.0));
+        let name = authority.rfind(']').map_or(0, |end| end + 1);
+        let port = authority[name..].find(':').map_or(authority.len(), |colon| name + colon);
+        &authority[..port]
+    }
+
     /// The origin's text, without a trailing slash.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -74,11 +95,32 @@ mod tests {
     }
 
     #[test]
+    fn a_host_has_no_port() {
+        for (origin, host) in [
+            ("https://pages.example", "pages.example"),
+            ("http://pages.example:8080", "pages.example"),
+            ("http://127.0.0.1:8080", "127.0.0.1"),
+            ("http://[::1]:8080", "[::1]"),
+            ("http://[::1]", "[::1]"),
+        ] {
+            assert_eq!(Origin::parse(origin).unwrap().host_text(), host);
+        }
+    }
+
+    #[test]
     fn the_origin_of_a_listener_has_no_default_port() {
         let origin = |address: &str| Origin::of_listener(address.parse().unwrap()).to_string();
         assert_eq!(origin("127.0.0.1:80"), "http://127.0.0.1");
         assert_eq!(origin("[::1]:8080"), "http://[::1]:8080");
         assert_eq!(origin("[fe80::1%2]:8080"), "http://[fe80::1%2]:8080");
+    }
+
+    #[test]
+    fn an_origin_knows_its_host_and_whether_that_is_this_machine() {
+        let origin = |text| Origin::parse(text).unwrap();
+        assert_eq!(origin("https://pages.example:8443").host(), Authority::parse("pages.example").ok());
+        assert!(origin("http://[::1]:8080").is_local() && origin("http://localhost").is_local());
+        assert!(!origin("https://pages.example").is_local() && !origin("http://localhost.example").is_local());
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use utoipa::IntoResponses;
 
-use crate::wire::ErrorBody;
+use crate::wire::{ErrorBody, TokenErrorBody};
 
 /// The body was read and is not a valid request.
 #[derive(IntoResponses)]
@@ -53,7 +53,7 @@ pub(super) enum NotChanged {
         headers(("WWW-Authenticate" = String, description = "A `Bearer` challenge with `resource_metadata`.")),
         example = json!({
             "error": "invalid_key",
-            "message": "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered.",
+            "message": "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered. `/.well-known/oauth-protected-resource` describes how keys are presented.",
         })
     )]
     Unauthorized(ErrorBody),
@@ -83,4 +83,51 @@ pub(super) enum RateLimited {
         })
     )]
     TooMany(ErrorBody),
+}
+
+/// The token endpoint gives no token.
+#[derive(IntoResponses)]
+#[expect(dead_code, reason = "only what is derived from it is used")]
+pub(super) enum BadToken {
+    /// The form cannot be read (`invalid_request`), asks for another grant (`unsupported_grant_type`) or for more than
+    /// there is (`invalid_scope`).
+    #[response(status = 400, example = json!({
+        "error": "invalid_request",
+        "error_description": "The field `grant_type` is missing. Send `grant_type=client_credentials`.",
+        "message": "The field `grant_type` is missing. Send `grant_type=client_credentials`.",
+    }))]
+    Invalid(TokenErrorBody),
+    /// The client credentials are missing or wrong (`invalid_client`).
+    #[response(
+        status = 401,
+        headers(("WWW-Authenticate" = String, description = "A `Basic` challenge.")),
+        example = json!({
+            "error": "invalid_client",
+            "error_description": "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `/.well-known/oauth-authorization-server` describes it.",
+            "message": "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `/.well-known/oauth-authorization-server` describes it.",
+        })
+    )]
+    WrongClient(TokenErrorBody),
+    /// The body is too large (`body_too_large`).
+    #[response(status = 413, example = json!({
+        "error": "body_too_large",
+        "error_description": "The request body may have at most 131072 bytes. Send `grant_type`, `client_id` and `client_secret` only.",
+        "message": "The request body may have at most 131072 bytes. Send `grant_type`, `client_id` and `client_secret` only.",
+    }))]
+    TooLarge(TokenErrorBody),
+    /// Rate limited (`rate_limited`).
+    #[response(
+        status = 429,
+        headers(
+            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
+            ("RateLimit" = String, description = "What is left of the limit, as `\"token\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"token\";q=<requests>;w=<seconds>`."),
+        ),
+        example = json!({
+            "error": "rate_limited",
+            "error_description": "At most 60 such requests are allowed in any 3600 seconds. Nothing was changed: try again after 1800 seconds.",
+            "message": "At most 60 such requests are allowed in any 3600 seconds. Nothing was changed: try again after 1800 seconds.",
+        })
+    )]
+    TooMany(TokenErrorBody),
 }

@@ -15,6 +15,8 @@ pub struct Asset {
     pub content_type: &'static str,
     /// How long a cache may keep it.
     pub cache_control: &'static str,
+    /// Its strong entity tag, without the quotation marks.
+    pub tag: String,
 }
 
 /// The one style sheet.
@@ -27,11 +29,15 @@ pub static FAVICON: LazyLock<Asset> =
 
 /// What crawlers are asked to leave out: the API repeats what the pages say. A page that is not to be indexed says so
 /// itself, which a crawler only learns by reading it.
-pub static ROBOTS_TXT: LazyLock<Asset> = LazyLock::new(|| Asset {
-    path: "/robots.txt".to_owned(),
-    bytes: include_bytes!("assets/robots.txt"),
-    content_type: "text/plain; charset=utf-8",
-    cache_control: "public, max-age=86400",
+pub static ROBOTS_TXT: LazyLock<Asset> = LazyLock::new(|| {
+    let bytes: &[u8] = include_bytes!("assets/robots.txt");
+    Asset {
+        path: "/robots.txt".to_owned(),
+        bytes,
+        content_type: "text/plain; charset=utf-8",
+        cache_control: "public, max-age=86400",
+        tag: short_hash([bytes]),
+    }
 });
 
 /// The asset that is served at `path`.
@@ -56,11 +62,13 @@ pub(super) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Strin
 impl Asset {
     /// An asset under a path that changes with its bytes, so that it can be cached for ever.
     fn hashed(name: &str, extension: &str, content_type: &'static str, bytes: &'static [u8]) -> Self {
+        let hash = short_hash([bytes]);
         Self {
-            path: format!("/assets/{name}-{}.{extension}", short_hash([bytes])),
+            path: format!("/assets/{name}-{hash}.{extension}"),
             bytes,
             content_type,
             cache_control: "public, max-age=31536000, immutable",
+            tag: hash,
         }
     }
 }

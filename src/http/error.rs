@@ -7,19 +7,13 @@ use http::{HeaderValue, StatusCode};
 
 use crate::about;
 use crate::domain::origin::Origin;
-use crate::problem::{Code, Problem};
+use crate::problem::{self, Code, Problem};
 use crate::service::Failure;
 use crate::wire::ErrorBody;
 
-/// The answer to a request that `failure` ended. What failed inside is logged here, once, with its causes.
+/// The answer to a request that `failure` ended. What failed inside is logged here, once.
 pub(super) fn failure_response(failure: &Failure, base_url: &Origin) -> Response {
-    match failure {
-        Failure::Store(error) => {
-            tracing::error!(error = causes(error), "the store failed");
-        }
-        Failure::DeadlinePassed | Failure::NoFreeSlug => tracing::error!(error = %failure, "an operation failed"),
-        _ => {}
-    }
+    problem::log(failure);
     let problem = Problem::from(failure);
     let mut response = problem_response(&problem);
     if let Some(challenge) = challenge(problem.code, base_url) {
@@ -31,19 +25,22 @@ pub(super) fn failure_response(failure: &Failure, base_url: &Origin) -> Response
 /// `problem` as JSON with its status.
 pub(super) fn problem_response(problem: &Problem) -> Response {
     let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = ErrorBody { error: problem.code.as_str(), message: problem.message.clone() };
-    let mut response = (status, Json(body)).into_response();
+    let mut response = (status, Json(ErrorBody::new(problem.clone()))).into_response();
+    // Around the router more is known of the request, and the body may be written anew.
+    response.extensions_mut().insert(problem.clone());
     if let Some(seconds) = problem.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
 }
 
-/// What a 401 asks for (RFC 6750 §3), and where to learn more (RFC 9728 §5.1).
+/// What a 401 asks for (RFC 6750 §3), and where to learn more (RFC 9728 §5.1). The token endpoint asks for a client's
+/// credentials instead (RFC 6749 §5.2).
 fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
     let error = match code {
         Code::MissingKey | Code::KeyInQuery => "",
         Code::InvalidKey => r#", error="invalid_token", error_description="This is not the edit key of this page""#,
+        Code::InvalidClient => return Some(HeaderValue::from_static(r#"Basic realm="handbill", charset="UTF-8""#)),
         _ => return None,
     };
     let challenge = format!(
@@ -52,15 +49,4 @@ fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
         scope = about::scope(),
     );
     HeaderValue::try_from(challenge).ok()
-}
-
-/// An error and all its causes, in one line.
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut line = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        line = format!("{line}: {error}");
-        cause = error.source();
-    }
-    line
 }

@@ -1,35 +1,40 @@
 //! HTTP: every route and every layer, in order.
 
+mod accept;
 mod answers;
 pub mod assets;
-pub mod client_ip;
 mod conditional;
+mod discovery;
 mod error;
 mod extract;
+mod finish;
+mod fixed;
 mod head;
+mod llms;
 mod openapi;
 mod pages;
 mod robots;
 mod site;
+mod token;
 pub mod views;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
-use http::{HeaderValue, Method};
+use http::Method;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::client_ip::TrustedProxies;
+use self::fixed::Fixed;
 pub use self::openapi::document as openapi_document;
 use crate::about;
 use crate::domain::origin::Origin;
+use crate::incoming::client_ip::TrustedProxies;
 use crate::problem::Problem;
 use crate::service::PageService;
 use crate::telemetry::http::{RequestTelemetry, observe};
@@ -54,51 +59,57 @@ impl Http {
     }
 }
 
-/// Every route, with every layer around it.
+/// Every route, `mcp` included, with every layer around it.
 ///
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
-/// it, and is refused if its head is too large; then comes the route.
-pub fn router(http: Http, telemetry: RequestTelemetry) -> Router {
-    let document = openapi::document(&http.base_url);
+/// it, and is refused if its head is too large; then comes the route. Around them all the answer is finished.
+pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
+    let openapi = Fixed::new("application/json", openapi::document(&http.base_url));
+    let home = site::home(&http);
+    let discovery = discovery::routes(&http.base_url, http.service.quotas());
+    let service_desc = finish::service_desc(&http.base_url);
     let http = Arc::new(http);
     let (api, _) = api_routes().split_for_parts();
-    let openapi = move || async move {
-        let headers = [
-            (CONTENT_TYPE, HeaderValue::from_static("application/json")),
-            (CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600")),
-        ];
-        (headers, document).into_response()
-    };
-    api.route(about::path::OPENAPI, get(openapi))
-        .route("/", get(site::home))
+    let rest = api
+        .merge(discovery)
+        .route(about::path::OPENAPI, openapi.route())
+        .route("/", home.route())
         .route("/robots.txt", get(site::asset))
         .route("/favicon.ico", get(site::favicon))
         .route("/assets/{name}", get(site::asset))
         .route("/{slug}", get(site::page))
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
-        .with_state(http)
-        .layer(CatchPanicLayer::custom(internal_error))
-        .layer(from_fn(head::check_size))
+        .with_state(http);
+    // The tools answer browsers by rules of their own.
+    let routes = guarded(rest)
         .layer(cors())
+        .merge(guarded(mcp))
         .layer(from_fn(head::set_security_headers))
-        .layer(from_fn_with_state(telemetry, observe))
+        .layer(from_fn_with_state(telemetry, observe));
+    // Around a router as a whole, where the answer has the `Allow` that routing adds.
+    Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, finish::finish))
+}
+
+/// `routes`, none of which can be reached by too large a head or end a connection by a panic.
+fn guarded(routes: Router) -> Router {
+    routes.layer(CatchPanicLayer::custom(internal_error)).layer(from_fn(head::check_size))
 }
 
 /// The documented routes, with their documentation.
 fn api_routes() -> OpenApiRouter<Arc<Http>> {
-    OpenApiRouter::with_openapi(openapi::description()).routes(routes!(pages::create)).routes(routes!(
-        pages::read,
-        pages::update,
-        pages::delete
-    ))
+    OpenApiRouter::with_openapi(openapi::description())
+        .routes(routes!(pages::create))
+        .routes(routes!(pages::read, pages::update, pages::delete))
+        .routes(routes!(token::token))
 }
 
 /// Any page on the web may call the API: there are no cookies, so a browser adds nothing that its user has not.
 fn cors() -> CorsLayer {
     use http::HeaderName;
     use http::header::{
-        ACCEPT, AUTHORIZATION, ETAG, IF_MATCH, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
+        ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER,
+        WWW_AUTHENTICATE,
     };
 
     /// How long a browser may remember a preflight's answer.

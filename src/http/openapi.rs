@@ -2,15 +2,16 @@
 
 use serde_json::json;
 use utoipa::openapi::path::Operation;
-use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, Header, OpenApi, Ref, ResponseBuilder, Server};
+use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBuilder, OAuth2, Scopes, SecurityScheme};
+use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, ResponseBuilder, Server};
 use utoipa::{Modify, OpenApi as _, PartialSchema};
 
 use super::api_routes;
+use crate::about;
 use crate::domain::origin::Origin;
 use crate::problem::Problem;
 use crate::service::{BodyFault, Failure};
-use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, UpdatePage};
+use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage};
 
 /// What stands above the operations.
 #[derive(utoipa::OpenApi)]
@@ -21,8 +22,11 @@ use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, UpdatePage};
         description = "Publishes text posts without accounts. Anyone posts a title and Markdown, gets a public address and an edit key that is shown once, and needs nothing else to read, edit or delete the page later.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
-    tags((name = "pages", description = "Text posts, each with a key of its own.")),
-    components(schemas(CreatePage, UpdatePage, PageBody, CreatedBody, ErrorBody)),
+    tags(
+        (name = "pages", description = "Text posts, each with a key of its own."),
+        (name = "tokens", description = "The key once more, for clients that know OAuth alone."),
+    ),
+    components(schemas(CreatePage, UpdatePage, PageBody, CreatedBody, ErrorBody, TokenRequest, TokenBody, TokenErrorBody)),
     modifiers(&EditKeyScheme),
 )]
 pub(super) struct Description;
@@ -43,18 +47,32 @@ impl Modify for EditKeyScheme {
 /// The document of a service at `base_url`, as JSON for people and machines.
 pub fn document(base_url: &Origin) -> String {
     let mut document = api_routes().into_openapi();
+    // Whoever runs the service is found where it is.
+    document.info.contact = Some(ContactBuilder::new().name(Some(about::TITLE)).url(Some(base_url.as_str())).build());
+    about::TITLE.clone_into(&mut document.info.title);
+    about::INTERFACE_VERSION.clone_into(&mut document.info.version);
     document.servers = Some(vec![Server::new(base_url.as_str())]);
-    for item in document.paths.paths.values_mut() {
+    document.components.get_or_insert_default().add_security_scheme("pageToken", page_token(base_url));
+    for (path, item) in &mut document.paths.paths {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
-        operations.into_iter().flatten().for_each(add_common_answers);
+        for operation in operations.into_iter().flatten() {
+            add_common_answers(operation, path == about::path::TOKEN);
+        }
     }
     let mut json = document.to_pretty_json().expect("the document is made of strings");
     json.push('\n');
     json
 }
 
+/// The exchange of a page's slug and key for a token.
+fn page_token(base_url: &Origin) -> SecurityScheme {
+    let flow = ClientCredentials::new(format!("{base_url}{}", about::path::TOKEN), Scopes::from_iter(about::SCOPES));
+    let description = "The edit key as an OAuth token: `client_id` is the page's slug, `client_secret` its edit key.";
+    SecurityScheme::OAuth2(OAuth2::with_description([Flow::ClientCredentials(flow)], description))
+}
+
 /// Adds what any operation may answer, whatever it does: these come from the layers and stores around them all.
-fn add_common_answers(operation: &mut Operation) {
+fn add_common_answers(operation: &mut Operation, is_token: bool) {
     let timeout = Problem::from(&BodyFault::TimedOut);
     let common = [
         operation.request_body.as_ref().map(|_| ("The body did not arrive in time (`timeout`).", timeout)),
@@ -63,10 +81,12 @@ fn add_common_answers(operation: &mut Operation) {
         Some(("A store is out of reach (`unavailable`).", Problem::from(&Failure::DeadlinePassed))),
     ];
     for (description, problem) in common.into_iter().flatten() {
-        let content = ContentBuilder::new()
-            .schema(Some(Ref::from_schema_name("Error")))
-            .example(Some(json!({"error": problem.code.as_str(), "message": problem.message})))
-            .build();
+        let (schema, example) = if is_token {
+            ("TokenError", json!(TokenErrorBody::new(problem.clone())))
+        } else {
+            ("Error", json!(ErrorBody::new(problem.clone())))
+        };
+        let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(Some(example)).build();
         let mut response = ResponseBuilder::new().description(description).content("application/json", content);
         if problem.retry_after.is_some() {
             let mut header = Header::new(u64::schema());

@@ -73,7 +73,14 @@ pub(super) async fn create(
     operation_id = "getPage",
     tag = "pages",
     params(
-        ("slug" = String, Path, description = "The slug from the page's address.", example = "hello-world-7k2m9xqz"),
+        (
+            "slug" = String,
+            Path,
+            description = "The slug from the page's address.",
+            pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
+            max_length = 69,
+            example = "hello-world-7k2m9xqz",
+        ),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags the client holds; 304 when the page still has one."),
     ),
     responses(
@@ -108,7 +115,14 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
     operation_id = "updatePage",
     tag = "pages",
     params(
-        ("slug" = String, Path, description = "The slug from the page's address.", example = "hello-world-7k2m9xqz"),
+        (
+            "slug" = String,
+            Path,
+            description = "The slug from the page's address.",
+            pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
+            max_length = 69,
+            example = "hello-world-7k2m9xqz",
+        ),
         ("If-Match" = Option<String>, Header, description = "An entity tag of the version to change; 412 when the page has changed since."),
     ),
     request_body(content = UpdatePage, description = "At most 131072 bytes."),
@@ -123,7 +137,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
         NotChanged,
         RateLimited,
     ),
-    security(("editKey" = [])),
+    security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]
 pub(super) async fn update(
     State(http): State<Arc<Http>>,
@@ -146,7 +160,14 @@ pub(super) async fn update(
     operation_id = "deletePage",
     tag = "pages",
     params(
-        ("slug" = String, Path, description = "The slug from the page's address.", example = "hello-world-7k2m9xqz"),
+        (
+            "slug" = String,
+            Path,
+            description = "The slug from the page's address.",
+            pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
+            max_length = 69,
+            example = "hello-world-7k2m9xqz",
+        ),
         ("If-Match" = Option<String>, Header, description = "An entity tag of the version to delete; 412 when the page has changed since."),
     ),
     responses(
@@ -158,7 +179,7 @@ pub(super) async fn update(
         NotChanged,
         RateLimited,
     ),
-    security(("editKey" = [])),
+    security(("editKey" = []), ("pageToken" = ["post:delete"])),
 )]
 pub(super) async fn delete(
     State(http): State<Arc<Http>>,
@@ -167,12 +188,12 @@ pub(super) async fn delete(
     Presented(credential): Presented,
     Required(precondition): Required,
 ) -> Response {
-    let attempt = http.service.delete(client, &slug, &credential, &precondition).await;
+    let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
     shape(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
 /// The answer to a limited operation, with the fields that say where its client stands.
-fn shape<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+pub(super) fn shape<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
         Err(failure) => failure_response(&failure, &http.base_url),

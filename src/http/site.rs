@@ -8,12 +8,15 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Http;
+use super::accept::weight;
 use super::assets::{self, Asset};
 use super::conditional::{REVALIDATE, entity_tag, none_match_fails, not_modified};
 use super::error::{failure_response, problem_response};
 use super::extract::SlugText;
+use super::fixed::{FOR_AN_HOUR, Fixed};
 use super::robots::mark_noindex;
 use super::views::{self, GoneView, HomeView, NotFoundView, PageView};
+use crate::about;
 use crate::domain::page::Page;
 use crate::domain::title::Title;
 use crate::problem::Problem;
@@ -22,9 +25,6 @@ use crate::wire::page_url;
 
 const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
-
-/// What changes only with a new version of Handbill.
-const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// `GET /<slug>` and `GET /<slug>.md`: the suffix cannot be part of a route, so it is taken off here.
 pub(super) async fn page(State(http): State<Arc<Http>>, SlugText(name): SlugText, headers: HeaderMap) -> Response {
@@ -37,26 +37,28 @@ pub(super) async fn page(State(http): State<Arc<Http>>, SlugText(name): SlugText
     response
 }
 
-/// `GET /`.
-pub(super) async fn home(State(http): State<Arc<Http>>) -> Response {
-    let view = HomeView { base_url: http.base_url.as_str(), create_quota: http.service.quotas().create };
-    html_response(StatusCode::OK, view.render(), FOR_AN_HOUR)
+/// What `GET /` gives.
+pub(super) fn home(http: &Http) -> Fixed {
+    let base_url = &http.base_url;
+    let html = HomeView { base_url: base_url.as_str(), create_quota: http.service.quotas().create }.render();
+    let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, about::path::LLMS);
+    Fixed::new("text/html; charset=utf-8", html)
+        .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static(views::CONTENT_SECURITY_POLICY))
+        .with(LINK, HeaderValue::try_from(docs).expect("an origin is ASCII"))
 }
 
 /// `GET /assets/<name>` and `/robots.txt`.
 pub(super) async fn asset(State(http): State<Arc<Http>>, request: Request) -> Response {
     match assets::by_path(request.uri().path()) {
-        Some(asset) => asset_response(asset),
+        Some(asset) => asset_response(asset, HeaderValue::from_static(asset.cache_control), request.headers()),
         None => nothing_here(&http, &request),
     }
 }
 
 /// `GET /favicon.ico`, which browsers ask for wherever no page has told them of the icon.
-pub(super) async fn favicon() -> Response {
-    let mut response = asset_response(&assets::FAVICON);
+pub(super) async fn favicon(headers: HeaderMap) -> Response {
     // This address stays the same when the icon changes.
-    response.headers_mut().insert(CACHE_CONTROL, FOR_AN_HOUR);
-    response
+    asset_response(&assets::FAVICON, FOR_AN_HOUR, &headers)
 }
 
 /// Whatever has no route.
@@ -64,10 +66,12 @@ pub(super) async fn not_found(State(http): State<Arc<Http>>, request: Request) -
     nothing_here(&http, &request)
 }
 
-/// A page where a browser asks for one, JSON otherwise.
+/// A page where a browser asks for one, JSON otherwise and wherever programs ask.
 fn nothing_here(http: &Http, request: &Request) -> Response {
+    let path = request.uri().path();
+    let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let mut accepted = request.headers().get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
-    let asks_for_page = accepted.any(|line| line.contains("text/html")) && !request.uri().path().starts_with("/api/");
+    let asks_for_page = accepted.any(|line| line.contains("text/html")) && !is_for_programs;
     let mut response =
         if asks_for_page { failure_page(&Failure::NotFound, http) } else { problem_response(&Problem::no_route()) };
     // A cache may keep a 404 without being asked to.
@@ -140,32 +144,14 @@ fn html_response(status: StatusCode, html: String, caching: HeaderValue) -> Resp
     (status, headers, html).into_response()
 }
 
-fn asset_response(asset: &'static Asset) -> Response {
-    let headers = [
-        (CONTENT_TYPE, HeaderValue::from_static(asset.content_type)),
-        (CACHE_CONTROL, HeaderValue::from_static(asset.cache_control)),
-    ];
-    (headers, asset.bytes).into_response()
+fn asset_response(asset: &'static Asset, caching: HeaderValue, request: &HeaderMap) -> Response {
+    Fixed::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching).answer(request)
 }
 
 /// Whether a client would rather have Markdown: it names `text/markdown`, and not `text/html` with a higher weight.
 /// A wildcard asks for neither, so browsers and plain `curl` get HTML.
 fn prefers_markdown(headers: &HeaderMap) -> bool {
-    let mut markdown = 0.0_f32;
-    let mut html = 0.0_f32;
-    for range in headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(',')) {
-        let mut parts = range.split(';').map(str::trim);
-        let media_type = parts.next().unwrap_or_default().to_ascii_lowercase();
-        let weight = parts
-            .filter_map(|parameter| parameter.split_once('='))
-            .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
-            .map_or(1.0, |(_, value)| value.trim().parse().unwrap_or(0.0));
-        match media_type.as_str() {
-            "text/markdown" => markdown = markdown.max(weight),
-            "text/html" => html = html.max(weight),
-            _ => {}
-        }
-    }
+    let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type));
     markdown > 0.0 && markdown >= html
 }
 

@@ -1,6 +1,6 @@
 //! Deleting a page, which is for ever.
 
-use super::request::{Credential, Precondition};
+use super::request::{Body, Credential, Precondition};
 use super::{Attempt, Failure, PageService, Patience};
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
@@ -10,25 +10,35 @@ use crate::store::{Record, Swapped};
 impl PageService {
     /// Puts a tombstone in the page's place; its slug stays reserved.
     ///
+    /// A delete has no fields; `body` tells what is wrong with a request that came with some.
+    ///
     /// When this answers [`Failure::Store`] or [`Failure::DeadlinePassed`], the page may or may not have been deleted.
     pub async fn delete(
         &self,
         client: Client,
         slug: &str,
         credential: &Credential,
+        body: Body<()>,
         precondition: &Precondition,
     ) -> Attempt<()> {
         match Slug::parse(slug) {
-            Ok(slug) => self.limited(Limited::Edit, client, self.bury(&slug, credential, precondition)).await,
+            Ok(slug) => self.limited(Limited::Edit, client, self.bury(&slug, credential, body, precondition)).await,
             Err(_) => Attempt::uncounted(Failure::NotFound),
         }
     }
 
-    async fn bury(&self, slug: &Slug, credential: &Credential, precondition: &Precondition) -> Result<(), Failure> {
+    async fn bury(
+        &self,
+        slug: &Slug,
+        credential: &Credential,
+        body: Body<()>,
+        precondition: &Precondition,
+    ) -> Result<(), Failure> {
+        let mut patience = Patience::new();
+        let mut page = self.existing(slug, &mut patience).await?;
+        credential.open(&page)?;
+        body?;
         loop {
-            let mut patience = Patience::new();
-            let page = self.existing(slug, &mut patience).await?;
-            credential.open(&page)?;
             precondition.check(page.version)?;
             let tombstone = page.tombstone(self.clock.now());
             match patience.wait(self.store.compare_and_set(page.version, Record::Deleted(tombstone))).await? {
@@ -36,6 +46,8 @@ impl PageService {
                 // Another request changed or deleted the page between the read and the write.
                 Swapped::Stale => self.back_off().await,
             }
+            patience = Patience::new();
+            page = self.existing(slug, &mut patience).await?;
         }
     }
 }

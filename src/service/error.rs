@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use super::token::TokenFault;
 use crate::domain::content::ContentError;
 use crate::domain::quota::Decision;
 use crate::domain::title::TitleError;
@@ -34,6 +35,9 @@ pub enum Failure {
     /// The client is over its limit.
     #[error("the client is over its limit")]
     RateLimited(Decision),
+    /// The token endpoint gives no token.
+    #[error("no token is given: {0}")]
+    Token(#[from] TokenFault),
     /// A store failed. Whether a change was made, the cause tells; none was made in part.
     #[error(transparent)]
     Store(#[from] StoreError),

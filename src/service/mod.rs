@@ -4,17 +4,17 @@
 //!
 //! The first check that fails is the answer. REST and MCP both come through here, so they cannot disagree.
 //!
-//! | step | create | read | update | delete |
-//! |---|---|---|---|---|
-//! | 1 | body | slug's grammar | slug's grammar | slug's grammar |
-//! | 2 | rate limit | existence | rate limit | rate limit |
-//! | 3 | | | existence | existence |
-//! | 4 | | | credential | credential |
-//! | 5 | | | body | |
-//! | 6 | | | precondition | precondition |
+//! | step | create | read | update | delete | token |
+//! |---|---|---|---|---|---|
+//! | 1 | body | slug's grammar | slug's grammar | slug's grammar | rate limit |
+//! | 2 | rate limit | existence | rate limit | rate limit | form |
+//! | 3 | | | existence | existence | grant |
+//! | 4 | | | credential | credential | client: existence and credential in one |
+//! | 5 | | | body | body, which is to be empty | scope |
+//! | 6 | | | precondition | precondition | |
 //!
-//! An invalid create spends no quota. Of updates and deletes every attempt does, which also bounds guessing of keys;
-//! only a slug that no page can have is answered before.
+//! An invalid create spends no quota. Of updates, deletes and tokens every attempt does, which also bounds guessing of
+//! keys; only an update or delete of a slug that no page can have is answered before.
 
 mod create;
 mod delete;
@@ -23,6 +23,7 @@ mod patience;
 mod read;
 mod rendering;
 mod request;
+mod token;
 mod update;
 
 use std::future::Future;
@@ -45,6 +46,7 @@ pub use patience::PATIENCE;
 use patience::Patience;
 use rendering::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, UpdateFields};
+pub use token::{FormFault, TokenClient, TokenFault, TokenForm};
 
 /// How long one operation may take, waiting for stores included. After it the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);

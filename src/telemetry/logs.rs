@@ -3,7 +3,10 @@
 use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::format::FmtSpan;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +24,9 @@ impl LogFormat {
     }
 }
 
+/// A library whose events hold whole requests and results, and so edit keys. No directive lets them through.
+const NEVER_LOGGED: &str = "rmcp";
+
 /// Writes the process's events from now on, those that `filter` lets through (`info`, `handbill=debug`, …).
 pub fn install(format: LogFormat, filter: EnvFilter) {
     let builder = tracing_subscriber::fmt()
@@ -31,8 +37,12 @@ pub fn install(format: LogFormat, filter: EnvFilter) {
         .with_span_events(FmtSpan::NONE)
         // Otherwise a line that cannot be written, as on a full disk, panics, and the request it tells of is not answered.
         .log_internal_errors(false);
+    let keyless = filter_fn(|metadata| metadata.target().split("::").next() != Some(NEVER_LOGGED));
     match format {
-        LogFormat::Text => builder.with_target(false).init(),
-        LogFormat::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).init(),
+        LogFormat::Text => builder.with_target(false).finish().with(keyless).init(),
+        LogFormat::Json => {
+            let builder = builder.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            builder.finish().with(keyless).init();
+        }
     }
 }

@@ -41,6 +41,15 @@ pub struct CallLabels {
     pub outcome: &'static str,
 }
 
+/// One call of an MCP tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ToolLabels {
+    /// The tool, or `_OTHER` where there is none of that name.
+    pub tool: &'static str,
+    /// `ok`, or the code of the error.
+    pub outcome: &'static str,
+}
+
 /// One decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecisionLabels {
@@ -86,6 +95,8 @@ pub struct Metrics {
     pub limiter_fallback: Gauge,
     /// `handbill_rate_limit_fallback_decisions_total`.
     pub fallback_decisions: Counter,
+    /// `handbill_mcp_tool_calls_total`.
+    pub tool_calls: Family<ToolLabels, Counter>,
     /// `handbill_draining`.
     pub draining: Gauge,
 }
@@ -108,6 +119,7 @@ impl Metrics {
             limiter: Family::new_with_constructor(seconds),
             limiter_fallback: Gauge::default(),
             fallback_decisions: Counter::default(),
+            tool_calls: Family::default(),
             draining: Gauge::default(),
         };
         metrics.register();
@@ -168,6 +180,7 @@ impl Metrics {
             "Attempts that this replica decided by itself, for want of an answer from Redis",
             self.fallback_decisions.clone(),
         );
+        registry.register("handbill_mcp_tool_calls", "Calls of MCP tools", self.tool_calls.clone());
         registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
         registry.register("handbill_build", "What is running", build);

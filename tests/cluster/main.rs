@@ -14,8 +14,11 @@ mod faults;
 #[path = "../linearizability/histories/mod.rs"]
 mod histories;
 mod linearizability;
+mod mcp;
 mod nodes;
 #[path = "../support/replica.rs"]
 mod replica;
+#[path = "../support/revision.rs"]
+mod revision;
 mod rollout;
 mod service;

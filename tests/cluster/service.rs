@@ -30,13 +30,14 @@ impl Settings {
         Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4) }
     }
 
-    fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &Redis) -> Vec<String> {
+    fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &Redis, balancer: SocketAddr) -> Vec<String> {
         let Self { create_limit, edit_limit, drain_delay } = self;
         let settings = [
             ("--store", "scylla".to_owned()),
             ("--scylla-nodes", nodes.shared().addresses()),
             ("--scylla-keyspace", keyspace.to_owned()),
             ("--redis-url", redis.url()),
+            ("--base-url", format!("http://{balancer}")),
             // The load balancer, whose connections come from the machine's own address.
             ("--trusted-proxies", "127.0.0.1".to_owned()),
             ("--create-limit", create_limit.to_string()),
@@ -81,7 +82,8 @@ impl Service {
     async fn start_over(nodes: Nodes, keyspace: String, settings: Settings) -> Self {
         let addresses = Addresses::draw();
         let redis = Redis::start(addresses.redis()).await;
-        let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis);
+        let balancer = addresses.balancer();
+        let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer);
         let mut replicas = Vec::new();
         for number in 1..=3 {
             replicas.push(start_replica(addresses, number, &replica_settings).await);
@@ -91,7 +93,6 @@ impl Service {
         }
         // It takes every replica for ready until it has looked, and by now they are.
         let process = balance(addresses).await;
-        let balancer = addresses.balancer();
         Self { nodes, replicas, redis, balancer, replica_settings, keyspace, addresses, _balancer: process }
     }
 

@@ -21,8 +21,9 @@ use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
-use handbill::http::client_ip::TrustedProxies;
+use handbill::incoming::client_ip::TrustedProxies;
 use handbill::limits::Quotas;
+use handbill::mcp::Allowed;
 use handbill::store::PageStore;
 
 use self::faulty::{Fault, FaultyStore};
@@ -47,7 +48,8 @@ fn replica(store: Arc<dyn PageStore>) -> Router {
     let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
     let unlimited = Quotas { create: None, edit: None, token: None };
     let origin = Origin::parse("https://pages.example").unwrap();
-    public_router(store, unlimited, origin, proxies, &Surroundings::system())
+    let allowed = Allowed::new(&origin, Vec::new(), Vec::new());
+    public_router(store, unlimited, origin, proxies, allowed, &Surroundings::system())
 }
 
 async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {

@@ -38,6 +38,8 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
         ("admin-listen", &["", "nonsense", ":9090"]),
         ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
+        ("mcp-allowed-hosts", &["", "https://a.example", "a.example/mcp", "a.example,b c", "*"]),
+        ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
         ("drain-delay", &["", "5", "-5s", "soon"]),
@@ -46,6 +48,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("data-dir", &[""]),
         ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
         ("log-format", &["", "xml"]),
         ("log", &["handbill=nonsense", "a=b=c"]),
@@ -155,6 +158,8 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("admin-listen", "127.0.0.1:9090"),
         ("base-url", "http:// and the public listener"),
         ("trusted-proxies", "none"),
+        ("mcp-allowed-hosts", "none"),
+        ("mcp-allowed-origins", "none"),
         ("forwarded-header", "x-forwarded-for"),
         ("drain-delay", "0s"),
         ("drain-timeout", "15s"),
@@ -162,6 +167,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("data-dir", "./handbill-data"),
         ("create-limit", "10"),
         ("edit-limit", "60"),
+        ("token-limit", "60"),
         ("rate-window", "1h"),
         ("log-format", "text on a terminal, json otherwise"),
         ("log", "info"),
@@ -176,7 +182,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 29, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 32, "an option that this test does not know:\n{help}");
 }
 
 #[test]

@@ -302,14 +302,17 @@ fn the_body_that_never_comes_is_answered_408() {
 }
 
 fn public_router(store: Arc<dyn handbill::store::PageStore>) -> Router {
+    let base_url = handbill::domain::origin::Origin::parse("http://localhost").unwrap();
+    let allowed = handbill::mcp::Allowed::new(&base_url, Vec::new(), Vec::new());
     handbill::app::public_router(
         store,
         handbill::limits::Quotas { create: None, edit: None, token: None },
-        handbill::domain::origin::Origin::parse("http://localhost").unwrap(),
-        handbill::http::client_ip::TrustedProxies {
+        base_url,
+        handbill::incoming::client_ip::TrustedProxies {
             networks: Vec::new(),
             header: handbill::domain::client::ForwardedHeader::XForwardedFor,
         },
+        allowed,
         &handbill::app::Surroundings::system(),
     )
 }

@@ -70,9 +70,43 @@ fn a_key_is_in_no_log_and_no_metric_and_on_disk_only_as_its_hash() {
     assert_eq!(ask("POST", "/api/pages", &[JSON], &format!(r#"{{"{key}": 1}}"#)), 400);
     assert_eq!(ask("POST", "/api/pages", &[("Content-Type", key)], key), 400);
     assert_eq!(ask(key, "/", &[], ""), 405);
+    let form = ("Content-Type", "application/x-www-form-urlencoded");
+    let client = format!("grant_type=client_credentials&client_id={slug}&client_secret={key}");
+    assert_eq!(ask("POST", "/oauth/token", &[form], &client), 200);
+    assert_eq!(ask("POST", "/oauth/token", &[form, ("Authorization", authorization.as_str())], &client), 400);
+    assert_eq!(ask("POST", "/oauth/token", &[form], &format!("{client}&scope={key}")), 400);
+    assert_eq!(
+        ask("POST", "/oauth/token", &[form], &format!("grant_type={key}&client_id={key}&client_secret={key}")),
+        400
+    );
+    assert_eq!(
+        ask("POST", "/oauth/token", &[form], &format!("grant_type=client_credentials&client_id={key}&client_secret=x")),
+        401
+    );
+    assert_eq!(ask("POST", &format!("/oauth/token?client_secret={key}"), &[form], &client), 400);
     let mut nonsense = Connection::open(server.address).unwrap();
     nonsense.send(format!("GET /{key}\0 {key}\r\n{key}\r\n\r\n")).unwrap();
     assert_eq!(nonsense.answer().unwrap().status, 400);
+    // The same key where a tool takes it, and where it does not belong.
+    let call = |tool: &str, arguments: &str| {
+        let name = format!(r#"{{"name": "{tool}", "arguments": {arguments}}}"#);
+        let message = format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {name}}}"#);
+        ask("POST", "/mcp", &[JSON], &message)
+    };
+    let own = format!(r#""slug": "{slug}", "edit_key": "{key}""#);
+    assert_eq!(call("update_page", &format!(r#"{{{own}, "title": "z"}}"#)), 200);
+    assert_eq!(call("update_page", &format!(r#"{{{own}, "content": "my key is {key}"}}"#)), 200);
+    assert_eq!(call("update_page", &format!(r#"{{{own}, "{key}": "{key}"}}"#)), 200);
+    assert_eq!(call("get_page", &format!(r#"{{"slug": "{key}"}}"#)), 200);
+    assert_eq!(call("get_page", &format!(r#"["{key}"]"#)), 200);
+    assert_eq!(call(key, "{}"), 200);
+    assert_eq!(ask("POST", "/mcp", &[JSON, ("Origin", key)], key), 403);
+    assert_eq!(ask("POST", "/mcp", &[JSON], key), 400);
+    assert_eq!(ask("POST", "/mcp", &[JSON], &format!(r#"{{"jsonrpc": "2.0", "id": 1, "method": "{key}"}}"#)), 200);
+    let version = [JSON, ("MCP-Protocol-Version", key)];
+    assert_eq!(ask("POST", "/mcp", &version, r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#), 400);
+    let modern = [JSON, ("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Method", key), ("Mcp-Name", key)];
+    assert_eq!(ask("POST", "/mcp", &modern, r#"{"jsonrpc": "2.0", "id": 1, "method": "ping"}"#), 400);
     let metrics = get(server.admin, "/metrics").unwrap();
     let (_, stdout, log) = server.stop();
     assert!(log.lines().count() > 10, "everything is logged");
@@ -90,6 +124,22 @@ fn a_key_is_in_no_log_and_no_metric_and_on_disk_only_as_its_hash() {
     }
     assert!(!log.contains(&hash), "nor is its hash in the log");
     assert!(!log.contains(slug) && !metrics.text().contains(slug));
+}
+
+#[test]
+fn a_key_that_a_tool_gives_out_is_in_no_log_however_much_is_logged_and_whatever_of() {
+    let directory = tempdir().unwrap();
+    // A directive for the library that logs whole results, more telling than any for all of them.
+    let server = Server::start(directory.path(), &["--log", "trace,rmcp=trace,rmcp::service=trace"]);
+    let create = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params":
+        {"name": "create_page", "arguments": {"title": "Secret", "content": "x"}}}"#;
+    let answer = request(server.address, "POST", "/mcp", &[JSON], create.as_bytes()).unwrap();
+    let key = answer.json()["result"]["structuredContent"]["edit_key"].as_str().unwrap().to_owned();
+    let (_, stdout, log) = server.stop();
+    assert!(log.contains("answered"), "{log}");
+    for part in key.strip_prefix("hbk_").unwrap().as_bytes().windows(PART_OF_A_KEY) {
+        assert!(!holds(log.as_bytes(), part) && !holds(stdout.as_bytes(), part), "a part of the key is in the log");
+    }
 }
 
 fn files(directory: &Path) -> Vec<Vec<u8>> {

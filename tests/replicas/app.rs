@@ -31,17 +31,23 @@ pub(crate) struct Setup {
 impl Setup {
     /// The limits of the specification (§8).
     pub(crate) fn new() -> Self {
-        Self { limits: Limits { create: 10, edit: 60 } }
+        Self { limits: Limits { create: 10, edit: 60, token: 60 } }
     }
 
     /// Limits that are switched off, for tests of something else.
     pub(crate) fn unlimited() -> Self {
-        Self::new().limits(0, 0)
+        Self::new().limits(0, 0).token_limit(0)
     }
 
     #[must_use]
     pub(crate) fn limits(mut self, create: u32, edit: u32) -> Self {
-        self.limits = Limits { create, edit };
+        self.limits = Limits { create, edit, ..self.limits };
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn token_limit(mut self, token: u32) -> Self {
+        self.limits.token = token;
         self
     }
 

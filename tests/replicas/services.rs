@@ -20,6 +20,7 @@ use crate::replica::Replica;
 pub(crate) struct Limits {
     pub(crate) create: u32,
     pub(crate) edit: u32,
+    pub(crate) token: u32,
 }
 
 /// Three replicas behind a load balancer.
@@ -72,6 +73,7 @@ async fn start(limits: Limits) -> Service {
         ("--trusted-proxies", "127.0.0.1".to_owned()),
         ("--create-limit", limits.create.to_string()),
         ("--edit-limit", limits.edit.to_string()),
+        ("--token-limit", limits.token.to_string()),
         ("--log", "off".to_owned()),
     ];
     let settings: Vec<String> = settings.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect();

@@ -2,10 +2,11 @@
 //!
 //! That every error is JSON with its code and a message, except the pages for people, `TestApp::send` holds against each.
 
+use handbill::problem::Code;
 use serde_json::json;
 
-use crate::support::app::{Published, TestApp};
-use crate::support::exchange::Request;
+use crate::support::app::{Published, Setup, TestApp};
+use crate::support::exchange::{CODES, Request};
 
 #[tokio::test]
 async fn a_method_that_a_route_does_not_take_answers_405_with_allow() {
@@ -144,4 +145,57 @@ async fn every_answer_has_an_id_to_find_it_by() {
     let (one, two) = (app.read(&page.slug).await, app.update(&page, json!({"content": ""})).await);
     assert!(!one.header("x-request-id").is_empty());
     assert_ne!(one.header("x-request-id"), two.header("x-request-id"));
+}
+
+#[tokio::test]
+async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let update = |body: &str| Request::update(&page.slug, body.to_owned()).key(&page.key);
+    let create = |body: &str| Request::create(body.to_owned());
+    let long = json!({"title": "t".repeat(201), "content": "c"}).to_string();
+    let holds_key = json!({"content": page.key}).to_string();
+    for (request, named, why) in [
+        (create(r#"{"content": "c"}"#), "`title`", "is missing"),
+        (create(r#"{"title": "T"}"#), "`content`", "is missing"),
+        (create(r#"{"title": " ", "content": "c"}"#), "`title`", "is empty"),
+        (create(r#"{"title": "T", "content": ""}"#), "`content`", "is empty"),
+        (create(r#"{"title": 1, "content": "c"}"#), "`title`", "has the wrong type"),
+        (create(r#"{"title": "T", "content": "c", "text": ""}"#), "`text`", "is not known"),
+        (create(r#"{"title": "T", "title": "T", "content": "c"}"#), "`title`", "is there twice"),
+        (create(&long), "`title`", "is too long"),
+        (create(r#"{"title": "a\u0007b", "content": "c"}"#), "`title`", "is not valid"),
+        (create(r#"{"title": "T","#), "line 1, column", "is not valid JSON"),
+        (create(r#"["T", "c"]"#), "`title` and `content`", "has the wrong type"),
+        (create("{}").without("content-type"), "`Content-Type: application/json`", "is not declared as JSON"),
+        (create("{}").header("content-encoding", "gzip"), "`Content-Encoding`", "no encoding is understood"),
+        (update(r#"{"content": null}"#), "`content`", "is null"),
+        (update(r#"{"content": ""}"#), "`content`", "is empty"),
+        (update(&holds_key), "`content`", "contains the page's own edit key"),
+        (
+            Request::token("").without("content-type"),
+            "`Content-Type: application/x-www-form-urlencoded`",
+            "not declared",
+        ),
+        (Request::token("").header("content-encoding", "gzip"), "`Content-Encoding`", "no encoding is understood"),
+        (Request::token("").query("client_id=x"), "`client_id`", "in the address"),
+        (Request::token("scope=a&scope=b"), "`scope`", "is there twice"),
+        (Request::token("scope="), "`grant_type`", "is missing"),
+        (Request::token("grant_type=password"), "`grant_type`", "names another grant"),
+    ] {
+        let answer = app.send(request).await;
+        let message = answer.has(400).field("message");
+        assert!(message.contains(named) && message.contains(why), "{named} {why}: {message}");
+    }
+}
+
+#[test]
+fn the_codes_and_their_statuses_are_those_of_the_contract() {
+    let listed = Code::ALL.map(|code| (code.as_str(), code.status()));
+    assert_eq!(listed, CODES);
+    let docs = include_str!("../../docs/api.md");
+    for (code, status) in CODES {
+        let row = docs.lines().find(|line| line.starts_with("| `") && line.contains(&format!("`{code}`")));
+        assert!(row.is_some_and(|row| row.contains(&format!("| {status} |"))), "docs/api.md: {code}");
+    }
 }

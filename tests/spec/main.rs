@@ -12,5 +12,6 @@ mod in_hand;
 #[path = "sections.rs"]
 mod sections;
 
+#[expect(dead_code, reason = "what only the tests of the tools need is there too")]
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,9 +1,11 @@
 //! The OpenAPI document and the interface's version (spec §4.7 and §9).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use handbill::domain::slug::Slug;
 use handbill::domain::title::{Title, TitleError};
-use serde_json::Value;
+use handbill::problem::Code;
+use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
 use crate::support::document::DOCUMENT;
@@ -30,6 +32,7 @@ fn each_operation_lists_exactly_the_statuses_of_the_specification_and_the_common
         ("get /api/pages/{slug}", vec![200, 304, 404, 410, 431, 500, 503]),
         ("patch /api/pages/{slug}", vec![200, 400, 401, 404, 408, 410, 412, 413, 429, 431, 500, 503]),
         ("delete /api/pages/{slug}", vec![204, 401, 404, 410, 412, 429, 431, 500, 503]),
+        ("post /oauth/token", vec![200, 400, 401, 408, 413, 429, 431, 500, 503]),
     ]);
     let operations = DOCUMENT.operations();
     assert_eq!(operations.len(), expected.len());
@@ -59,14 +62,12 @@ fn the_schemas_accept_the_titles_that_the_service_accepts() {
 fn the_operations_that_need_the_edit_key_say_so_and_the_others_need_nothing() {
     assert_eq!(DOCUMENT.0["components"]["securitySchemes"]["editKey"]["scheme"], "bearer");
     for (method, path, operation) in DOCUMENT.operations() {
-        let needed: Vec<String> = operation["security"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .flat_map(|scheme| scheme.as_object().unwrap().keys().cloned())
-            .collect();
-        let expected = if ["patch", "delete"].contains(&method) { vec!["editKey".to_owned()] } else { vec![] };
-        assert_eq!(needed, expected, "{method} {path}");
+        let expected = match method {
+            "patch" => json!([{"editKey": []}, {"pageToken": ["post:edit"]}]),
+            "delete" => json!([{"editKey": []}, {"pageToken": ["post:delete"]}]),
+            _ => json!([{}]),
+        };
+        assert_eq!(operation["security"], expected, "{method} {path}");
     }
 }
 
@@ -76,7 +77,7 @@ fn every_operation_has_an_id_of_its_own() {
         DOCUMENT.operations().iter().map(|(_, _, operation)| operation["operationId"].as_str().unwrap()).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 4, "{ids:?}");
+    assert_eq!(ids.len(), 5, "{ids:?}");
 }
 
 #[test]
@@ -102,6 +103,75 @@ fn every_example_has_the_shape_that_it_is_an_example_of() {
         }
     }
     assert!(examples > 10, "{examples}");
+}
+
+#[test]
+fn the_pattern_of_a_slug_accepts_what_a_slug_is_and_nothing_else() {
+    let parameters = DOCUMENT.operations().into_iter().filter_map(|(_, _, operation)| operation["parameters"].get(0));
+    let schemas: Vec<&Value> = parameters.map(|parameter| &parameter["schema"]).collect();
+    assert_eq!(schemas.len(), 3);
+    let longest = format!("{}-2222bbbb", "a".repeat(60));
+    let too_long = format!("{}-2222bbbb", "a".repeat(61));
+    for slug in [
+        "hello-world-7k2m9xqz",
+        "a-22222222",
+        "9-zzzzzzzz",
+        &longest,
+        &too_long,
+        "",
+        "-22222222",
+        "a--22222222",
+        "22222222",
+        "A-22222222",
+        "a-2222222",
+        "a-222222222",
+        "a_b-22222222",
+        "a-2222222a",
+        "a-2222222l",
+        "a-2222222o",
+        "a-2222222u",
+        "a-22222220",
+        "a-22222221",
+        "a-22222222\n",
+    ] {
+        for schema in &schemas {
+            assert_eq!(jsonschema::is_valid(schema, &Value::from(slug)), Slug::parse(slug).is_ok(), "{slug:?}");
+        }
+    }
+    for last in ' '..='~' {
+        let slug = format!("a-2222222{last}");
+        assert_eq!(jsonschema::is_valid(schemas[0], &Value::from(slug.as_str())), Slug::parse(&slug).is_ok(), "{slug}");
+    }
+}
+
+#[test]
+fn the_codes_of_errors_are_listed() {
+    let schemas = &DOCUMENT.0["components"]["schemas"];
+    let listed = |schema: &str| {
+        let codes = schemas[schema]["properties"]["error"]["enum"].as_array().unwrap();
+        codes.iter().map(|code| code.as_str().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let (of_pages, of_tokens) = (listed("Error"), listed("TokenError"));
+    assert_eq!(of_pages, Code::ALL.iter().filter(|code| !code.is_of_oauth()).map(|code| code.as_str()).collect());
+    let both: BTreeSet<&str> = &of_pages | &of_tokens;
+    assert_eq!(both.len(), Code::ALL.len());
+    assert!(!of_tokens.contains("gone") && of_tokens.contains("rate_limited") && of_tokens.contains("invalid_client"));
+    for schema in ["Error", "TokenError"] {
+        assert!(schemas[schema]["required"].as_array().unwrap().contains(&json!("error")), "{schema}");
+    }
+}
+
+#[test]
+fn tokens_come_by_the_client_credentials_flow_and_the_form_is_described() {
+    let flows = &DOCUMENT.0["components"]["securitySchemes"]["pageToken"]["flows"];
+    assert_eq!(flows.as_object().unwrap().len(), 1);
+    assert_eq!(flows["clientCredentials"]["tokenUrl"], "https://pages.example/oauth/token");
+    let operation = &DOCUMENT.0["paths"]["/oauth/token"]["post"];
+    let content = operation["requestBody"]["content"].as_object().unwrap();
+    assert_eq!(content.keys().collect::<Vec<_>>(), ["application/x-www-form-urlencoded"]);
+    let form = &DOCUMENT.0["components"]["schemas"]["TokenRequest"];
+    assert_eq!(form["required"], json!(["grant_type"]), "HTTP Basic may hold the rest");
+    assert_eq!(form["properties"]["grant_type"]["pattern"], "^client_credentials$");
 }
 
 #[test]

@@ -12,13 +12,15 @@ use axum::Router;
 use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::clock::SharedClock;
+use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
 use handbill::entropy::SharedEntropy;
-use handbill::http::client_ip::TrustedProxies;
+use handbill::incoming::client_ip::TrustedProxies;
 use handbill::limits::Quotas;
+use handbill::mcp::Allowed;
 use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
@@ -38,9 +40,12 @@ pub(crate) const BASE_URL: &str = "https://pages.example";
 pub(crate) struct Setup {
     create_limit: u32,
     edit_limit: u32,
+    token_limit: u32,
     window: Duration,
     base_url: String,
     proxies: TrustedProxies,
+    mcp_hosts: Vec<Authority>,
+    mcp_origins: Vec<Origin>,
     store: Option<Arc<dyn PageStore>>,
 }
 
@@ -50,21 +55,29 @@ impl Setup {
         Self {
             create_limit: 10,
             edit_limit: 60,
+            token_limit: 60,
             window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
             proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            mcp_hosts: Vec::new(),
+            mcp_origins: Vec::new(),
             store: None,
         }
     }
 
     /// Limits that are switched off, for tests of something else.
     pub(crate) fn unlimited() -> Self {
-        Self::new().limits(0, 0)
+        Self::new().limits(0, 0).token_limit(0)
     }
 
     #[must_use]
     pub(crate) fn limits(self, create_limit: u32, edit_limit: u32) -> Self {
         Self { create_limit, edit_limit, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn token_limit(self, token_limit: u32) -> Self {
+        Self { token_limit, ..self }
     }
 
     #[must_use]
@@ -81,6 +94,14 @@ impl Setup {
     pub(crate) fn trusted_proxies(self, networks: &[&str], header: ForwardedHeader) -> Self {
         let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
         Self { proxies: TrustedProxies { networks, header }, ..self }
+    }
+
+    /// Hosts and origins that the tools are called by, besides those of the base URL.
+    #[must_use]
+    pub(crate) fn mcp_allows(self, hosts: &[&str], origins: &[&str]) -> Self {
+        let mcp_hosts = hosts.iter().map(|host| Authority::parse(host).unwrap()).collect();
+        let mcp_origins = origins.iter().map(|origin| Origin::parse(origin).unwrap()).collect();
+        Self { mcp_hosts, mcp_origins, ..self }
     }
 
     /// Another replica over the store of `app`.
@@ -100,14 +121,18 @@ impl Setup {
             metrics: Arc::new(Metrics::new()),
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
+        let base_url = Origin::parse(&self.base_url).unwrap();
+        let allowed = Allowed::new(&base_url, self.mcp_hosts, self.mcp_origins);
+        let metrics = Arc::clone(&around.metrics);
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,
-            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: None },
-            Origin::parse(&self.base_url).unwrap(),
+            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) },
+            base_url,
             self.proxies,
+            allowed,
             &around,
         );
-        TestApp { clock, entropy, store, router, sent: Arc::default(), answered: Arc::default() }
+        TestApp { clock, entropy, store, metrics, router, sent: Arc::default(), answered: Arc::default() }
     }
 }
 
@@ -117,6 +142,7 @@ pub(crate) struct TestApp {
     pub(crate) clock: Arc<SkewedClock>,
     pub(crate) entropy: Arc<TestEntropy>,
     pub(crate) store: Arc<WatchedStore>,
+    pub(crate) metrics: Arc<Metrics>,
     router: Router,
     sent: Arc<AtomicUsize>,
     answered: Arc<AtomicUsize>,

@@ -8,8 +8,8 @@ use handbill::domain::client::Peer;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
-/// Every code and its status (contract, decision 3).
-const CODES: [(&str, u16); 16] = [
+/// Every code and its status (contract, decisions 3 and 14).
+pub(crate) const CODES: [(&str, u16); 20] = [
     ("invalid_body", 400),
     ("empty_content", 400),
     ("missing_key", 401),
@@ -26,7 +26,14 @@ const CODES: [(&str, u16); 16] = [
     ("headers_too_large", 431),
     ("internal", 500),
     ("unavailable", 503),
+    ("invalid_request", 400),
+    ("invalid_client", 401),
+    ("unsupported_grant_type", 400),
+    ("invalid_scope", 400),
 ];
+
+/// The token endpoint, whose answers are OAuth's.
+pub(crate) const TOKEN: &str = "/oauth/token";
 
 /// A request to be sent.
 pub(crate) struct Request {
@@ -70,6 +77,11 @@ impl Request {
     #[must_use]
     pub(crate) fn json(self, body: impl Into<Body>) -> Self {
         self.header("content-type", "application/json").body(body)
+    }
+
+    /// A request for a token with `form` as it stands, declared as a form.
+    pub(crate) fn token(form: impl Into<Body>) -> Self {
+        Self::new("POST", TOKEN).header("content-type", "application/x-www-form-urlencoded").body(form)
     }
 
     #[must_use]
@@ -189,19 +201,34 @@ impl Answer {
 /// Fails unless `answer` is as every answer must be, whatever was asked.
 #[track_caller]
 pub(crate) fn check_common_rules(method: &Method, path: &str, answer: &Answer) {
-    assert_eq!(answer.header("access-control-allow-origin"), "*", "{answer:?}");
+    // The tools answer browsers by rules of their own.
+    let cors = if path == "/mcp" { &[][..] } else { &["*"] };
+    assert_eq!(
+        answer.members("access-control-allow-origin").iter().filter(|origin| *origin == "*").collect::<Vec<_>>(),
+        cors,
+        "{answer:?}"
+    );
     assert!(!answer.headers.contains_key("access-control-allow-credentials"), "{answer:?}");
     assert_eq!(answer.header("x-content-type-options"), "nosniff", "{answer:?}");
     assert_eq!(answer.header("referrer-policy"), "no-referrer", "{answer:?}");
     assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{answer:?}");
+    assert!(!answer.header("x-request-id").is_empty(), "{answer:?}");
     for value in answer.headers.values() {
         assert!(!holds_a_key(value.as_bytes()), "a header holds a key: {answer:?}");
     }
     match answer.status {
-        401 => assert!(answer.header("www-authenticate").starts_with("Bearer "), "{answer:?}"),
+        401 if path == "/mcp" => panic!("a client would ask its user to log in: {answer:?}"),
+        401 => {
+            let scheme = if path == TOKEN { "Basic realm=" } else { "Bearer realm=" };
+            assert!(answer.header("www-authenticate").starts_with(scheme), "{answer:?}");
+        }
         405 => assert!(!answer.members("allow").is_empty(), "{answer:?}"),
         429 | 503 => assert!(answer.retry_after() >= 1, "{answer:?}"),
         _ => {}
+    }
+    if path == TOKEN {
+        assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+        assert_eq!(answer.header("pragma"), "no-cache", "{answer:?}");
     }
     if answer.status < 400 || *method == Method::HEAD {
         return;
@@ -214,8 +241,21 @@ pub(crate) fn check_common_rules(method: &Method, path: &str, answer: &Answer) {
     }
     assert_eq!(answer.header("content-type"), "application/json", "{answer:?}");
     let body = answer.json();
+    if path == "/mcp" && body["jsonrpc"] == "2.0" {
+        assert!(body["error"]["code"].is_i64() && body.get("result").is_none(), "{answer:?}");
+        assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{answer:?}");
+        return;
+    }
     let fields: Vec<&String> = body.as_object().unwrap().keys().collect();
-    assert_eq!(fields, ["error", "message"], "{answer:?}");
+    if path == TOKEN {
+        assert_eq!(fields, ["error", "error_description", "message"], "{answer:?}");
+        assert_eq!(body["error_description"], body["message"], "{answer:?}");
+        // RFC 6749 §5.2: no quotation mark, no backslash, nothing beyond printable ASCII.
+        let is_allowed = |byte: u8| matches!(byte, 0x20..=0x21 | 0x23..=0x5b | 0x5d..=0x7e);
+        assert!(body["error_description"].as_str().unwrap().bytes().all(is_allowed), "{answer:?}");
+    } else {
+        assert_eq!(fields, ["error", "message"], "{answer:?}");
+    }
     assert!(CODES.contains(&(body["error"].as_str().unwrap(), answer.status)), "{answer:?}");
     assert!(body["message"].as_str().unwrap().ends_with('.'), "a message is made of sentences: {answer:?}");
 }

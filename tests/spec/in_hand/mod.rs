@@ -5,10 +5,13 @@
 //! IPv6 network, be a proxy, move the service to another address, or send what a load balancer or the HTTP library
 //! answers itself. What of a test needs none of that is in the section of the same name.
 
+mod agreement;
 mod authentication;
 mod bodies;
 mod concurrency;
 mod cors;
+mod discovery;
+mod documents;
 mod errors;
 mod formatting;
 mod limits;
@@ -19,4 +22,6 @@ mod read;
 mod resources;
 mod site;
 mod states;
+mod token;
+mod token_limits;
 mod update;

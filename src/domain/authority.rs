@@ -1,0 +1,100 @@
+//! The host that a request is meant for: a name or an address, and perhaps a port.
+
+use http::uri;
+use thiserror::Error;
+use url::Host;
+
+/// `host` or `host:port`, the host as the URL standard writes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Authority {
+    host: Host,
+    port: Option<u16>,
+}
+
+/// The text names no host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("it is neither a host such as pages.example nor a host and port such as pages.example:8443")]
+pub struct NotAnAuthority;
+
+impl Authority {
+    /// Accepts a host name, an IPv4 address or an IPv6 address in brackets, each with or without a port.
+    pub fn parse(text: &str) -> Result<Self, NotAnAuthority> {
+        let authority: uri::Authority = text.trim().parse().map_err(|_| NotAnAuthority)?;
+        let host = Host::parse(authority.host()).map_err(|_| NotAnAuthority)?;
+        let port = authority.port_u16();
+        let written = port.map_or(authority.host().len(), |port| authority.host().len() + 1 + port.to_string().len());
+        if let Host::Domain(name) = &host {
+            // The URL standard has stranger names; a wildcard among the settings would look as if it were one.
+            if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)) {
+                return Err(NotAnAuthority);
+            }
+        }
+        // Credentials, an empty port or one with zeros before it: nothing that a client sends in good faith.
+        if authority.as_str().len() == written { Ok(Self { host, port }) } else { Err(NotAnAuthority) }
+    }
+
+    /// Whether a request for `asked` may be one for this host: any port will do where this one names none.
+    pub fn admits(&self, asked: &Self) -> bool {
+        self.host == asked.host && self.port.is_none_or(|port| asked.port == Some(port))
+    }
+
+    /// Whether the host is this machine as it calls itself.
+    pub fn is_local(&self) -> bool {
+        is_local(&self.host)
+    }
+}
+
+/// Whether `host` is `localhost`, a loopback address, or the address that stands for all of a machine's own.
+pub(super) fn is_local<S: AsRef<str>>(host: &Host<S>) -> bool {
+    match host {
+        Host::Domain(name) => name.as_ref() == "localhost",
+        Host::Ipv4(address) => address.is_loopback() || address.is_unspecified(),
+        Host::Ipv6(address) => address.is_loopback() || address.is_unspecified(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admits(allowed: &str, asked: &str) -> bool {
+        Authority::parse(allowed).unwrap().admits(&Authority::parse(asked).unwrap())
+    }
+
+    #[test]
+    fn a_host_without_a_port_admits_every_port_and_one_with_a_port_only_that() {
+        assert!(admits("pages.example", "Pages.Example:8443"));
+        assert!(admits("pages.example:8443", "pages.example:8443"));
+        assert!(!admits("pages.example:8443", "pages.example"));
+        assert!(!admits("pages.example", "pages.example.evil.example"));
+        assert!(admits("[::1]", "[0:0::1]:80"));
+    }
+
+    #[test]
+    fn what_names_no_host_or_more_than_one_is_refused() {
+        for text in [
+            "",
+            "a b",
+            "https://pages.example",
+            "pages.example/mcp",
+            "user@pages.example",
+            "a:b",
+            "a:",
+            "a:080",
+            "*",
+            "*.example",
+        ] {
+            assert_eq!(Authority::parse(text), Err(NotAnAuthority), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_machine_calls_itself_by_its_loopback_names() {
+        for local in ["localhost:80", "127.0.0.1", "127.9.8.7:1", "[::1]:8080", "0.0.0.0"] {
+            assert!(Authority::parse(local).unwrap().is_local(), "{local}");
+        }
+        for other in ["localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1", "[::2]"] {
+            assert!(!Authority::parse(other).unwrap().is_local(), "{other}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Answers that stay the same until Handbill or its settings change: documents, the home page, files.
+
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
+use super::assets::short_hash;
+use super::conditional::none_match_fails;
+
+/// What changes only with a new version of Handbill, or with its settings.
+pub(super) const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+
+/// An answer that is known before anybody asks for it.
+#[derive(Clone)]
+pub(super) struct Fixed {
+    bytes: Bytes,
+    content_type: &'static str,
+    /// What goes with the bytes and with 304 alike.
+    headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Fixed {
+    /// `bytes` as `content_type`, with a strong entity tag of both, to be kept for an hour.
+    pub(super) fn new(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
+        let bytes = bytes.into();
+        let hash = short_hash([content_type.as_bytes(), &bytes]);
+        Self::tagged(content_type, bytes, &hash)
+    }
+
+    /// The same where what is between the quotation marks of the tag is known already.
+    pub(super) fn tagged(content_type: &'static str, bytes: impl Into<Bytes>, tag: &str) -> Self {
+        let tag = HeaderValue::try_from(format!("\"{tag}\"")).expect("it is hexadecimal");
+        Self { bytes: bytes.into(), content_type, headers: vec![(ETAG, tag), (CACHE_CONTROL, FOR_AN_HOUR)] }
+    }
+
+    /// The same with one more header.
+    pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The answer to a request with these headers: 304 where its client holds this already.
+    pub(super) fn answer(&self, request: &HeaderMap) -> Response {
+        let is_held = self.headers.iter().any(|(name, tag)| name == ETAG && none_match_fails(request, tag));
+        let mut response = if is_held {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            ([(CONTENT_TYPE, self.content_type)], self.bytes.clone()).into_response()
+        };
+        // Later ones replace earlier ones.
+        for (name, value) in &self.headers {
+            response.headers_mut().insert(name, value.clone());
+        }
+        response
+    }
+
+    /// A route that gives this to `GET` and `HEAD`.
+    pub(super) fn route<S: Clone + Send + Sync + 'static>(self) -> MethodRouter<S> {
+        get(move |headers: HeaderMap| std::future::ready(self.answer(&headers)))
+    }
+}

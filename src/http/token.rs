@@ -1,0 +1,155 @@
+//! The token endpoint (spec §4.5; contract, decision 14). Its no-store headers and its shape of error are added by
+//! [`super::finish`], so that answers that never come this far have them too.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequest, Request, State};
+use axum::response::{IntoResponse, Response};
+use base64::prelude::{BASE64_STANDARD, Engine};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use percent_encoding::percent_decode;
+use url::form_urlencoded;
+
+use super::Http;
+use super::answers::BadToken;
+use super::extract::{Caller, holds_key};
+use super::pages::shape;
+use crate::domain::edit_key::EditKey;
+use crate::incoming::body::read_limited;
+use crate::service::{Body, BodyFault, Credential, FormFault, TokenClient, TokenForm};
+use crate::wire::{TokenBody, TokenRequest};
+
+/// The fields that mean something; others are ignored, as RFC 6749 §3.2 asks.
+const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
+
+/// Get a token
+///
+/// The OAuth 2.0 client credentials grant, for clients that know no other way. The page's slug is the client's id and its edit key is the secret; both may come in the form or by HTTP Basic. The token is the edit key itself: it does not expire and allows both scopes, whichever are asked for. Every attempt counts towards the limit.
+#[utoipa::path(
+    post,
+    path = "/oauth/token",
+    operation_id = "getToken",
+    tag = "tokens",
+    request_body(
+        content = TokenRequest,
+        content_type = "application/x-www-form-urlencoded",
+        description = "At most 131072 bytes. `client_id` and `client_secret` may be left out where `Authorization: Basic` holds them.",
+    ),
+    responses(
+        (status = 200, description = "The token.", body = TokenBody, headers(
+            ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
+            ("RateLimit" = String, description = "What is left of the limit, as `\"token\";r=<requests>;t=<seconds>`."),
+            ("RateLimit-Policy" = String, description = "The limit, as `\"token\";q=<requests>;w=<seconds>`."),
+        )),
+        BadToken,
+    ),
+    security(()),
+)]
+pub(super) async fn token(State(http): State<Arc<Http>>, Caller(client): Caller, Form(form): Form) -> Response {
+    let attempt = http.service.token(client, form).await;
+    shape(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
+}
+
+/// The form that the request holds, or what is wrong with it.
+pub(super) struct Form(Result<TokenForm, FormFault>);
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = Infallible;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
+        let (parts, body) = request.into_parts();
+        // Read whatever it turns out to be: a connection whose request was left unread cannot be used again.
+        let read = read_limited(body).await;
+        Ok(Self(parse(&parts, read)))
+    }
+}
+
+fn parse(parts: &Parts, read: Body<Vec<u8>>) -> Result<TokenForm, FormFault> {
+    let bytes = read.map_err(|fault| match fault {
+        BodyFault::TooLarge => FormFault::TooLarge,
+        BodyFault::TimedOut => FormFault::TimedOut,
+        _ => FormFault::BrokenOff,
+    })?;
+    declared_as_form(&parts.headers)?;
+    if parts.uri.query().is_some_and(holds_credential) {
+        return Err(FormFault::InQuery);
+    }
+    let [grant_type, id, secret, scope] = fields(&bytes)?;
+    // A field without a value counts as left out (RFC 6749 §3.2).
+    if grant_type.is_empty() {
+        return Err(FormFault::NoGrantType);
+    }
+    Ok(TokenForm { grant_type, client: client(&parts.headers, id, &secret)?, scope })
+}
+
+/// Fails unless the body is declared to be a form as it stands.
+fn declared_as_form(headers: &HeaderMap) -> Result<(), FormFault> {
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(FormFault::ContentEncoding);
+    }
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = content_type.split(';').next().unwrap_or("").trim();
+    let is_form = essence.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+    if is_form { Ok(()) } else { Err(FormFault::ContentType) }
+}
+
+fn holds_credential(query: &str) -> bool {
+    holds_key(query)
+        || form_urlencoded::parse(query.as_bytes()).any(|(name, _)| ["client_id", "client_secret"].contains(&&*name))
+}
+
+/// The values of [`FIELDS`], each empty where it is not there. No field may be there twice, not even one without a
+/// meaning here.
+fn fields(bytes: &[u8]) -> Result<[String; 4], FormFault> {
+    let mut values: [String; 4] = Default::default();
+    let mut seen = std::collections::HashSet::new();
+    for (name, value) in form_urlencoded::parse(bytes) {
+        let place = FIELDS.iter().position(|field| *field == name);
+        if let Some(place) = place {
+            values[place] = value.into_owned();
+        }
+        if !seen.insert(name) {
+            return Err(FormFault::Repeated(place.map(|place| FIELDS[place])));
+        }
+    }
+    Ok(values)
+}
+
+/// Who asks, by the form or by HTTP Basic (RFC 6749 §2.3.1); nobody where neither holds an id and a secret.
+fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenClient>, FormFault> {
+    let mut lines = headers.get_all(AUTHORIZATION).iter();
+    let Some(line) = lines.next() else { return Ok(presented(id, secret)) };
+    if lines.next().is_some() {
+        return Err(FormFault::Repeated(None));
+    }
+    if !secret.is_empty() {
+        return Err(FormFault::TwoMethods);
+    }
+    let Some(client) = basic(line) else { return Ok(None) };
+    // Some clients name themselves in the form besides. That is no second method as long as it is the same name.
+    if id.is_empty() || id == client.id { Ok(Some(client)) } else { Err(FormFault::TwoMethods) }
+}
+
+/// The id and secret in `Authorization: Basic`, each encoded as in a form before they were joined.
+fn basic(line: &HeaderValue) -> Option<TokenClient> {
+    let (scheme, encoded) = line.to_str().ok()?.split_once(' ')?;
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let joined = BASE64_STANDARD.decode(encoded.trim()).ok()?;
+    let colon = joined.iter().position(|&byte| byte == b':')?;
+    // A form also writes a space as `+`, and neither is in any slug or key.
+    let decoded = |half: &[u8]| percent_decode(half).decode_utf8().ok().map(std::borrow::Cow::into_owned);
+    presented(decoded(&joined[..colon])?, &decoded(&joined[colon + 1..])?)
+}
+
+fn presented(id: String, secret: &str) -> Option<TokenClient> {
+    if id.is_empty() || secret.is_empty() {
+        return None;
+    }
+    Some(TokenClient { id, secret: EditKey::parse(secret).map_or(Credential::Malformed, Credential::Key) })
+}

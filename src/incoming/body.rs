@@ -1,0 +1,143 @@
+//! Request bodies: read within bounds of size and time, and taken apart with a reason that a client can act on.
+
+use std::time::Duration;
+
+use axum::body::Body as HttpBody;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http_body_util::BodyExt;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, timeout_at};
+
+use crate::domain::content::{ContentError, MAX_BYTES};
+use crate::domain::edit_key::PREFIX;
+use crate::problem::MAX_BODY_BYTES;
+use crate::service::{Body, BodyFault};
+
+/// How long a request body may take to arrive: 128 KB at 35 kbit/s.
+const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// How much of a body over the limit is read and dropped, so that its sender sees the answer instead of a reset…
+const DROPPED_BYTES: usize = 4 * 1024 * 1024;
+
+/// …and for how long.
+const DROPPING_TIME: Duration = Duration::from_secs(2);
+
+/// Reads a body of at most [`MAX_BODY_BYTES`] within 30 s. Of a larger one the rest is dropped, within bounds.
+pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
+    let mut deadline = Instant::now() + BODY_TIME;
+    let mut bytes = Vec::new();
+    let mut dropped = 0;
+    loop {
+        let over = bytes.len() > MAX_BODY_BYTES;
+        let frame = match timeout_at(deadline, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            _ if over => return Err(BodyFault::TooLarge),
+            Ok(None) => return Ok(bytes),
+            Ok(Some(Err(_))) => return Err(BodyFault::BrokenOff),
+            Err(_) => return Err(BodyFault::TimedOut),
+        };
+        let Some(data) = frame.data_ref() else { continue };
+        if over {
+            dropped += data.len();
+            if dropped > DROPPED_BYTES {
+                return Err(BodyFault::TooLarge);
+            }
+        } else {
+            bytes.extend_from_slice(data);
+            if bytes.len() > MAX_BODY_BYTES {
+                deadline = deadline.min(Instant::now() + DROPPING_TIME);
+            }
+        }
+    }
+}
+
+/// Fails unless the body is declared to be JSON as it stands.
+pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyFault> {
+    if headers.contains_key(CONTENT_ENCODING) {
+        return Err(BodyFault::ContentEncoding);
+    }
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let is_json = essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
+    if is_json { Ok(()) } else { Err(BodyFault::ContentType) }
+}
+
+/// The JSON object in `bytes`, which has `fields`. Size is judged before shape.
+pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &[&str]) -> Body<T> {
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut json);
+    let error = match parsed {
+        Ok(value) => {
+            json.end().map_err(|error| BodyFault::Malformed(not_json(&error)))?;
+            // Serde also reads the fields of a struct from an array, in their order.
+            let is_object = bytes.trim_ascii_start().starts_with(b"{");
+            return if is_object { Ok(value) } else { Err(BodyFault::Malformed(badly_shaped(".", "", fields))) };
+        }
+        Err(error) => error,
+    };
+    let inner = error.inner();
+    if !inner.is_data() {
+        return Err(BodyFault::Malformed(not_json(inner)));
+    }
+    let value = serde_json::from_slice::<Value>(bytes).ok();
+    large_content(value.as_ref().and_then(|value| value.get("content")))?;
+    Err(BodyFault::Malformed(badly_shaped(&error.path().to_string(), &inner.to_string(), fields)))
+}
+
+/// What `object`, which has `fields`, holds. Size is judged before shape.
+pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: &[&str]) -> Body<T> {
+    let large = large_content(object.get("content"));
+    serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| match large {
+        Err(too_large) => too_large,
+        Ok(()) => BodyFault::Malformed(badly_shaped(&error.path().to_string(), &error.inner().to_string(), fields)),
+    })
+}
+
+/// Fails if there is content and it is too large.
+fn large_content(content: Option<&Value>) -> Result<(), BodyFault> {
+    match content.and_then(Value::as_str).map_or(0, str::len) {
+        bytes if bytes > MAX_BYTES => Err(BodyFault::Content(ContentError::TooLarge { bytes })),
+        _ => Ok(()),
+    }
+}
+
+fn not_json(error: &serde_json::Error) -> String {
+    let (line, column) = (error.line(), error.column());
+    format!("The body is not valid JSON, at line {line}, column {column}. Send one JSON object in UTF-8.")
+}
+
+/// What is wrong with JSON of the wrong shape. Values are not quoted, and names only where they cannot be a secret.
+fn badly_shaped(path: &str, reason: &str, fields: &[&str]) -> String {
+    // No key is this short, and the beginning of one shows by its prefix.
+    let is_plain = |name: &str| {
+        let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
+        (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)
+    };
+    let named = |prefix: &str| reason.strip_prefix(prefix)?.split('`').nth(1);
+    let listed = enumerate(fields);
+    if let Some(field) = named("missing field") {
+        format!("The field `{field}` is missing. Send it as a string.")
+    } else if let Some(field) = named("duplicate field") {
+        format!("The field `{field}` is there twice. Send it once.")
+    } else if let Some(field) = named("unknown field") {
+        let field = if is_plain(field) { format!("The field `{field}`") } else { "A field".to_owned() };
+        format!("{field} is not known. The fields are {listed}; check the spelling.")
+    } else if is_plain(path) {
+        let expected = if reason.ends_with("expected a boolean") { "`true` or `false`" } else { "a string" };
+        format!("The field `{path}` has the wrong type. Send it as {expected}.")
+    } else {
+        format!("The body has the wrong type. Send one JSON object with the fields {listed}.")
+    }
+}
+
+/// `a`, `b` and `c`.
+fn enumerate(fields: &[&str]) -> String {
+    let quoted: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
+    match quoted.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join(", ")),
+        Some((only, _)) => only.clone(),
+        None => String::new(),
+    }
+}

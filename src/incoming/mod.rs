@@ -1,0 +1,5 @@
+//! What a request brings to REST and MCP alike: whose it is, and its body, read within limits and taken apart without
+//! being judged.
+
+pub mod body;
+pub mod client_ip;

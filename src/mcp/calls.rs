@@ -1,0 +1,114 @@
+//! What a tool does: takes its arguments apart without judging them, calls the service and shapes the result.
+//!
+//! The service decides the order of checks, so an argument that does not fit is handed to it as a fault of the body.
+//! Only a call that names no page is refused before, since nothing can be looked up for it.
+
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::Mcp;
+use super::error::failed;
+use super::tools::ToolName;
+use crate::domain::client::Client;
+use crate::domain::edit_key::EditKey;
+use crate::incoming::body::parse_object;
+use crate::problem::{self, Code, Interface, Problem};
+use crate::service::{Body, BodyFault, Credential, Failure, Precondition};
+use crate::wire::{CreatePage, CreatedBody, DeletedBody, PageBody, UpdatePage};
+
+/// What `get_page` takes besides the slug.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GetOptions {
+    include_html: Option<bool>,
+}
+
+/// What `delete_page` takes besides slug and key.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Nothing {}
+
+impl Mcp {
+    /// The result of one call, and the code of its failure.
+    pub(super) async fn call(
+        &self,
+        tool: ToolName,
+        client: Client,
+        mut arguments: JsonObject,
+    ) -> (CallToolResult, Option<Code>) {
+        // Models fill in null for what they leave out.
+        arguments.retain(|_, value| !value.is_null());
+        let outcome = match tool {
+            ToolName::Create => self.create(client, arguments).await,
+            ToolName::Delete => self.delete(client, arguments).await,
+            ToolName::Get => self.get(arguments).await,
+            ToolName::Update => self.update(client, arguments).await,
+        };
+        match outcome {
+            Ok(result) => (result, None),
+            Err(failure) => {
+                problem::log(&failure);
+                let problem = Problem::of(&failure, Interface::Mcp);
+                (failed(&problem), Some(problem.code))
+            }
+        }
+    }
+
+    async fn create(&self, client: Client, arguments: JsonObject) -> Result<CallToolResult, Failure> {
+        let body: Body<CreatePage> = parse_object(arguments, &["title", "content"]);
+        let created = self.service.create(client, body.map(Into::into)).await.outcome?;
+        Ok(done(&CreatedBody::new(&created, &self.base_url)))
+    }
+
+    async fn get(&self, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
+        let slug = take_slug(&mut arguments)?;
+        let options: GetOptions = parse_object(arguments, &["slug", "include_html"])?;
+        let page = PageBody::new(&*self.service.read(&slug).await?, &self.base_url);
+        Ok(done(&if options.include_html.unwrap_or(true) { page } else { page.without_html() }))
+    }
+
+    async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
+        let slug = take_slug(&mut arguments)?;
+        let credential = take_key(&mut arguments);
+        let body: Body<UpdatePage> = parse_object(arguments, &["slug", "edit_key", "title", "content"]);
+        let body = body.map(Into::into);
+        let page = self.service.update(client, &slug, &credential, body, &Precondition::None).await.outcome?;
+        Ok(done(&PageBody::new(&page, &self.base_url)))
+    }
+
+    async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
+        let slug = take_slug(&mut arguments)?;
+        let credential = take_key(&mut arguments);
+        let body = parse_object(arguments, &["slug", "edit_key"]).map(|Nothing {}| ());
+        self.service.delete(client, &slug, &credential, body, &Precondition::None).await.outcome?;
+        Ok(done(&DeletedBody::new(slug)))
+    }
+}
+
+/// The slug, whatever else there is.
+fn take_slug(arguments: &mut JsonObject) -> Body<String> {
+    let fault = match arguments.remove("slug") {
+        Some(Value::String(slug)) => return Ok(slug),
+        Some(_) => "The field `slug` has the wrong type. Send it as a string.",
+        None => "The field `slug` is missing. Send it as a string: it is the last part of the page's `url`.",
+    };
+    Err(BodyFault::Malformed(fault.to_owned()))
+}
+
+/// What stands in the place of the key.
+fn take_key(arguments: &mut JsonObject) -> Credential {
+    match arguments.remove("edit_key") {
+        None => Credential::Missing,
+        Some(Value::String(text)) => EditKey::parse(text.trim()).map_or(Credential::Malformed, Credential::Key),
+        Some(_) => Credential::Malformed,
+    }
+}
+
+/// A result as structured content, and the same as text for clients that read no other.
+fn done<T: Serialize>(body: &T) -> CallToolResult {
+    let text = serde_json::to_string(body).expect("it is made of strings");
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    result.structured_content = Some(serde_json::to_value(body).expect("it is made of strings"));
+    result
+}

@@ -1,0 +1,114 @@
+//! Exchanging a page's key for a bearer token, which is the same key (spec §4.5).
+
+use thiserror::Error;
+
+use super::request::Credential;
+use super::{Attempt, Failure, PageService, Patience};
+use crate::about::{GRANT_TYPE, SCOPES};
+use crate::domain::client::Client;
+use crate::domain::edit_key::EditKey;
+use crate::domain::slug::Slug;
+use crate::limits::Limited;
+use crate::store::Lookup;
+
+/// What a client asks of the token endpoint: a form taken apart, not yet judged. It has no `Debug`, since people put
+/// keys into the wrong fields.
+pub struct TokenForm {
+    /// The kind of exchange.
+    pub grant_type: String,
+    /// The page whose token is asked for; `None` where the client did not say who it is.
+    pub client: Option<TokenClient>,
+    /// The scopes asked for, separated by spaces; empty for all.
+    pub scope: String,
+}
+
+/// Who asks for a token.
+pub struct TokenClient {
+    /// The slug of the page, as it was sent.
+    pub id: String,
+    /// The key that was presented as the secret.
+    pub secret: Credential,
+}
+
+/// Why no token is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TokenFault {
+    /// The request does not hold a valid form.
+    #[error("the form is not valid: {0}")]
+    Form(#[from] FormFault),
+    /// Another grant is asked for than there is.
+    #[error("the grant is not supported")]
+    UnsupportedGrant,
+    /// The client did not say who it is.
+    #[error("no client credentials were presented")]
+    NoClient,
+    /// No page has these credentials: there is none, it was deleted, or the key is another.
+    #[error("no page has these client credentials")]
+    WrongClient,
+    /// More is asked for than a page's key allows.
+    #[error("the scope goes beyond what there is")]
+    Scope,
+}
+
+/// Why a request does not hold a valid form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FormFault {
+    /// It is larger than any request may be.
+    #[error("the body is too large")]
+    TooLarge,
+    /// It did not arrive in time.
+    #[error("the body did not arrive in time")]
+    TimedOut,
+    /// The connection broke before its end.
+    #[error("the body broke off")]
+    BrokenOff,
+    /// It is not declared to be a form.
+    #[error("its content type is not that of a form")]
+    ContentType,
+    /// It has a `Content-Encoding`.
+    #[error("it is encoded")]
+    ContentEncoding,
+    /// A credential is in the query string, where logs and histories keep it.
+    #[error("a credential is in the query string")]
+    InQuery,
+    /// A field is there twice; it is named if it is one of ours.
+    #[error("a field is there twice")]
+    Repeated(Option<&'static str>),
+    /// The client presents credentials in more than one way.
+    #[error("credentials are presented in more than one way")]
+    TwoMethods,
+    /// It does not say which grant is asked for.
+    #[error("the grant type is missing")]
+    NoGrantType,
+}
+
+impl PageService {
+    /// The page's own key as a token, for a client that presents the page's slug and key. Every attempt is counted.
+    pub async fn token(&self, client: Client, form: Result<TokenForm, FormFault>) -> Attempt<EditKey> {
+        self.limited(Limited::Token, client, self.exchange(form)).await
+    }
+
+    async fn exchange(&self, form: Result<TokenForm, FormFault>) -> Result<EditKey, Failure> {
+        let form = form.map_err(TokenFault::Form)?;
+        if form.grant_type != GRANT_TYPE {
+            return Err(TokenFault::UnsupportedGrant.into());
+        }
+        let key = self.authenticated(form.client.ok_or(TokenFault::NoClient)?).await?;
+        let known = |scope: &str| SCOPES.iter().any(|(name, _)| *name == scope);
+        if form.scope.split(' ').filter(|scope| !scope.is_empty()).all(known) {
+            Ok(key)
+        } else {
+            Err(TokenFault::Scope.into())
+        }
+    }
+
+    /// The key of `client` if it opens the page that `client` names. Hashes are compared in constant time; whether a
+    /// page exists is no secret.
+    async fn authenticated(&self, client: TokenClient) -> Result<EditKey, Failure> {
+        let slug = Slug::parse(&client.id).map_err(|_| TokenFault::WrongClient)?;
+        let Lookup::Active(page) = Patience::new().wait(self.store.lookup(&slug)).await? else {
+            return Err(TokenFault::WrongClient.into());
+        };
+        Ok(client.secret.open(&page).map_err(|_| TokenFault::WrongClient)?.clone())
+    }
+}
