@@ -1,7 +1,9 @@
-//! Every error that a client can meet: its code, its status and what to do about it, in one table for REST and MCP.
+//! Every error that a client can meet, for REST and MCP alike: its code, in the table of `code`, and what to say about it.
 
+mod code;
 mod token;
 
+pub use self::code::Code;
 use crate::about;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
@@ -18,135 +20,6 @@ pub const MAX_HEAD_BYTES: usize = 32 * 1024;
 /// Seconds after which a client may try again when a store was out of reach. A guess: outages of one database node
 /// are over sooner, and a client that waits this long adds no load worth speaking of.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
-
-/// An error's stable code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// The body is not a valid request.
-    InvalidBody,
-    /// The content is empty.
-    EmptyContent,
-    /// No key was presented.
-    MissingKey,
-    /// The key is not that of the page.
-    InvalidKey,
-    /// A key was presented in the query string.
-    KeyInQuery,
-    /// Nothing is there, and never was.
-    NotFound,
-    /// The address takes other methods.
-    MethodNotAllowed,
-    /// The request did not arrive in time.
-    Timeout,
-    /// The page was deleted.
-    Gone,
-    /// The page has another version than required.
-    PreconditionFailed,
-    /// The content is too large.
-    ContentTooLarge,
-    /// The body is too large.
-    BodyTooLarge,
-    /// The client is over its limit.
-    RateLimited,
-    /// The head of the request is too large.
-    HeadersTooLarge,
-    /// Handbill is at fault.
-    Internal,
-    /// A store is out of reach.
-    Unavailable,
-    /// The token endpoint cannot read the request (RFC 6749 §5.2, as are the three that follow).
-    InvalidRequest,
-    /// The client's credentials are missing or wrong.
-    InvalidClient,
-    /// The token endpoint knows another grant only.
-    UnsupportedGrantType,
-    /// The scope goes beyond what there is.
-    InvalidScope,
-}
-
-impl Code {
-    /// Every code, in the order of their declaration.
-    pub const ALL: [Self; 20] = [
-        Self::InvalidBody,
-        Self::EmptyContent,
-        Self::MissingKey,
-        Self::InvalidKey,
-        Self::KeyInQuery,
-        Self::NotFound,
-        Self::MethodNotAllowed,
-        Self::Timeout,
-        Self::Gone,
-        Self::PreconditionFailed,
-        Self::ContentTooLarge,
-        Self::BodyTooLarge,
-        Self::RateLimited,
-        Self::HeadersTooLarge,
-        Self::Internal,
-        Self::Unavailable,
-        Self::InvalidRequest,
-        Self::InvalidClient,
-        Self::UnsupportedGrantType,
-        Self::InvalidScope,
-    ];
-
-    /// The code as it is written, the HTTP status that goes with it, and what to do about it in a few words.
-    const fn entry(self) -> (&'static str, u16, &'static str) {
-        match self {
-            Self::InvalidBody => ("invalid_body", 400, "mend the field that the message names"),
-            Self::EmptyContent => ("empty_content", 400, "send at least one character"),
-            Self::MissingKey => {
-                ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
-            }
-            Self::InvalidKey => {
-                ("invalid_key", 401, "send this page's edit key, not that of another; a lost key cannot be recovered")
-            }
-            Self::KeyInQuery => ("key_in_query", 401, "send the key in the header only, never in the address"),
-            Self::NotFound => ("not_found", 404, "check the address"),
-            Self::MethodNotAllowed => ("method_not_allowed", 405, "use a method that the message and `Allow` name"),
-            Self::Timeout => ("timeout", 408, "send the request again"),
-            Self::Gone => ("gone", 410, "nothing: the page was deleted"),
-            Self::PreconditionFailed => {
-                ("precondition_failed", 412, "read the page again, then send the change with its new `ETag`")
-            }
-            Self::ContentTooLarge => ("content_too_large", 413, "shorten the content, or split it over several pages"),
-            Self::BodyTooLarge => ("body_too_large", 413, "send at most 131072 bytes"),
-            Self::RateLimited => ("rate_limited", 429, "wait for the seconds in `Retry-After`, then send it again"),
-            Self::HeadersTooLarge => ("headers_too_large", 431, "send fewer or shorter headers"),
-            Self::Internal => ("internal", 500, "read the page before trying again"),
-            Self::Unavailable => (
-                "unavailable",
-                503,
-                "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
-            ),
-            Self::InvalidRequest => ("invalid_request", 400, "mend the form as the message says"),
-            Self::InvalidClient => {
-                ("invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`")
-            }
-            Self::UnsupportedGrantType => ("unsupported_grant_type", 400, "send `grant_type=client_credentials`"),
-            Self::InvalidScope => ("invalid_scope", 400, "leave `scope` out"),
-        }
-    }
-
-    /// The code as it is written.
-    pub const fn as_str(self) -> &'static str {
-        self.entry().0
-    }
-
-    /// The HTTP status that goes with it.
-    pub const fn status(self) -> u16 {
-        self.entry().1
-    }
-
-    /// What to do about it, in a few words.
-    pub const fn advice(self) -> &'static str {
-        self.entry().2
-    }
-
-    /// Whether only the token endpoint answers it.
-    pub const fn is_of_oauth(self) -> bool {
-        matches!(self, Self::InvalidRequest | Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)
-    }
-}
 
 /// An error as a client meets it.
 #[derive(Clone, Debug, PartialEq, Eq)]

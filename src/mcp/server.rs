@@ -145,9 +145,11 @@ impl ServerHandler for Server {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
         Err(match request.method.as_str() {
+            // The revision of 2026-07-28 removed it, so there its parameters cannot be at fault.
+            "initialize" if is_modern(&context) => unknown_method(),
             "tools/call" => ErrorData::invalid_params(
                 "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.",
                 None,

@@ -11,4 +11,5 @@ mod document;
 mod drain;
 mod listener;
 mod logs;
+mod scrub;
 mod support;

@@ -1,0 +1,17 @@
+//! Clients and validators that other people wrote, against the real binary: the official MCP SDKs and tools, OAuth
+//! libraries, and validators of every document that the service publishes.
+//!
+//! `./tests/run` installs them (`tests/clients/install`) and says in `HANDBILL_TEST_CLIENTS` where. What is not there
+//! fails its test; none is skipped. The clients' scripts are in `python/` and `node/`, and take the base URL as their first
+//! argument, so that they can be run against any Handbill by hand.
+
+#[path = "../support/connection.rs"]
+mod connection;
+mod documents;
+mod mcp;
+mod oauth;
+mod readme;
+#[path = "../support/replica.rs"]
+mod replica;
+mod service;
+mod tools;

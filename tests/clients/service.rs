@@ -1,0 +1,59 @@
+//! The service under test, with limits as a client needs them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use tempfile::TempDir;
+
+use crate::connection::send;
+use crate::replica::Replica;
+
+/// A free port of this machine.
+const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+/// No limits: what a client does is not about them.
+const UNLIMITED: [&str; 6] = ["--create-limit", "0", "--edit-limit", "0", "--token-limit", "0"];
+
+/// One replica with a store of its own.
+pub(crate) struct Service {
+    replica: Replica,
+    _data: TempDir,
+}
+
+impl Service {
+    /// Starts one without limits.
+    pub(crate) async fn start() -> Self {
+        Self::start_with(&UNLIMITED).await
+    }
+
+    /// Starts one with these settings besides the places that it needs.
+    pub(crate) async fn start_with(settings: &[&str]) -> Self {
+        let data = tempfile::tempdir().expect("a folder");
+        let data_dir = data.path().to_str().expect("it is text");
+        // What the service takes for its own failure is worth reading beside the client's.
+        let settings = [&["--data-dir", data_dir, "--log", "error"], settings].concat();
+        let replica = Replica::start(ANY_PORT, ANY_PORT, settings).await;
+        replica.ready().await;
+        Self { replica, _data: data }
+    }
+
+    /// The base URL, which is all that a client is given.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.replica.public)
+    }
+
+    /// The document at `path`.
+    pub(crate) async fn document(&self, path: &str) -> Bytes {
+        let request = Request::get(path).body(Bytes::new()).expect("it is valid");
+        let response = send(self.replica.public, request).await.expect("it answers");
+        assert_eq!(response.status(), StatusCode::OK, "{path}");
+        response.into_body()
+    }
+
+    /// Ends it, and holds it to having come through what its client did.
+    pub(crate) async fn stop(self) {
+        let status = self.replica.stop().await;
+        assert!(status.success(), "the service ended with {status}");
+    }
+}
