@@ -1,4 +1,4 @@
-//! The architecture, checked: who may name whom, and what every file owes its reader.
+//! The architecture, checked: who may name whom, what every file owes its reader, and which tests run where.
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
@@ -220,4 +220,42 @@ fn the_table_lists_every_module_of_the_crate() {
     let declared: BTreeSet<&str> =
         lib.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';')).collect();
     assert_eq!(declared, MAY_NAME.iter().map(|(name, _)| *name).collect());
+}
+
+/// The modules that a file of `tests/` declares.
+fn modules_of(file: &str) -> BTreeSet<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file)).unwrap();
+    let modules = syn::parse_file(&text).unwrap().items.into_iter().filter_map(|item| match item {
+        Item::Mod(module) => Some(module.ident.to_string()),
+        _ => None,
+    });
+    modules.collect()
+}
+
+/// The source files of a folder of `tests/`, by what they would be called as modules.
+fn files_of(folder: &str) -> BTreeSet<String> {
+    let folder = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder)).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter_map(|name| name.strip_suffix(".rs").map(str::to_owned)).collect()
+}
+
+#[test]
+fn every_section_of_the_specification_runs_against_one_process_and_against_replicas() {
+    for program in ["spec/main.rs", "replicas/main.rs"] {
+        assert!(modules_of(program).contains("sections"), "{program}");
+    }
+    let mut sections = files_of("spec");
+    assert!(sections.remove("main") && sections.remove("sections"));
+    assert_eq!(modules_of("spec/sections.rs"), sections);
+}
+
+#[test]
+fn what_needs_the_service_in_hand_runs_against_one_process_alone() {
+    assert!(modules_of("spec/main.rs").contains("in_hand") && !modules_of("replicas/main.rs").contains("in_hand"));
+    let mut in_hand = files_of("spec/in_hand");
+    assert!(in_hand.remove("mod"));
+    assert_eq!(modules_of("spec/in_hand/mod.rs"), in_hand);
+    // Each is the rest of a section, but for outages, of which a client can bring about none.
+    let sections = modules_of("spec/sections.rs");
+    assert_eq!(in_hand.difference(&sections).collect::<Vec<_>>(), ["outages"]);
 }

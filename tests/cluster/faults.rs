@@ -134,7 +134,7 @@ async fn a_replica_is_not_ready_before_it_has_reached_its_database_and_says_so()
         service.nodes.hang(node);
     }
     let anywhere = "127.0.0.1:0".parse().expect("an address");
-    let late = crate::replica::Replica::start(anywhere, anywhere, service.replica_settings()).await;
+    let late = crate::replica::Replica::start(anywhere, anywhere, &service.replica_settings).await;
     let (status, said) = late.ask("/readyz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     let said: Value = serde_json::from_str(&said).expect("it is JSON");

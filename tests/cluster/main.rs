@@ -8,6 +8,8 @@ mod calls;
 #[path = "../support/connection.rs"]
 mod connection;
 mod consistency;
+#[path = "../support/deployment.rs"]
+mod deployment;
 mod faults;
 #[path = "../linearizability/histories/mod.rs"]
 mod histories;

@@ -54,7 +54,7 @@ async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_s
 
     // One more, which finds the schema ahead of it as soon as it starts.
     let anywhere = "127.0.0.1:0".parse().unwrap();
-    let new = crate::replica::Replica::start(anywhere, anywhere, service.replica_settings()).await;
+    let new = crate::replica::Replica::start(anywhere, anywhere, &service.replica_settings).await;
     new.ready().await;
     let after = publish(new.public).await;
     for page in [&before, &after] {

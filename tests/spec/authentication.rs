@@ -172,14 +172,6 @@ async fn only_a_wrong_key_is_called_an_invalid_token() {
 }
 
 #[tokio::test]
-async fn a_page_s_key_is_stored_as_a_hash_alone() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let stored = format!("{:?}", app.stored(&page.slug).await);
-    assert!(!stored.contains(&page.key[4..]), "{stored}");
-}
-
-#[tokio::test]
 async fn a_deleted_page_s_key_opens_nothing() {
     let app = TestApp::new();
     let (deleted, page) = (app.deleted().await, app.published().await);

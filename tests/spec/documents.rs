@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::discovery::{AGENT_CARD, AI_CATALOG, AUTHORIZATION_SERVER, CARD, PROTECTED_RESOURCE, WELL_KNOWN_CARD, json};
-use crate::support::app::{BASE_URL, Setup, TestApp};
+use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, PROTECTED_RESOURCE, WELL_KNOWN_CARD, json};
+use crate::support::app::{BASE_URL, TestApp};
 use crate::support::exchange::Request;
 
 #[tokio::test]
@@ -65,17 +65,6 @@ async fn the_server_card_says_where_and_in_which_versions_mcp_is_spoken() {
     assert_eq!(card["transport"], json!({"type": remote["type"], "endpoint": remote["url"]}));
     assert_eq!(card["protocolVersion"], versions[3]);
     assert_eq!(card["capabilities"], json!({"tools": {}}));
-}
-
-#[tokio::test]
-async fn the_ai_catalog_leads_to_the_server_card() {
-    let app = Setup::new().base_url("http://pages.example:8080").start();
-    let catalog = app.get(AI_CATALOG).await.json();
-    assert_eq!(catalog["specVersion"], "1.0");
-    let [entry] = catalog["entries"].as_array().unwrap().as_slice() else { panic!("{catalog}") };
-    assert_eq!(entry["identifier"], "urn:air:pages.example:mcp:handbill");
-    assert_eq!(entry["url"], "http://pages.example:8080/mcp/server-card");
-    assert_eq!(entry["type"], app.get(CARD).await.header("content-type"));
 }
 
 #[tokio::test]

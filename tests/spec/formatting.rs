@@ -222,12 +222,3 @@ async fn an_update_that_takes_the_external_link_out_takes_the_mark_away() {
     app.update(&page, json!({"content": "[x](https://elsewhere.example/)"})).await.has(200);
     assert_eq!(app.get(&format!("/{}", page.slug)).await.header("x-robots-tag"), "noindex");
 }
-
-#[tokio::test]
-async fn a_link_is_external_by_the_base_url_that_the_page_is_served_under() {
-    let before = Setup::new().base_url("https://one.example").start();
-    let after = Setup::new().base_url("https://two.example").over_the_store_of(&before).start();
-    let page = before.publish("T", "[x](https://one.example/a)").await;
-    assert!(!before.get(&format!("/{}", page.slug)).await.headers.contains_key("x-robots-tag"));
-    assert_eq!(after.get(&format!("/{}", page.slug)).await.header("x-robots-tag"), "noindex");
-}

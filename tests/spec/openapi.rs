@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use handbill::domain::origin::Origin;
 use handbill::domain::slug::Slug;
 use handbill::domain::title::{Title, TitleError};
 use handbill::problem::Code;
 use serde_json::{Value, json};
 
-use crate::support::app::{Setup, TestApp};
-use crate::support::document::{DOCUMENT, Document};
+use crate::support::app::TestApp;
+use crate::support::document::DOCUMENT;
 use crate::support::exchange::Answer;
 
 #[tokio::test]
@@ -24,18 +23,6 @@ async fn the_document_is_openapi_3_1_0_of_interface_version_0_1_0() {
     let document = TestApp::new().get("/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
     assert_eq!(document["info"]["version"], "0.1.0");
-}
-
-#[tokio::test]
-async fn the_document_names_the_base_url_and_no_version_in_its_paths() {
-    let document = Setup::new().base_url("https://other.example").start().get("/openapi.json").await.json();
-    assert_eq!(document["servers"][0]["url"], "https://other.example");
-    for (_, path, _) in Document(document.clone()).operations() {
-        assert!((path.starts_with("/api/pages") || path == "/oauth/token") && !path.contains("/v"), "{path}");
-    }
-    assert_eq!(handbill::http::openapi_document(&Origin::parse("https://other.example").unwrap()), {
-        Setup::new().base_url("https://other.example").start().get("/openapi.json").await.text().to_owned()
-    });
 }
 
 #[test]

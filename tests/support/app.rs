@@ -1,13 +1,14 @@
 //! The whole service behind its real router, in this process, with time, chance and the store in the test's hand.
 //!
 //! [`TestApp::send`] holds every answer against the rules for all answers and against the OpenAPI document, so any test
-//! that sees an undocumented answer fails.
+//! that sees an undocumented answer fails; and the store against the answer: what was refused has written nothing.
+//! `tests/replicas` has another of the same name, whose requests go through a network.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::clock::SharedClock;
@@ -23,14 +24,14 @@ use handbill::mcp::Allowed;
 use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
 use tower::ServiceExt;
 
+pub(crate) use super::calls::Published;
 use super::document::DOCUMENT;
 use super::entropy::TestEntropy;
 use super::exchange::{Answer, Request, check_common_rules};
 use super::skew::SkewedClock;
-use super::stores::WatchedStore;
+use super::stores::{Calls, WatchedStore};
 
 /// Where the service under test believes that it is served.
 pub(crate) const BASE_URL: &str = "https://pages.example";
@@ -131,7 +132,7 @@ impl Setup {
             allowed,
             &around,
         );
-        TestApp { clock, entropy, store, metrics, router }
+        TestApp { clock, entropy, store, metrics, router, sent: Arc::default(), answered: Arc::default() }
     }
 }
 
@@ -143,14 +144,8 @@ pub(crate) struct TestApp {
     pub(crate) store: Arc<WatchedStore>,
     pub(crate) metrics: Arc<Metrics>,
     router: Router,
-}
-
-/// A page that a test has published.
-#[derive(Clone, Debug)]
-pub(crate) struct Published {
-    pub(crate) slug: String,
-    pub(crate) key: String,
-    pub(crate) etag: String,
+    sent: Arc<AtomicUsize>,
+    answered: Arc<AtomicUsize>,
 }
 
 impl TestApp {
@@ -162,61 +157,35 @@ impl TestApp {
     /// Sends `request` and reads the answer to its end.
     pub(crate) async fn send(&self, request: Request) -> Answer {
         let (method, path) = (request.method.clone(), request.path().to_owned());
+        let (alone, before) = (self.begin(), self.writes());
         let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
         check_common_rules(&method, &path, &answer);
         DOCUMENT.check(method.as_str(), &path, &answer);
+        if self.ends(alone) && (400..500).contains(&answer.status) {
+            assert_eq!(self.writes(), before, "it was refused, and written: {answer:?}");
+        }
         answer
     }
 
-    pub(crate) async fn get(&self, target: &str) -> Answer {
-        self.send(Request::get(target)).await
+    /// Counts a request, and answers how many will have been answered after it if no other runs beside it.
+    fn begin(&self) -> Option<usize> {
+        let sent = self.sent.fetch_add(1, Ordering::SeqCst);
+        (self.answered.load(Ordering::SeqCst) == sent).then_some(sent + 1)
     }
 
-    pub(crate) async fn create(&self, body: impl Into<Body>) -> Answer {
-        self.send(Request::create(body)).await
+    /// Counts an answer, and says whether no other request ran beside its own, which [`TestApp::begin`] began as `alone`.
+    fn ends(&self, alone: Option<usize>) -> bool {
+        let answered = self.answered.fetch_add(1, Ordering::SeqCst) + 1;
+        alone == Some(answered) && self.sent.load(Ordering::SeqCst) == answered
     }
 
-    /// Publishes a page that is sure to be valid.
-    pub(crate) async fn publish(&self, title: &str, content: &str) -> Published {
-        let answer = self.create(json!({"title": title, "content": content}).to_string()).await;
-        answer.has(201);
-        Published { slug: answer.field("slug"), key: answer.field("edit_key"), etag: answer.header("etag").to_owned() }
-    }
-
-    /// A page about nothing in particular.
-    pub(crate) async fn published(&self) -> Published {
-        self.publish("Hello, world", "A *first* page.").await
-    }
-
-    /// An update with the page's own key.
-    pub(crate) async fn update(&self, page: &Published, fields: Value) -> Answer {
-        self.send(Request::update(&page.slug, fields.to_string()).key(&page.key)).await
-    }
-
-    /// A delete with the page's own key.
-    pub(crate) async fn delete(&self, page: &Published) -> Answer {
-        self.send(Request::delete(&page.slug).key(&page.key)).await
-    }
-
-    /// A page that was published and deleted.
-    pub(crate) async fn deleted(&self) -> Published {
-        let page = self.published().await;
-        self.delete(&page).await.has(204);
-        page
-    }
-
-    pub(crate) async fn read(&self, slug: &str) -> Answer {
-        self.get(&format!("/api/pages/{slug}")).await
-    }
-
-    /// The page as it stands.
-    pub(crate) async fn page(&self, slug: &str) -> Value {
-        let answer = self.read(slug).await;
-        answer.has(200);
-        answer.json()
+    /// What was asked of the store that would change it.
+    fn writes(&self) -> (usize, usize) {
+        let Calls { inserts, swaps, .. } = self.store.calls();
+        (inserts, swaps)
     }
 
     /// What the store holds, past every rule of the service.

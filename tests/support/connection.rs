@@ -4,10 +4,11 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use axum::body::Body;
 use bytes::Bytes;
 use http::header::HOST;
 use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::BodyExt;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
@@ -16,7 +17,7 @@ use tokio::net::TcpSocket;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An open connection.
-pub(crate) type Open = SendRequest<Full<Bytes>>;
+pub(crate) type Open = SendRequest<Body>;
 
 /// Connects to `address`.
 pub(crate) async fn connect(address: SocketAddr) -> io::Result<Open> {
@@ -36,9 +37,12 @@ pub(crate) async fn connect_from(local: Ipv4Addr, address: SocketAddr) -> io::Re
 }
 
 /// Sends `request` and reads all of the answer. After an error it is unknown what became of the request.
-pub(crate) async fn exchange(connection: &mut Open, mut request: Request<Bytes>) -> io::Result<Response<Bytes>> {
+pub(crate) async fn exchange(
+    connection: &mut Open,
+    mut request: Request<impl Into<Body>>,
+) -> io::Result<Response<Bytes>> {
     request.headers_mut().entry(HOST).or_insert(http::HeaderValue::from_static("pages.example"));
-    let response = connection.send_request(request.map(Full::new)).await.map_err(io::Error::other)?;
+    let response = connection.send_request(request.map(Into::into)).await.map_err(io::Error::other)?;
     let (head, body) = response.into_parts();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     Ok(Response::from_parts(head, body))

@@ -1,6 +1,7 @@
 //! What tests share: the service with time, chance and its store in the test's hand.
 
 pub(crate) mod app;
+pub(crate) mod calls;
 pub(crate) mod clock;
 pub(crate) mod document;
 pub(crate) mod entropy;

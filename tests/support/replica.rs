@@ -1,4 +1,4 @@
-//! The real binary as a process of its own, killed with the value that stands for it.
+//! The real binary as a process of its own, killed with the value that stands for it, or else with the test.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -19,6 +19,14 @@ const PATIENCE: Duration = Duration::from_mins(2);
 /// How often something that a process says only when asked is asked for.
 const AGAIN: Duration = Duration::from_millis(20);
 
+/// How to start `program` so that it ends when the calling thread does, however that ends: a process that is killed drops
+/// nothing.
+pub(crate) fn ending_with_us(program: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--", program]);
+    command
+}
+
 /// One running `handbill serve`.
 pub(crate) struct Replica {
     /// The public listener.
@@ -35,7 +43,7 @@ impl Replica {
         admin: SocketAddr,
         settings: impl IntoIterator<Item = S>,
     ) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
+        let mut command = ending_with_us(env!("CARGO_BIN_EXE_handbill"));
         command.env_clear().args(["--listen", &public.to_string(), "--admin-listen", &admin.to_string()]);
         let mut child = command.args(settings).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();

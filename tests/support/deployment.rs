@@ -1,0 +1,189 @@
+//! The parts of Handbill as it is run for real, for tests to put together: database nodes, Redis, a load balancer.
+//!
+//! All of them but the database nodes, which `./tests/run` starts and stops, end with the thread that started them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+use std::{fs, process};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+use crate::replica::ending_with_us;
+
+/// When a server counts as not starting. Nothing depends on it being short.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How often something that is about to happen is looked for.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// The three database nodes. Each is numbered from 1.
+pub(crate) struct Nodes {
+    folder: PathBuf,
+    prefix: String,
+}
+
+impl Nodes {
+    /// The nodes that this run has, in whatever state.
+    pub(crate) fn of_this_run() -> Self {
+        #[expect(clippy::disallowed_methods, reason = "whoever starts the nodes sets it, not the service's settings")]
+        let folder = std::env::var_os("HANDBILL_TEST_CLUSTER");
+        let folder =
+            PathBuf::from(folder.expect("HANDBILL_TEST_CLUSTER is not set: use ./tests/run, which starts the servers"));
+        let prefix = fs::read_to_string(folder.join("prefix")).expect("tests/servers/cluster writes it");
+        Self { folder, prefix }
+    }
+
+    /// The nodes as `--scylla-nodes` takes them.
+    pub(crate) fn addresses(&self) -> String {
+        [1, 2, 3].map(|node| self.address(node)).join(",")
+    }
+
+    /// Where everybody reaches `node`.
+    fn address(&self, node: usize) -> String {
+        format!("{}1{node}:9042", self.prefix)
+    }
+
+    /// Brings every node back, and waits until all are up and see each other.
+    pub(crate) async fn heal(&self) {
+        for entry in fs::read_dir(&self.folder).expect("it is a folder") {
+            let name = entry.expect("it can be read").file_name().into_string().expect("we named it");
+            if let Some((_, process)) = self.running(&name) {
+                kill_process(process, Signal::CONT).expect("it is ours");
+            }
+        }
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/cluster");
+        let started = Command::new(script).arg("start").arg(&self.folder).status().await.expect("it can be run");
+        assert!(started.success(), "the nodes did not come back");
+    }
+
+    /// The folder and the process of a node or relay, if it runs.
+    pub(crate) fn running(&self, name: &str) -> Option<(String, Pid)> {
+        let folder = self.folder.join(name);
+        let process = fs::read_to_string(folder.join("pid")).ok()?.trim().parse().ok().and_then(Pid::from_raw)?;
+        let folder = folder.to_str().expect("we named it").to_owned();
+        // The number may be another's by now.
+        command_line(process)?.contains(&folder).then_some((folder, process))
+    }
+}
+
+/// How `process` was started, if it is there.
+pub(crate) fn command_line(process: Pid) -> Option<String> {
+    let line = fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero())).ok()?;
+    Some(String::from_utf8_lossy(&line).into_owned())
+}
+
+/// A keyspace with `name` in its own, made by `handbill migrate`.
+pub(crate) async fn migrated(nodes: &Nodes, name: &str) -> String {
+    let name = format!("handbill_{name}_{}", process::id());
+    let mut migrate = Command::new(env!("CARGO_BIN_EXE_handbill"));
+    migrate.env_clear().args([
+        "migrate",
+        "--store",
+        "scylla",
+        "--scylla-nodes",
+        &nodes.addresses(),
+        "--scylla-keyspace",
+        &name,
+    ]);
+    let output = migrate.output().await.expect("it can be run");
+    assert!(output.status.success(), "migrate: {output:?}");
+    name
+}
+
+/// Loopback addresses that no other run on this machine has, with ports that are always the same.
+#[derive(Clone, Copy)]
+pub(crate) struct Addresses(u32);
+
+impl Addresses {
+    pub(crate) fn draw() -> Self {
+        static DRAWN: AtomicU32 = AtomicU32::new(0);
+        // From 127.100 on; tests/servers/cluster stays below.
+        Self(process::id().wrapping_mul(31).wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed)) % (150 * 256))
+    }
+
+    /// Where replica `number` listens: for everybody, and for operators.
+    pub(crate) fn replica(self, number: u8) -> (SocketAddr, SocketAddr) {
+        (self.at(number, 8080), self.at(number, 9090))
+    }
+
+    pub(crate) fn redis(self) -> SocketAddr {
+        self.at(20, 6379)
+    }
+
+    pub(crate) fn balancer(self) -> SocketAddr {
+        self.at(30, 8080)
+    }
+
+    fn at(self, last: u8, port: u16) -> SocketAddr {
+        let [.., high, low] = self.0.to_be_bytes();
+        SocketAddr::new(Ipv4Addr::new(127, 100 + high, low, last).into(), port)
+    }
+}
+
+/// Starts the load balancer as `deploy/haproxy.cfg` has it, but for the addresses, and waits until it listens.
+pub(crate) async fn balance(addresses: Addresses) -> Child {
+    let listen = addresses.balancer();
+    let deployed =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/haproxy.cfg")).expect("it is there");
+    let mut configuration = String::new();
+    let mut in_resolvers = false;
+    for line in deployed.lines() {
+        if !line.starts_with([' ', '#']) && !line.is_empty() {
+            in_resolvers = line.starts_with("resolvers");
+        }
+        let words: Vec<_> = line.split_whitespace().collect();
+        let line = match words.as_slice() {
+            _ if in_resolvers => continue,
+            ["bind", _] => format!("    bind {listen}"),
+            ["server", name, _] => {
+                let number = name.strip_prefix("handbill-").and_then(|number| number.parse().ok()).expect("handbill-N");
+                format!("    server {name} {}", addresses.replica(number).0)
+            }
+            // Fewer file descriptors than that are enough for a test, and may be all that there are.
+            ["maxconn", _] => "    maxconn 2000".to_owned(),
+            // Names are not looked up here.
+            _ => line.split(" resolvers ").next().unwrap_or_default().to_owned(),
+        };
+        configuration.push_str(&line);
+        configuration.push('\n');
+    }
+    assert_eq!(configuration.matches("    server handbill-").count(), 3, "{configuration}");
+    // It reads its configuration once, before it listens.
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("haproxy.cfg");
+    fs::write(&file, configuration).expect("it can be written");
+    let checked = Command::new("haproxy").arg("-c").arg("-f").arg(&file).output().await;
+    let checked = checked.expect("HAProxy is installed by ./tests/run");
+    assert!(checked.status.success(), "{checked:?}");
+    let mut haproxy = ending_with_us("haproxy");
+    haproxy.arg("-db").arg("-f").arg(file).stdin(Stdio::null()).kill_on_drop(true);
+    // From here on it tells of replicas that come and go.
+    haproxy.stdout(Stdio::null()).stderr(Stdio::null());
+    let process = haproxy.spawn().expect("it can be run");
+    until_it_listens(listen).await;
+    process
+}
+
+/// Starts a Redis that keeps nothing, and waits until it listens.
+pub(crate) async fn redis(address: SocketAddr) -> Child {
+    let mut server = ending_with_us("redis-server");
+    server.args(["--bind", &address.ip().to_string(), "--port", &address.port().to_string()]);
+    server.args(["--save", "", "--appendonly", "no"]).stdout(Stdio::null()).kill_on_drop(true);
+    let process = server.spawn().expect("Redis is installed by ./tests/run");
+    until_it_listens(address).await;
+    process
+}
+
+async fn until_it_listens(address: SocketAddr) {
+    let listening = async {
+        while TcpStream::connect(address).await.is_err() {
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, listening).await.unwrap_or_else(|_| panic!("nobody listens at {address}"));
+}
