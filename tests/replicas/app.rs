@@ -13,7 +13,6 @@ use handbill::domain::client::Peer;
 
 use crate::connection::{connect_from, exchange};
 use crate::services::{Limits, service};
-pub(crate) use crate::support::calls::Published;
 use crate::support::document::DOCUMENT;
 use crate::support::exchange::{Answer, Request, check_common_rules};
 

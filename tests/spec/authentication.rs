@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{BASE_URL, Published, TestApp};
+use crate::support::app::{BASE_URL, TestApp};
+use crate::support::calls::Published;
 use crate::support::exchange::{Answer, Request};
 
 /// Sends an update and a delete, each made by `present`, fails unless both answer `code` with 401 and leave the page.

@@ -7,7 +7,8 @@ use bytes::Bytes;
 use futures_util::stream;
 use serde_json::json;
 
-use crate::support::app::{Published, Setup, TestApp};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
 use crate::support::exchange::{Answer, Request, holds_a_key};
 
 pub(crate) const MAX_BODY_BYTES: usize = 131_072;

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::support::app::{Published, Setup, TestApp};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
 
 /// An update of `page` by another client at another moment, which must succeed.
 pub(crate) async fn update(app: TestApp, page: Published, fields: Value) {

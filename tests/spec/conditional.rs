@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{Published, Setup, TestApp};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
 use crate::support::exchange::{Answer, Request};
 
 /// The targets of a page's three representations.

@@ -4,7 +4,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{Published, Setup, TestApp};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
 use crate::support::exchange::Request;
 
 const ORIGIN: &str = "https://elsewhere.example";

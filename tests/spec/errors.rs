@@ -5,7 +5,8 @@
 use handbill::problem::Code;
 use serde_json::json;
 
-use crate::support::app::{Published, Setup, TestApp};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
 use crate::support::exchange::{CODES, Request};
 
 #[tokio::test]

@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use crate::support::app::{Published, Setup, TestApp};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
 use crate::support::exchange::Request;
 
 const NEVER_USED: &str = "never-was-2222bbbb";

@@ -6,7 +6,8 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::json;
 
-use crate::support::app::{Published, TestApp};
+use crate::support::app::TestApp;
+use crate::support::calls::Published;
 use crate::support::exchange::{Request, TOKEN};
 
 pub(crate) const GRANT: &str = "grant_type=client_credentials";

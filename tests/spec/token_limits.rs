@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use super::token::{GRANT, post_form};
-use crate::support::app::{Published, Setup, TestApp};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
 use crate::support::exchange::{Request, TOKEN};
 
 /// A service whose clients may ask for `limit` tokens, and a page on it.

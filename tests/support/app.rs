@@ -26,7 +26,6 @@ use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
-pub(crate) use super::calls::Published;
 use super::document::DOCUMENT;
 use super::entropy::TestEntropy;
 use super::exchange::{Answer, Request, check_common_rules};
