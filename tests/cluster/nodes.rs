@@ -1,5 +1,6 @@
 //! The three database nodes: how a test takes them away and gives them back.
 
+use std::fs;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -66,10 +67,25 @@ impl Nodes {
     }
 
     fn signal(&self, name: &str, signal: Signal) {
-        kill_process(self.process(name).1, signal).expect("it is ours");
+        let (_, process) = self.process(name);
+        kill_process(process, signal).expect("it is ours");
+        // A thread that runs goes on for a moment, which is long on a busy machine, and could still answer somebody.
+        while signal == Signal::STOP && !has_stopped(process) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     fn process(&self, name: &str) -> (String, Pid) {
         self.nodes.running(name).unwrap_or_else(|| panic!("{name} does not run"))
     }
+}
+
+/// Whether every thread of `process` stands still.
+fn has_stopped(process: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).expect("it runs");
+    threads.flatten().all(|thread| {
+        let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // What stands before the state is the program's name in parentheses. A thread that has ended says nothing.
+        state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
 }

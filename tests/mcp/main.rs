@@ -17,6 +17,6 @@ mod refusals;
 mod revision;
 mod tools;
 
-#[expect(dead_code, unused_imports, reason = "what only the tests of REST need is there too")]
+#[expect(dead_code, reason = "what only the tests of REST need is there too")]
 #[path = "../support/mod.rs"]
 mod support;
