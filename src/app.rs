@@ -189,6 +189,7 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
 
 /// Brings the store's schema up to date, and says what was done.
 pub fn migrate(settings: &Settings) -> Result<String, MigrateError> {
+    logs::install(settings.log_format.unwrap_or_else(LogFormat::fitting), settings.log.clone());
     match settings.store.store {
         StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),
         StoreKind::Scylla => {

@@ -35,7 +35,7 @@ pub struct ScyllaSettings {
     /// Certificates (PEM) that sign the nodes' own; with it every connection is TLS. A node's certificate must name its IP address
     #[arg(long, global = true, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
     pub scylla_ca_file: Option<PathBuf>,
-    /// How long serve waits for migrate to bring the schema up to date
+    /// How long serve waits for migrate to bring the schema up to date, and migrate for the cluster to answer
     #[arg(long, global = true, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub schema_wait: Duration,
 }

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use handbill::backends::scylla::schema::{MIGRATIONS, Migration, SchemaState};
 use handbill::backends::scylla::{
-    AwaitedStore, ConnectError, LeaseTimes, Limits, Progress, ScyllaStore, SettingsError, migrate, migrate_with,
+    AwaitedStore, ConnectError, LeaseTimes, Limits, MigrateError, Progress, ScyllaStore, SettingsError, migrate,
+    migrate_with,
 };
 use handbill::config::ScyllaSettings;
 use handbill::entropy::SystemEntropy;
 use handbill::store::{Inserted, PageStore, StoreError};
+use scylla_proxy::get_exclusive_local_address;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::pages::page;
@@ -105,6 +107,33 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
         _ = connecting => panic!("there is nothing to connect to"),
         progress = told.recv() => assert!(matches!(progress, Some(Progress::OutOfReach(_))), "{progress:?}"),
     }
+}
+
+#[tokio::test]
+async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_told() {
+    let mut settings = settings("handbill", &["--schema-wait", "0s"]);
+    let nodes = std::mem::replace(&mut settings.scylla_nodes, vec!["127.255.255.254:9".to_owned()]);
+    let refused = migrate(&settings, &SystemEntropy).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Session(_)), "{refused}");
+
+    // Something stands before the cluster that hangs up on the first who calls. It has the cluster's port, for the driver
+    // takes it that all nodes have the same.
+    let port = nodes[0].rsplit(':').next().unwrap().parse().unwrap();
+    let listener = tokio::net::TcpListener::bind((get_exclusive_local_address(), port)).await.unwrap();
+    let keyspace = fresh_keyspace();
+    settings = crate::server::settings(&keyspace, &["--schema-wait", "1h"]);
+    settings.scylla_nodes = vec![listener.local_addr().unwrap().to_string()];
+    let relay = tokio::spawn(async move {
+        drop(listener.accept().await.unwrap());
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = tokio::net::TcpStream::connect(&nodes[0]).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    assert!(migrate(&settings, &SystemEntropy).await.unwrap().made_keyspace);
+    relay.abort();
+    drop_keyspace(&*session().await, &keyspace).await;
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use crate::entropy::SharedEntropy;
 use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 
 /// How long to wait before the cluster or its schema is looked at again.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Why the store cannot be used. Each is for the operator to put right; a cluster that is out of reach is waited for.
 #[derive(Debug, Error)]

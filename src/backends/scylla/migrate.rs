@@ -11,6 +11,7 @@ use scylla::statement::Statement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
+use super::connect::LOOK_AGAIN_AFTER;
 use super::cql::{DoneWhen, Server, Step};
 use super::lease::{self, LeaseError, LeaseTimes};
 use super::schema::{self, COMPONENT, MIGRATIONS, Migration, SchemaError, SchemaState, UnusableMigration};
@@ -76,9 +77,10 @@ pub enum MigrateError {
     NotCurrent(SchemaState),
 }
 
-/// Brings the keyspace of `settings` up to date with this program, making it where it is not there.
+/// Brings the keyspace of `settings` up to date with this program, making it where it is not there. Waits for a cluster
+/// that does not answer yet for as long as `--schema-wait`.
 pub async fn migrate(settings: &ScyllaSettings, entropy: &dyn Entropy) -> Result<Report, MigrateError> {
-    let session = session::builder(settings)?.build().await?;
+    let session = reach(settings).await?;
     let datacenter = session::settle_datacenter(&session, settings).await?;
     migrate_with(&session, settings, &datacenter, MIGRATIONS, LeaseTimes::default(), entropy).await
 }
@@ -102,6 +104,25 @@ pub async fn migrate_with(
     }
     let applied = lease::while_held(session, times, entropy, runner.apply(migrations)).await??;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
+}
+
+async fn reach(settings: &ScyllaSettings) -> Result<Session, MigrateError> {
+    let started = Instant::now();
+    let mut is_told = false;
+    loop {
+        // Built anew each time, so that a password or certificate that was put right is read again.
+        match session::builder(settings)?.build().await {
+            Ok(session) => return Ok(session),
+            Err(error) if started.elapsed() >= settings.schema_wait => return Err(error.into()),
+            Err(error) => {
+                if !is_told {
+                    tracing::warn!(%error, "waiting for the database");
+                    is_told = true;
+                }
+            }
+        }
+        sleep(LOOK_AGAIN_AFTER).await;
+    }
 }
 
 /// Makes `keyspace` the one that statements mean when they name none.
