@@ -6,11 +6,11 @@ use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, V
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
-use super::accept::weight;
 use super::fixed::Fixed;
 use super::llms;
 use crate::about::{self, Operation, path};
 use crate::domain::origin::Origin;
+use crate::incoming::accept::weight;
 use crate::limits::Quotas;
 
 const JSON: &str = "application/json";
@@ -34,12 +34,13 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(base_url: &Origin, quotas
 }
 
 fn asks_for_card(headers: &HeaderMap) -> bool {
-    let card = weight(headers, SERVER_CARD);
-    card > 0.0 && card >= weight(headers, JSON)
+    let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    card > 0.0 && card >= json
 }
 
 fn asks_for_plain(headers: &HeaderMap) -> bool {
-    weight(headers, JSON) > weight(headers, SERVER_CARD)
+    let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    json > card
 }
 
 /// The server card, in its own type where `as_card` says so and as plain JSON otherwise.
@@ -125,7 +126,11 @@ fn ai_catalog(base_url: &Origin) -> Value {
     json!({
         "specVersion": "1.0",
         "entries": [{
-            "identifier": format!("urn:air:{}:mcp:handbill", base_url.host_text()),
+            "identifier": format!(
+                "urn:air:{}:mcp:handbill",
+                // A name in a URN has no brackets.
+                base_url.host_text().trim_matches(['[', ']']),
+            ),
             "type": SERVER_CARD,
             "url": format!("{base_url}{}", path::SERVER_CARD_BESIDE),
         }],

@@ -59,7 +59,7 @@ Delete for ever; the answer is 204:
 
     curl -X DELETE {base_url}/api/pages/<slug> -H 'Authorization: Bearer <edit_key>'
 
-Answers carry an `ETag`. Send it as `If-Match` with an edit or delete to change nothing where somebody else was faster
+Answers that show a page carry an `ETag`. Send it as `If-Match` with an edit or delete to change nothing where somebody else was faster
 (412), and as `If-None-Match` with a read to get 304 where nothing has changed.
 
 For OAuth clients, `POST {base_url}{token}` exchanges slug and key (grant `{grant}`) for a bearer token, which is the
@@ -127,7 +127,7 @@ fn errors() -> String {
     let mut text = "## Errors
 
 Every error is `{\"error\": \"<code>\", \"message\": \"<what went wrong and what to do>\"}`; the token endpoint adds
-`error_description`. After a 4xx nothing was changed.
+`error_description`, and what `/mcp` refuses before a tool is called is a JSON-RPC error. After a 4xx nothing was changed.
 
 "
     .to_owned();

@@ -1,6 +1,5 @@
 //! HTTP: every route and every layer, in order.
 
-mod accept;
 mod answers;
 pub mod assets;
 mod conditional;

@@ -8,7 +8,6 @@ use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE,
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Http;
-use super::accept::weight;
 use super::assets::{self, Asset};
 use super::conditional::{REVALIDATE, entity_tag, none_match_fails, not_modified};
 use super::error::{failure_response, problem_response};
@@ -19,6 +18,7 @@ use super::views::{self, GoneView, HomeView, NotFoundView, PageView};
 use crate::about;
 use crate::domain::page::Page;
 use crate::domain::title::Title;
+use crate::incoming::accept::weight;
 use crate::problem::Problem;
 use crate::service::Failure;
 use crate::wire::page_url;
@@ -151,7 +151,7 @@ fn asset_response(asset: &'static Asset, caching: HeaderValue, request: &HeaderM
 /// Whether a client would rather have Markdown: it names `text/markdown`, and not `text/html` with a higher weight.
 /// A wildcard asks for neither, so browsers and plain `curl` get HTML.
 fn prefers_markdown(headers: &HeaderMap) -> bool {
-    let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type));
+    let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     markdown > 0.0 && markdown >= html
 }
 

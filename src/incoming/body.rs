@@ -104,8 +104,20 @@ fn large_content(content: Option<&Value>) -> Result<(), BodyFault> {
 }
 
 fn not_json(error: &serde_json::Error) -> String {
-    let (line, column) = (error.line(), error.column());
-    format!("The body is not valid JSON, at line {line}, column {column}. Send one JSON object in UTF-8.")
+    format!("{} Send one JSON object in UTF-8.", why_not_json(error))
+}
+
+/// What is wrong with bytes that are not taken for JSON. Nothing of them is quoted.
+pub fn why_not_json(error: &serde_json::Error) -> String {
+    let (line, column, reason) = (error.line(), error.column(), error.to_string());
+    let fault = if reason.starts_with("recursion limit exceeded") {
+        "is nested deeper than 127 levels"
+    } else if reason.starts_with("number out of range") {
+        "holds a number that is out of range"
+    } else {
+        "is not valid JSON"
+    };
+    format!("The body {fault}, at line {line}, column {column}.")
 }
 
 /// What is wrong with JSON of the wrong shape. Values are not quoted, and names only where they cannot be a secret.

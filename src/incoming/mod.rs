@@ -1,5 +1,6 @@
-//! What a request brings to REST and MCP alike: whose it is, and its body, read within limits and taken apart without
+//! What a request brings to REST and MCP alike: whose it is, what answer it would have, and its body, read within limits and taken apart without
 //! being judged.
 
+pub mod accept;
 pub mod body;
 pub mod client_ip;

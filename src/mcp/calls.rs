@@ -63,9 +63,9 @@ impl Mcp {
 
     async fn get(&self, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
         let slug = take_slug(&mut arguments)?;
-        let options: GetOptions = parse_object(arguments, &["slug", "include_html"])?;
+        let options: Body<GetOptions> = parse_object(arguments, &["slug", "include_html"]);
         let page = PageBody::new(&*self.service.read(&slug).await?, &self.base_url);
-        Ok(done(&if options.include_html.unwrap_or(true) { page } else { page.without_html() }))
+        Ok(done(&if options?.include_html.unwrap_or(true) { page } else { page.without_html() }))
     }
 
     async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {

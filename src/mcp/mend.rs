@@ -13,10 +13,13 @@ use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, JsonRpcError, ProtocolVersion, RequestId};
 use serde_json::{Value, json};
 
+use super::advice;
 use super::error::refusal;
+use super::unique::UniqueMembers;
 use crate::about::MCP_PROTOCOL_VERSIONS;
 use crate::domain::edit_key::PREFIX;
-use crate::incoming::body::{declared_as_json, read_limited};
+use crate::incoming::accept::weight;
+use crate::incoming::body::{declared_as_json, read_limited, why_not_json};
 use crate::problem::{Interface, MAX_BODY_BYTES, Problem};
 use crate::service::{BodyFault, Failure};
 
@@ -80,10 +83,7 @@ impl Envelope {
     /// the protocol agree on 400.
     fn of(bytes: &[u8]) -> Result<Self, Malformed> {
         let message: Value = serde_json::from_slice(bytes).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            let what = format!(
-                "The body is not valid JSON, at line {line}, column {column}. Send one JSON-RPC message in UTF-8."
-            );
+            let what = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(&error));
             Malformed { id: None, error: ErrorData::parse_error(what, None) }
         })?;
         let invalid = |id, what: &'static str| Malformed { id, error: ErrorData::invalid_request(what, None) };
@@ -101,7 +101,12 @@ impl Envelope {
             Some(Value::String(id)) => Some(RequestId::String(id.as_str().into())),
             Some(id) => match id.as_i64() {
                 Some(number) => Some(RequestId::Number(number)),
-                None => return Err(invalid(None, "The `id` is neither a string nor an integer. Send one that is.")),
+                None => {
+                    return Err(invalid(
+                        None,
+                        "The `id` is neither a string nor an integer of 64 bits. Send one that is.",
+                    ));
+                }
             },
         };
         if message.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
@@ -115,6 +120,10 @@ impl Envelope {
         if message.get("params").is_some_and(|params| !params.is_object()) {
             let what = "The member `params` is no object. Send the parameters by name.";
             return Err(Malformed { id, error: ErrorData::invalid_params(what, None) });
+        }
+        // Defect: of members of the same name the last counts, so that a mistaken call does something else than it says.
+        if serde_json::from_slice::<UniqueMembers>(bytes).is_err() {
+            return Err(invalid(id, "A member of the message is there twice. Send each once."));
         }
         let meta = message.get("params").and_then(|params| params.get("_meta"));
         Ok(Self {
@@ -133,29 +142,13 @@ fn unsupported_version(headers: &HeaderMap, envelope: &Envelope) -> Option<Respo
     if envelope.is_initialize || envelope.has_version_in_meta || MCP_PROTOCOL_VERSIONS.contains(&requested.as_ref()) {
         return None;
     }
-    let requested = if requested.contains(PREFIX) { "".into() } else { requested };
-    let supported = MCP_PROTOCOL_VERSIONS.join(", ");
-    let error = ErrorData::new(
-        ErrorCode::UNSUPPORTED_PROTOCOL_VERSION,
-        format!("The revision in the header `MCP-Protocol-Version` is not supported. Send one of {supported}."),
-        Some(json!({"requested": requested, "supported": MCP_PROTOCOL_VERSIONS})),
-    );
-    Some(refusal(StatusCode::BAD_REQUEST, envelope.id.clone(), error))
+    Some(refusal(StatusCode::BAD_REQUEST, envelope.id.clone(), advice::unsupported_version(&requested)))
 }
 
-/// Whether the client takes JSON: it says so, takes anything, or says nothing.
+/// Whether the client takes JSON: it says so, takes anything, or says nothing. What is more precise counts.
 fn accepts_json(headers: &HeaderMap) -> bool {
-    let lines: Vec<_> = headers.get_all(ACCEPT).iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
-    if lines.is_empty() {
-        return true;
-    }
-    lines.iter().flat_map(|line| line.split(',')).any(|range| {
-        let mut parts = range.split(';').map(|part| part.trim().to_ascii_lowercase());
-        let is_json =
-            parts.next().is_some_and(|range| ["application/json", "application/*", "*/*"].contains(&range.as_str()));
-        let is_refused = parts.any(|part| part.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0)));
-        is_json && !is_refused
-    })
+    let mut ranges = ["application/json", "application/*", "*/*"].iter().filter_map(|range| weight(headers, range));
+    !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
 }
 
 fn body_refused(fault: BodyFault) -> Response {
@@ -176,8 +169,15 @@ async fn in_json(answer: Response, id: Option<RequestId>) -> Response {
     let bytes = to_bytes(body, READ_BYTES).await.unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);
     let must_not_be_repeated = text.contains(PREFIX) || text.len() > REPEATED_BYTES;
-    if parts.headers.get(CONTENT_TYPE) == Some(&JSON) && !must_not_be_repeated {
-        return Response::from_parts(parts, Body::from(bytes));
+    if parts.headers.get(CONTENT_TYPE) == Some(&JSON) {
+        if let Ok(refused) = serde_json::from_slice::<JsonRpcError>(&bytes)
+            && let Some(error) = advice::advised(&refused.error)
+        {
+            return refusal(status, id, error);
+        }
+        if !must_not_be_repeated {
+            return Response::from_parts(parts, Body::from(bytes));
+        }
     }
     match status {
         // The body was declared as JSON and is: what it holds is at fault, not its type.

@@ -4,12 +4,14 @@
 //! revisions before, which open with `initialize`: no session anywhere, so any replica answers any request. `rmcp`
 //! speaks the protocol; `mend` stands before it and gives the answers that it lacks.
 
+mod advice;
 mod allowed;
 mod calls;
 mod error;
 mod mend;
 mod server;
 mod tools;
+mod unique;
 
 use std::sync::Arc;
 use std::time::Duration;

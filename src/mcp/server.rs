@@ -204,7 +204,7 @@ fn is_modern(context: &RequestContext<RoleServer>) -> bool {
     context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
 }
 
-fn unknown_method() -> ErrorData {
+pub(super) fn unknown_method() -> ErrorData {
     let what = "This server does not have this method. It has tools: tools/list and tools/call.";
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, what, None)
 }

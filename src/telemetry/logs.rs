@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 
+use tracing::Level;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::format::FmtSpan;
@@ -24,8 +25,20 @@ impl LogFormat {
     }
 }
 
-/// A library whose events hold whole requests and results, and so edit keys. No directive lets them through.
+/// Whose events may be logged at every level. Libraries tell of the very bytes that they work on, which may be a page's
+/// text or a key, so of theirs only [warnings and errors](may_be_logged) are, whatever the filter says.
+const OURS: &str = "handbill";
+
+/// A library that puts whole requests into its warnings too.
 const NEVER_LOGGED: &str = "rmcp";
+
+fn may_be_logged(target: &str, level: Level) -> bool {
+    match target.split("::").next() {
+        Some(OURS) => true,
+        Some(NEVER_LOGGED) => false,
+        _ => level <= Level::WARN,
+    }
+}
 
 /// Writes the process's events from now on, those that `filter` lets through (`info`, `handbill=debug`, …).
 pub fn install(format: LogFormat, filter: EnvFilter) {
@@ -37,7 +50,7 @@ pub fn install(format: LogFormat, filter: EnvFilter) {
         .with_span_events(FmtSpan::NONE)
         // Otherwise a line that cannot be written, as on a full disk, panics, and the request it tells of is not answered.
         .log_internal_errors(false);
-    let keyless = filter_fn(|metadata| metadata.target().split("::").next() != Some(NEVER_LOGGED));
+    let keyless = filter_fn(|metadata| may_be_logged(metadata.target(), *metadata.level()));
     match format {
         LogFormat::Text => builder.with_target(false).finish().with(keyless).init(),
         LogFormat::Json => {

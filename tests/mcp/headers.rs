@@ -1,5 +1,6 @@
 //! What the 2026-07-28 revision asks of the headers and the `_meta` of every request.
 
+use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
 use crate::client::{Client, post};
@@ -135,6 +136,14 @@ async fn what_a_refusal_would_repeat_is_left_out_where_it_is_a_key() {
     app.send(request).await.refuses(400, -32022);
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     app.send(post(list.to_string()).header("mcp-protocol-version", &key)).await.refuses(400, -32022);
+    // Nor in another form than its own.
+    let encoded = format!("=?base64?{}?=", BASE64_STANDARD.encode(&key));
+    for header in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
+        let request = client.carrying(&reading(&client)).without(header).header(header, &encoded);
+        let answer = app.send(request).await;
+        assert_eq!(answer.status, 400, "{answer:?}");
+        assert!(!answer.text().contains(&BASE64_STANDARD.encode(&key)[..20]), "{answer:?}");
+    }
     for revision in LEGACY {
         let client = Client::new(&app, revision);
         client.ask(&key, json!({})).await.refuses(200, -32601);

@@ -47,6 +47,24 @@ async fn a_rate_limit_comes_before_everything_but_a_slug_that_cannot_be_one() {
 }
 
 #[tokio::test]
+async fn existence_comes_before_the_options_of_a_read() {
+    let app = Setup::unlimited().start();
+    let (deleted, page) = (app.deleted().await, app.published().await);
+    for client in Client::each(&app) {
+        for options in [json!({"include_html": "x"}), json!({"unknown": 1})] {
+            let get = |slug: &str| {
+                let mut arguments = options.clone();
+                arguments["slug"] = json!(slug);
+                client.call("get_page", arguments)
+            };
+            get(NEVER_USED).await.fails(404, "not_found");
+            get(&deleted.slug).await.fails(410, "gone");
+            get(&page.slug).await.fails(400, "invalid_body");
+        }
+    }
+}
+
+#[tokio::test]
 async fn existence_comes_before_the_key_and_before_the_other_arguments() {
     let app = Setup::unlimited().start();
     let deleted = app.deleted().await;

@@ -30,6 +30,12 @@ async fn a_body_that_is_not_json_is_a_parse_error() {
         answer.refuses(400, -32700);
         assert!(answer.json().get("id").is_none(), "{answer:?}");
     }
+    let deep = format!(
+        r#"{{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {{"a": {}}}}}"#,
+        "[".repeat(200) + &"]".repeat(200)
+    );
+    let error = send(&app, deep).await.refuses(400, -32700);
+    assert!(error["message"].as_str().unwrap().contains("nested"), "{error}");
     app.send(post(Body::from(vec![b'"', 0xff, b'"']))).await.refuses(400, -32700);
 }
 
@@ -52,6 +58,25 @@ async fn what_is_no_message_is_an_invalid_request_and_so_is_a_batch() {
     }
     let twice = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "method": "ping"}"#;
     send(&app, twice).await.refuses(400, -32600);
+    // Defect: `rmcp` takes the last of two arguments of one name.
+    let twice = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "create_page", "arguments": {"title": "A", "title": "B", "content": "c"}}}"#;
+    let error = send(&app, twice).await.refuses(400, -32600);
+    assert!(error["message"].as_str().unwrap().contains("twice"), "{error}");
+}
+
+#[tokio::test]
+async fn what_the_library_refuses_says_what_to_do_next() {
+    let app = TestApp::new();
+    let client = Client::new(&app, MODERN);
+    let message = client.message("tools/list", json!({}));
+    for (header, advice) in [("mcp-method", "`method`"), ("mcp-protocol-version", "the revision")] {
+        let error = app.send(client.carrying(&message).without(header)).await.refuses(400, -32020);
+        assert!(error["message"].as_str().unwrap().contains(advice), "{error}");
+    }
+    let error = client.ask("ping", json!({})).await.refuses(404, -32601);
+    assert!(error["message"].as_str().unwrap().contains("tools/call"), "{error}");
+    let error = send(&app, json!({"jsonrpc": "2.0", "id": 1, "result": {}})).await.refuses(400, -32600);
+    assert!(error["message"].as_str().unwrap().contains("Send a request"), "{error}");
 }
 
 #[tokio::test]

@@ -3,11 +3,11 @@
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// The highest weight with which `Accept` names `wanted`, which is in lower case; 0 where it does not name it.
-/// A wildcard names nothing.
-pub(super) fn weight(headers: &HeaderMap, wanted: &str) -> f32 {
+/// The highest weight with which `Accept` names `wanted`, which is in lower case, if it does.
+/// A wildcard names nothing but itself.
+pub fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
     let ranges = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
-    ranges.filter_map(|range| weight_of(range, wanted)).fold(0.0, f32::max)
+    ranges.filter_map(|range| weight_of(range, wanted)).reduce(f32::max)
 }
 
 /// The weight of one range, if it is `wanted`.
@@ -17,7 +17,7 @@ fn weight_of(range: &str, wanted: &str) -> Option<f32> {
     let weight = parts
         .filter_map(|parameter| parameter.split_once('='))
         .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
-        .map_or(1.0, |(_, value)| value.trim().parse().unwrap_or(0.0));
+        .map_or(1.0, |(_, value)| value.trim().parse().ok().filter(|weight: &f32| !weight.is_nan()).unwrap_or(0.0));
     media_type.eq_ignore_ascii_case(wanted).then_some(weight)
 }
 
@@ -31,12 +31,12 @@ mod tests {
     fn a_type_has_the_weight_that_it_is_named_with_and_none_by_a_wildcard() {
         let weighs = |accept: &'static str| {
             let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]);
-            format!("{}", weight(&headers, "text/markdown"))
+            weight(&headers, "text/markdown").map(|weight| format!("{weight}"))
         };
-        assert_eq!(weighs("text/html, Text/Markdown"), "1");
-        assert_eq!(weighs("text/markdown; q=0.2, text/markdown;v=1;Q=0.5"), "0.5");
-        assert_eq!(weighs("*/*, text/*"), "0");
-        assert_eq!(weighs("text/markdown;q=much"), "0");
-        assert_eq!(weighs("text/markdown;q=NaN"), "0");
+        assert_eq!(weighs("text/html, Text/Markdown").as_deref(), Some("1"));
+        assert_eq!(weighs("text/markdown; q=0.2, text/markdown;v=1;Q=0.5").as_deref(), Some("0.5"));
+        assert_eq!(weighs("*/*, text/*"), None);
+        assert_eq!(weighs("text/markdown;q=much").as_deref(), Some("0"));
+        assert_eq!(weighs("text/markdown;q=NaN").as_deref(), Some("0"));
     }
 }
