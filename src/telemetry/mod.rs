@@ -1,5 +1,7 @@
-//! What operators see: metrics, and logs with a request's id.
+//! What operators see: metrics, traces, and logs with a request's id.
 
 pub mod http;
 pub mod logs;
 pub mod metrics;
+pub mod seldom;
+pub mod traces;

@@ -50,6 +50,11 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
+        (
+            "otlp-endpoint",
+            &["", "collector:4318", "ftp://c.example", "http://u:p@c.example", "http://c.example/?q", "http://"],
+        ),
+        ("otlp-sampling", &["", "-0.1", "1.1", "NaN", "half"]),
         ("log-format", &["", "xml"]),
         ("log", &["handbill=nonsense", "a=b=c"]),
     ] {

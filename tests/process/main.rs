@@ -5,6 +5,7 @@
 
 mod cli;
 mod client;
+mod collector;
 mod connections;
 mod crash;
 mod document;
@@ -13,3 +14,4 @@ mod listener;
 mod logs;
 mod scrub;
 mod support;
+mod traces;
