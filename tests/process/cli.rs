@@ -174,6 +174,8 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("edit-limit", "60"),
         ("token-limit", "60"),
         ("rate-window", "1h"),
+        ("otlp-endpoint", "none, and no traces"),
+        ("otlp-sampling", "1"),
         ("log-format", "text on a terminal, json otherwise"),
         ("log", "info"),
     ] {
