@@ -144,6 +144,7 @@ fn router_over(
         base_url: base_url.clone(),
         proxies: proxies.clone(),
         metrics: Arc::clone(metrics),
+        tracer: tracer.clone(),
     };
     router(Http::new(service, base_url, proxies), mcp::router(tools, allowed), telemetry)
 }

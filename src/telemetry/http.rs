@@ -59,9 +59,10 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let (head, body) = request.into_parts();
     let span = telemetry.tracer.request(&head, method, &route, &id);
     let ids = span.ids();
-    let request = Request::from_parts(head, body);
+    let mut request = Request::from_parts(head, body);
 
     let log_span = tracing::info_span!("request", request_id = id, method, route);
+    request.extensions_mut().insert(span.within(log_span.clone()));
     let mut response = span.around(next.run(request)).instrument(log_span.clone()).await;
 
     drop(in_flight);

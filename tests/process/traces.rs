@@ -6,16 +6,20 @@ use std::net::TcpListener;
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use tempfile::tempdir;
 
-use crate::client::{JSON, bearer, get, page_json, post, request};
+use crate::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
 use crate::collector::{Collector, Manner, attributes};
 use crate::support::{Server, handbill};
 
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID: &str = "b7ad6b7169203331";
+
+/// The spans below that of a publish.
+const STEPS: [&str; 5] =
+    ["decide limits", "render markdown", "reserve slugs", "insert_if_absent pages", "release slugs"];
 
 /// A server with limits, so that all of a publish is seen, whose traces `collector` takes.
 fn start(collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
@@ -112,6 +116,50 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
         carrying.len() == 1 && carrying[0].starts_with("http_server_request_duration_seconds_bucket"),
         "{carrying:?}"
     );
+}
+
+/// Publishes a page as an agent does, with this in the message's `_meta`.
+fn publish_by_tool(server: &Server, meta: &Value) {
+    let arguments = json!({"title": "By an agent", "content": "x"});
+    let params = json!({"name": "create_page", "arguments": arguments, "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let answer = request(server.address, "POST", "/mcp", &[JSON, MCP_ACCEPT], call.as_bytes()).unwrap();
+    assert!(answer.json()["result"]["structuredContent"]["slug"].is_string(), "{}", answer.text());
+}
+
+#[test]
+fn one_publish_by_an_agent_is_one_trace_with_the_tool_below_the_request() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &[]);
+    publish_by_tool(&server, &json!({}));
+    server.stop();
+    let spans = collector.spans();
+    let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
+    assert_eq!((request.parent_span_id.len(), &tool.parent_span_id), (0, &request.span_id));
+    let expected = [("gen_ai.tool.name", "create_page"), ("handbill.outcome", "ok"), ("mcp.method.name", "tools/call")];
+    assert_eq!((tool.kind(), attributes(&tool.attributes)), (SpanKind::Server, pairs(&expected)));
+    for name in STEPS {
+        assert_eq!(named(&spans, name).parent_span_id, tool.span_id, "{name}");
+    }
+    assert!(spans.len() == 2 + STEPS.len() && spans.iter().all(|span| span.trace_id == request.trace_id), "{spans:#?}");
+}
+
+#[test]
+fn a_call_of_a_tool_continues_the_trace_in_its_meta_and_links_to_its_request() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &[]);
+    publish_by_tool(&server, &json!({"traceparent": format!("00-{TRACE_ID}-{PARENT_ID}-01"), "tracestate": "agent=1"}));
+    server.stop();
+    let spans = collector.spans();
+    let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
+    assert_eq!((hexadecimal(&tool.trace_id), hexadecimal(&tool.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
+    assert_eq!(tool.trace_state, "agent=1");
+    assert!(tool.links.len() == 1 && tool.links[0].span_id == request.span_id, "{tool:#?}");
+    assert_ne!(request.trace_id, tool.trace_id);
+    for name in STEPS {
+        let step = named(&spans, name);
+        assert_eq!((&step.trace_id, &step.parent_span_id), (&tool.trace_id, &tool.span_id), "{name}");
+    }
 }
 
 #[test]

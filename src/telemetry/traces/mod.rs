@@ -1,4 +1,4 @@
-//! Traces: a span for each request, and below it one for each call of a backend and each rendering.
+//! Traces: a span for each request, and below it one for each call of a tool, of a backend, and each rendering.
 //!
 //! What leaves the process is what is named here and nothing else. That is why spans are made with OpenTelemetry's own
 //! interface and not with the bridge from `tracing`, which exports the fields of every span that any library opens.
@@ -13,9 +13,14 @@ mod incoming;
 use std::future::Future;
 
 use http::request::Parts;
-use opentelemetry::trace::{FutureExt, SpanBuilder, SpanId, SpanKind, Status, TraceContextExt, TraceId, Tracer as _};
+use opentelemetry::trace::{
+    FutureExt, Link, SpanBuilder, SpanId, SpanKind, Status, TraceContextExt, TraceId, Tracer as _,
+};
 use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::SdkTracer;
+use tracing::Instrument;
+
+pub use self::incoming::CallerTrace;
 
 /// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
 const ABANDONED: &str = "abandoned";
@@ -92,7 +97,28 @@ impl Tracer {
             attributes.push(KeyValue::new("network.protocol.version", version));
         }
         let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server).with_attributes(attributes);
-        Span::start(tracer, builder, &incoming::parent(&head.headers))
+        Span::start(tracer, builder, &CallerTrace::in_headers(&head.headers).span())
+    }
+
+    /// The span of a call of the MCP tool named `tool` that came with the request in `within`.
+    ///
+    /// Where `caller` names a span of another trace than the request's, it is part of that trace and linked to the request.
+    pub fn tool(&self, within: Option<&Within>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
+        let Some(tracer) = &self.0 else { return Span::none() };
+        let request = within.and_then(|within| within.context.clone()).unwrap_or_default();
+        let caller = caller.span();
+        let mut builder = SpanBuilder::from_name(format!("tools/call {tool}")).with_kind(SpanKind::Server);
+        builder = builder
+            .with_attributes([KeyValue::new("mcp.method.name", "tools/call"), KeyValue::new("gen_ai.tool.name", tool)]);
+        let of_request = request.span().span_context().clone();
+        let of_caller = caller.span().span_context().clone();
+        if !of_caller.is_valid() || of_caller.trace_id() == of_request.trace_id() {
+            return Span::start(tracer, builder, &request);
+        }
+        if of_request.is_valid() {
+            builder = builder.with_links(vec![Link::with_context(of_request)]);
+        }
+        Span::start(tracer, builder, &caller)
     }
 
     /// The span of one `operation` on `target` within the request that is being answered; none outside of one.
@@ -122,6 +148,24 @@ fn protocol_version(version: http::Version) -> Option<&'static str> {
     }
 }
 
+/// The request that is being answered, for what is done for it in a task that somebody else starts. It travels in the
+/// request's extensions.
+#[derive(Clone, Debug)]
+pub struct Within {
+    context: Option<Context>,
+    log: tracing::Span,
+}
+
+impl Within {
+    /// Does `work`, whose spans and lines in the log are then those of the request.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        match &self.context {
+            Some(context) => work.with_context(context.clone()).instrument(self.log.clone()).await,
+            None => work.instrument(self.log.clone()).await,
+        }
+    }
+}
+
 /// A span that ends when this is finished, or dropped, which says that its work was abandoned.
 #[derive(Debug)]
 #[must_use = "the span ends with this value"]
@@ -144,6 +188,11 @@ impl Span {
         let context = self.context.as_ref()?.span().span_context().clone();
         let (trace_id, span_id) = (context.trace_id(), context.span_id());
         Some(TraceIds { trace_id, span_id, is_sampled: context.is_sampled() })
+    }
+
+    /// What is to travel with a request that has this span, and `log` in the log.
+    pub fn within(&self, log: tracing::Span) -> Within {
+        Within { context: self.context.clone(), log }
     }
 
     /// Does `work`, whose spans are then below this one.
@@ -172,6 +221,11 @@ impl Span {
             span.set_status(Status::error(""));
         }
         span.end();
+    }
+
+    /// Ends the span of a call of a tool that had this outcome, which stands for this status.
+    pub fn called(self, outcome: &'static str, status: u16) {
+        if status >= 500 { self.failed(outcome) } else { self.done(outcome) }
     }
 
     /// Ends the span of a call that had this outcome.
