@@ -13,6 +13,16 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
+#[cfg(target_os = "linux")]
+use super::process::ProcessFigures;
+use super::runtime::RuntimeFigures;
+
+/// The commit that this was built from, where whoever built it said so.
+const COMMIT: &str = match option_env!("GIT_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
+
 /// The media type of what [`Metrics::exposition`] returns.
 pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -116,6 +126,8 @@ pub struct Metrics {
     pub tool_calls: Family<ToolLabels, Counter>,
     /// `handbill_render_duration_seconds`.
     pub renders: Histogram,
+    /// `handbill_untrusted_forwarded_total`.
+    pub untrusted_forwarded: Counter,
     /// `handbill_trace_spans_total`.
     pub spans: Family<SpanLabels, Counter>,
     /// `handbill_draining`.
@@ -143,6 +155,7 @@ impl Metrics {
             fallback_decisions: Counter::default(),
             tool_calls: Family::default(),
             renders: Histogram::new(SECONDS),
+            untrusted_forwarded: Counter::default(),
             spans: Family::default(),
             draining: Gauge::default(),
         };
@@ -212,13 +225,21 @@ impl Metrics {
             self.renders.clone(),
         );
         registry.register(
+            "handbill_untrusted_forwarded",
+            "Requests whose X-Forwarded-For or Forwarded was ignored, since their peer is no trusted proxy",
+            self.untrusted_forwarded.clone(),
+        );
+        registry.register(
             "handbill_trace_spans",
             "Spans exported, not taken by the collector, and dropped because too many waited",
             self.spans.clone(),
         );
         registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
-        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
         registry.register("handbill_build", "What is running", build);
+        registry.register_collector(Box::new(RuntimeFigures));
+        #[cfg(target_os = "linux")]
+        registry.register_collector(Box::new(ProcessFigures::new()));
     }
 
     /// All instruments in the OpenMetrics text format.

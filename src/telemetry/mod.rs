@@ -3,5 +3,8 @@
 pub mod http;
 pub mod logs;
 pub mod metrics;
+#[cfg(target_os = "linux")]
+mod process;
+mod runtime;
 pub mod seldom;
 pub mod traces;

@@ -12,6 +12,7 @@ mod document;
 mod drain;
 mod listener;
 mod logs;
+mod metrics;
 mod scrub;
 mod support;
 mod traces;
