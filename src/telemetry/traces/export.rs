@@ -1,7 +1,7 @@
 //! Sends spans to a collector, as OTLP in protobuf over HTTP, and never holds up a request for it.
 //!
 //! Finished spans wait in a bounded queue, and a thread of its own sends them in batches. What finds the queue full is
-//! dropped, what the collector does not take within [`EXPORT_TIME`] is lost, and both are counted. A request that ends
+//! dropped, what the collector does not take within 5 s is lost, and both are counted. A request that ends
 //! a span does no more than put it into the queue.
 
 mod client;
@@ -123,7 +123,7 @@ pub fn start(
 }
 
 impl Exports {
-    /// Sends what still waits, within `time` and [`FLUSH_TIME`]. What is not sent by then is lost, and so is every span
+    /// Sends what still waits, within `time` and 5 s. What is not sent by then is lost, and so is every span
     /// that ends later.
     pub async fn flush(self, time: Duration) {
         let time = time.min(FLUSH_TIME);
