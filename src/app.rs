@@ -30,6 +30,8 @@ use crate::store::PageStore;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogFormat};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Tracer;
+use crate::telemetry::traces::export::{self, ExportError};
 use crate::{server, server::ServerLimits};
 
 /// Why the service did not start.
@@ -57,6 +59,9 @@ pub enum StartError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] scylla::ConnectError),
+    /// Traces cannot be exported as the settings say.
+    #[error(transparent)]
+    Export(#[from] ExportError),
     /// The runtime or the signals cannot be had.
     #[error("the operating system refused what every process needs ({0})")]
     System(#[from] io::Error),
@@ -81,15 +86,18 @@ pub struct Surroundings {
     pub entropy: SharedEntropy,
     /// Counts.
     pub metrics: Arc<Metrics>,
+    /// Makes spans.
+    pub tracer: Tracer,
 }
 
 impl Surroundings {
-    /// The machine's own.
+    /// The machine's own, without spans.
     pub fn system() -> Self {
         Self {
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
             metrics: Arc::new(Metrics::new()),
+            tracer: Tracer::off(),
         }
     }
 }
@@ -115,22 +123,28 @@ fn router_over(
     allowed: Allowed,
     around: &Surroundings,
 ) -> Router {
-    let Surroundings { clock, entropy, metrics } = around;
+    let Surroundings { clock, entropy, metrics, tracer } = around;
     let service = PageService::new(
         backends.store,
         backends.limiter,
         backends.reservations,
+        backends.renderer,
         Arc::clone(clock),
         Arc::clone(entropy),
         quotas,
     );
-    let telemetry =
-        RequestTelemetry { metrics: Arc::clone(metrics), clock: Arc::clone(clock), entropy: Arc::clone(entropy) };
+    let telemetry = RequestTelemetry {
+        metrics: Arc::clone(metrics),
+        clock: Arc::clone(clock),
+        entropy: Arc::clone(entropy),
+        tracer: tracer.clone(),
+    };
     let tools = Mcp {
         service: service.clone(),
         base_url: base_url.clone(),
         proxies: proxies.clone(),
         metrics: Arc::clone(metrics),
+        tracer: tracer.clone(),
     };
     router(Http::new(service, base_url, proxies), mcp::router(tools, allowed), telemetry)
 }
@@ -150,7 +164,13 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     let mut signals = StopSignals::install()?;
     let (listener, address) = listen(settings.http.listen, "--listen").await?;
     let (admin_listener, admin_address) = listen(settings.admin_listen, "--admin-listen").await?;
-    let around = Surroundings::system();
+    let mut around = Surroundings::system();
+    let mut exports = None;
+    if let Some(to) = settings.telemetry.export() {
+        let (tracer, exporting) = export::start(&to, &around.metrics, &around.clock, &around.entropy)?;
+        around.tracer = tracer;
+        exports = Some(exporting);
+    }
     let base_url = settings.http.base_url.clone().unwrap_or_else(|| Origin::of_listener(address));
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
@@ -172,16 +192,21 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     let public = ServerLimits::PUBLIC.within(server::room_for_connections());
     let serving = server::serve(listener, app, public, metrics.connections.clone(), phases);
     let limits = DrainLimits { delay: settings.http.drain_delay, timeout: settings.http.drain_timeout };
-    let drained = tokio::select! {
-        drained = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => drained,
+    let ended = tokio::select! {
+        ended = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => ended,
         error = kept.failed() => return Err(error),
+    };
+    let flush = async {
+        if let Some(exports) = exports {
+            exports.flush(ended.left).await;
+        }
     };
     // What was acknowledged is on disk already, so that a signal need not wait for this.
     tokio::select! {
-        () = kept.close() => {}
+        ((), ()) = async { tokio::join!(kept.close(), flush) } => {}
         () = signals.next() => {}
     }
-    Ok(match drained {
+    Ok(match ended.drained {
         Drained::Complete => ExitCode::SUCCESS,
         Drained::CutShort => ExitCode::FAILURE,
     })

@@ -5,7 +5,7 @@
 //! One direction of dependency, which `tests/architecture.rs` checks:
 //!
 //! ```text
-//! http, mcp  →  service  →  store, limits, reservations (traits)  ←  backends
+//! http, mcp  →  service  →  store, limits, reservations, renderer (traits)  ←  backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -23,7 +23,7 @@
 //! | where pages are kept and attempts counted | [`backends`] |
 //! | an option | [`config`] |
 //! | which backend serves which trait | [`app`], the only module that names backends |
-//! | a metric, a log line | [`telemetry`] |
+//! | a metric, a span, a log line | [`telemetry`] |
 //!
 //! # Invariants
 //!
@@ -35,7 +35,7 @@
 //! * A replica holds no state that a client can notice.
 //! * A cancelled request is normal: nothing shared breaks when a caller goes away, no lock is held across an `.await`,
 //!   every call out has a timeout.
-//! * Labels are bounded: route templates, never paths; no slug, address or key in any metric.
+//! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
 pub mod about;
 pub mod admin;
@@ -52,6 +52,7 @@ pub mod lifecycle;
 pub mod limits;
 pub mod mcp;
 pub mod problem;
+pub mod renderer;
 pub mod reservations;
 pub mod server;
 pub mod service;

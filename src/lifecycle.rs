@@ -1,4 +1,4 @@
-//! How the process ends: not ready → wait → finish requests → exit. A second signal exits at once.
+//! How the process ends: not ready → wait → finish requests → send the last spans → exit. A second signal exits at once.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -9,6 +9,7 @@ use std::time::Duration;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 /// Whether this process should be sent requests, and if not, why.
 #[derive(Debug)]
@@ -95,6 +96,15 @@ pub enum Drained {
     CutShort,
 }
 
+/// How serving ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// What became of the requests in flight.
+    pub drained: Drained,
+    /// What is left of the time that draining may take, for what is to be done without requests.
+    pub left: Duration,
+}
+
 /// Serves until a signal comes, then drains.
 ///
 /// `serving` must end by itself soon after `phase` says stop: once no request is in flight.
@@ -104,12 +114,14 @@ pub async fn run(
     signals: &mut StopSignals,
     readiness: &Readiness,
     limits: DrainLimits,
-) -> Drained {
+) -> Ended {
     tokio::pin!(serving);
+    let whole = limits.delay.saturating_add(limits.timeout);
     tokio::select! {
-        () = &mut serving => return Drained::Complete,
+        () = &mut serving => return Ended { drained: Drained::Complete, left: whole },
         () = signals.next() => {}
     }
+    let began = Instant::now();
     readiness.drain();
     phase.send_replace(Phase::Leaving);
     tracing::info!(delay = ?limits.delay, timeout = ?limits.timeout, "draining");
@@ -119,7 +131,7 @@ pub async fn run(
             phase.send_replace(Phase::Stopping);
         };
         let both = async { tokio::join!(stop_accepting, &mut serving) };
-        tokio::time::timeout(limits.delay.saturating_add(limits.timeout), both).await
+        tokio::time::timeout(whole, both).await
     };
     let finished = tokio::select! {
         finished = draining => finished.is_ok(),
@@ -127,9 +139,9 @@ pub async fn run(
     };
     if finished {
         tracing::info!("drained: every request was answered");
-        Drained::Complete
+        Ended { drained: Drained::Complete, left: whole.saturating_sub(began.elapsed()) }
     } else {
         tracing::warn!("drained in part: requests in flight were cut off");
-        Drained::CutShort
+        Ended { drained: Drained::CutShort, left: Duration::ZERO }
     }
 }

@@ -19,7 +19,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("store", &["domain"]),
     ("limits", &["domain"]),
     ("reservations", &["domain"]),
-    ("service", &["about", "domain", "clock", "entropy", "store", "limits", "reservations"]),
+    ("renderer", &["domain"]),
+    ("service", &["about", "domain", "clock", "entropy", "store", "limits", "reservations", "renderer"]),
     // The service hands on what a store said, and a client must be told whether anything was changed.
     ("problem", &["about", "domain", "service", "store"]),
     ("wire", &["about", "domain", "problem", "service"]),
@@ -32,7 +33,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("server", &["domain", "lifecycle"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),
-    ("backends", &["domain", "clock", "entropy", "store", "limits", "reservations", "telemetry", "config"]),
+    ("backends", &["domain", "clock", "entropy", "store", "limits", "reservations", "renderer", "telemetry", "config"]),
     (
         "app",
         &[
@@ -42,6 +43,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "store",
             "limits",
             "reservations",
+            "renderer",
             "service",
             "telemetry",
             "config",

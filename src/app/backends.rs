@@ -10,14 +10,17 @@ use super::{StartError, Surroundings};
 use crate::backends::embedded::{EmbeddedStore, InProcessReservations, WindowLimiter};
 use crate::backends::measured::Measured;
 use crate::backends::redis::Redis;
+use crate::backends::render_threads::RenderThreads;
 use crate::backends::scylla::{self, AwaitedStore, Progress, ScyllaStore};
 use crate::backends::single_flight::SingleFlight;
 use crate::config::{ScyllaSettings, Settings, StoreKind};
 use crate::lifecycle::Readiness;
 use crate::limits::RateLimiter;
+use crate::renderer::Renderer;
 use crate::reservations::SlugReservations;
 use crate::store::PageStore;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::System;
 
 /// What `/readyz` calls the page store.
 const STORE: &str = "store";
@@ -27,6 +30,7 @@ pub(super) struct Backends {
     pub(super) store: Arc<dyn PageStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) reservations: Arc<dyn SlugReservations>,
+    pub(super) renderer: Arc<dyn Renderer>,
 }
 
 /// What has to be looked after while the backends are used.
@@ -42,9 +46,11 @@ impl Backends {
     pub(super) fn in_process(store: Arc<dyn PageStore>, around: &Surroundings) -> Self {
         let measure = measure(around);
         Self {
-            store: measure.store(store),
-            limiter: measure.limiter(Arc::new(WindowLimiter::new(Arc::clone(&around.clock)))),
-            reservations: measure.reservations(Arc::new(InProcessReservations::new(Arc::clone(&around.clock)))),
+            store: measure.store(store, System::Redb),
+            limiter: measure.limiter(Arc::new(WindowLimiter::new(Arc::clone(&around.clock))), System::Process),
+            reservations: measure
+                .reservations(Arc::new(InProcessReservations::new(Arc::clone(&around.clock))), System::Process),
+            renderer: measure.renderer(Arc::new(RenderThreads::new())),
         }
     }
 
@@ -62,7 +68,7 @@ impl Backends {
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, around)
                 } else {
-                    Self::sharing(measure(around).store(pages), settings, around)?
+                    Self::sharing(measure(around).store(pages, System::Redb), settings, around)?
                 };
                 Ok((backends, Kept::Embedded(store)))
             }
@@ -72,7 +78,8 @@ impl Backends {
                 }
                 let (store, failed) = connect_cluster(&settings.scylla, around, readiness)?;
                 // Measured inside the sharing of reads, so that what is measured is what the database does.
-                let store = SingleFlight::new(measure(around).store(store), Arc::clone(&around.metrics));
+                let store =
+                    SingleFlight::new(measure(around).store(store, System::Cassandra), Arc::clone(&around.metrics));
                 Ok((Self::sharing(Arc::new(store), settings, around)?, Kept::Cluster(failed)))
             }
         }
@@ -80,13 +87,14 @@ impl Backends {
 
     /// `store`, which is measured already, with a limiter and reservations that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, around: &Surroundings) -> Result<Self, StartError> {
-        let Surroundings { clock, entropy, metrics } = around;
+        let Surroundings { clock, entropy, metrics, .. } = around;
         let redis = Redis::open(&settings.redis, Arc::clone(clock), Arc::clone(entropy), Arc::clone(metrics))?;
         let measure = measure(around);
         Ok(Self {
             store,
-            limiter: measure.limiter(Arc::new(redis.limiter())),
-            reservations: measure.reservations(Arc::new(redis.reservations())),
+            limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
+            reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
+            renderer: measure.renderer(Arc::new(RenderThreads::new())),
         })
     }
 }
@@ -122,7 +130,8 @@ impl Kept {
 }
 
 fn measure(around: &Surroundings) -> Measured {
-    Measured { metrics: Arc::clone(&around.metrics), clock: Arc::clone(&around.clock) }
+    let Surroundings { clock, metrics, tracer, .. } = around;
+    Measured { metrics: Arc::clone(metrics), clock: Arc::clone(clock), tracer: tracer.clone() }
 }
 
 fn absolute(path: &Path) -> PathBuf {

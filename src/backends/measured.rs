@@ -1,18 +1,24 @@
-//! Decorators that record duration and outcome of every call of a backend, whatever it is.
+//! Decorators that record duration and outcome of every call of a backend, whatever it is, as metrics and as a span of
+//! the request that makes it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 
 use crate::clock::SharedClock;
 use crate::domain::client::Client;
+use crate::domain::content::Content;
+use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::quota::{Decision, Quota};
 use crate::domain::slug::Slug;
 use crate::limits::{Limited, RateLimiter};
+use crate::renderer::Renderer;
 use crate::reservations::{Reservation, SlugReservations};
 use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
+use crate::telemetry::traces::{Span, System, Tracer};
 
 /// Puts decorators around backends.
 #[derive(Clone)]
@@ -21,35 +27,51 @@ pub struct Measured {
     pub metrics: Arc<Metrics>,
     /// What measures them.
     pub clock: SharedClock,
+    /// What makes their spans.
+    pub tracer: Tracer,
 }
 
 impl Measured {
-    /// `store`, measured.
-    pub fn store(&self, store: Arc<dyn PageStore>) -> Arc<dyn PageStore> {
-        Arc::new(Around { inner: store, measure: self.clone() })
+    /// `store`, which keeps its pages in `system`, measured.
+    pub fn store(&self, store: Arc<dyn PageStore>, system: System) -> Arc<dyn PageStore> {
+        Arc::new(Around { inner: store, system, measure: self.clone() })
     }
 
-    /// `limiter`, measured.
-    pub fn limiter(&self, limiter: Arc<dyn RateLimiter>) -> Arc<dyn RateLimiter> {
-        Arc::new(Around { inner: limiter, measure: self.clone() })
+    /// `limiter`, which counts in `system`, measured.
+    pub fn limiter(&self, limiter: Arc<dyn RateLimiter>, system: System) -> Arc<dyn RateLimiter> {
+        Arc::new(Around { inner: limiter, system, measure: self.clone() })
     }
 
-    /// `reservations`, measured.
-    pub fn reservations(&self, reservations: Arc<dyn SlugReservations>) -> Arc<dyn SlugReservations> {
-        Arc::new(Around { inner: reservations, measure: self.clone() })
+    /// `reservations`, which are kept in `system`, measured.
+    pub fn reservations(&self, reservations: Arc<dyn SlugReservations>, system: System) -> Arc<dyn SlugReservations> {
+        Arc::new(Around { inner: reservations, system, measure: self.clone() })
     }
 
-    /// The outcome of `call` and how long it took.
-    async fn time<T>(&self, call: impl Future<Output = T>) -> (T, std::time::Duration) {
-        let started = self.clock.monotonic();
-        let outcome = call.await;
-        (outcome, self.clock.monotonic().saturating_sub(started))
+    /// `renderer`, measured.
+    pub fn renderer(&self, renderer: Arc<dyn Renderer>) -> Arc<dyn Renderer> {
+        Arc::new(Around { inner: renderer, system: System::Process, measure: self.clone() })
     }
 }
 
 struct Around<B: ?Sized> {
     measure: Measured,
+    system: System,
     inner: Arc<B>,
+}
+
+impl<B: ?Sized> Around<B> {
+    /// The answer to `call`, how long it took, and its span, which is to be ended.
+    async fn time<T>(
+        &self,
+        operation: &'static str,
+        target: &'static str,
+        call: impl Future<Output = T>,
+    ) -> (T, Duration, Span) {
+        let span = self.measure.tracer.call(self.system, operation, target);
+        let started = self.measure.clock.monotonic();
+        let answer = span.around(call).await;
+        (answer, self.measure.clock.monotonic().saturating_sub(started), span)
+    }
 }
 
 impl Around<dyn PageStore> {
@@ -61,7 +83,7 @@ impl Around<dyn PageStore> {
         call: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let metrics = &self.measure.metrics;
-        let (result, took) = self.measure.time(call).await;
+        let (result, took, span) = self.time(operation, "pages", call).await;
         let (outcome, is_available) = match &result {
             Ok(answer) => (name(answer), true),
             Err(StoreError::Unavailable(_)) => ("unavailable", false),
@@ -70,6 +92,11 @@ impl Around<dyn PageStore> {
         };
         metrics.store_available.set(i64::from(is_available));
         record(&metrics.store, operation, outcome, took);
+        if result.is_ok() {
+            span.done(outcome);
+        } else {
+            span.failed(outcome);
+        }
         result
     }
 }
@@ -105,10 +132,13 @@ impl PageStore for Around<dyn PageStore> {
 #[async_trait]
 impl RateLimiter for Around<dyn RateLimiter> {
     async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
-        let (decision, took) = self.measure.time(self.inner.decide(limited, quota, client)).await;
-        let admitted = decision.admitted;
-        self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit: limited.name(), admitted }).inc();
-        record(&self.measure.metrics.limiter, limited.name(), if admitted { "admitted" } else { "refused" }, took);
+        let (decision, took, span) = self.time("decide", "limits", self.inner.decide(limited, quota, client)).await;
+        let (limit, admitted) = (limited.name(), decision.admitted);
+        let outcome = if admitted { "admitted" } else { "refused" };
+        self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, admitted }).inc();
+        record(&self.measure.metrics.limiter, limit, outcome, took);
+        span.set("handbill.limit", limit);
+        span.done(outcome);
         decision
     }
 }
@@ -116,17 +146,29 @@ impl RateLimiter for Around<dyn RateLimiter> {
 #[async_trait]
 impl SlugReservations for Around<dyn SlugReservations> {
     async fn reserve(&self, slug: &Slug) -> Reservation {
-        let (reservation, took) = self.measure.time(self.inner.reserve(slug)).await;
+        let (reservation, took, span) = self.time("reserve", "slugs", self.inner.reserve(slug)).await;
         let outcome = match reservation {
             Reservation::Held => "held",
             Reservation::Taken => "taken",
         };
         record(&self.measure.metrics.reservations, "reserve", outcome, took);
+        span.done(outcome);
         reservation
     }
 
     async fn release(&self, slug: &Slug) {
-        let ((), took) = self.measure.time(self.inner.release(slug)).await;
+        let ((), took, span) = self.time("release", "slugs", self.inner.release(slug)).await;
         record(&self.measure.metrics.reservations, "release", "done", took);
+        span.done("done");
+    }
+}
+
+#[async_trait]
+impl Renderer for Around<dyn Renderer> {
+    async fn render(&self, content: &Content) -> Rendered {
+        let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content)).await;
+        self.measure.metrics.renders.observe(took.as_secs_f64());
+        span.done("done");
+        rendered
     }
 }

@@ -21,6 +21,7 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::carried;
 
 /// How long gathered readers wait behind a read that does not end. Then theirs begins beside it, so that one hung read
 /// costs those after it no more than this on top of their own.
@@ -64,7 +65,8 @@ impl PageStore for SingleFlight {
     async fn lookup(&self, slug: &Slug) -> Answer {
         let (reader, answer) = oneshot::channel();
         if self.shared.gather(slug, reader) {
-            tokio::spawn(Arc::clone(&self.shared).read_while_wanted(slug.clone()).in_current_span());
+            let reads = Arc::clone(&self.shared).read_while_wanted(slug.clone());
+            tokio::spawn(carried(reads.in_current_span()));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
     }
@@ -100,7 +102,7 @@ impl Shared {
         while let Some(readers) = self.take(&slug) {
             let store = Arc::clone(&self.store);
             let slug = slug.clone();
-            let read = async move { give(readers, store.lookup(&slug).await) }.in_current_span();
+            let read = carried(async move { give(readers, store.lookup(&slug).await) }.in_current_span());
             // When the patience ends first, the read goes on by itself and answers its readers.
             let _ = timeout(PATIENCE, tokio::spawn(read)).await;
         }

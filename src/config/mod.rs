@@ -8,6 +8,7 @@ mod limits;
 mod redis;
 mod scylla;
 mod store;
+mod telemetry;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -21,6 +22,7 @@ pub use self::limits::LimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::scylla::ScyllaSettings;
 pub use self::store::{StoreKind, StoreSettings};
+pub use self::telemetry::TelemetrySettings;
 use crate::telemetry::logs::LogFormat;
 
 /// What every environment variable of ours begins with.
@@ -44,6 +46,9 @@ pub struct Settings {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub redis: RedisSettings,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub telemetry: TelemetrySettings,
     /// Operators' listener: /metrics, /livez and /readyz. Never to be reached by the public
     #[arg(
         long,

@@ -15,6 +15,7 @@ mod pages;
 mod robots;
 mod site;
 mod token;
+mod untrusted;
 pub mod views;
 
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use utoipa_axum::routes;
 
 use self::fixed::Fixed;
 pub use self::openapi::document as openapi_document;
+use self::untrusted::Untrusted;
 use crate::about;
 use crate::domain::origin::Origin;
 use crate::incoming::client_ip::TrustedProxies;
@@ -67,6 +69,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let home = site::home(&http);
     let discovery = discovery::routes(&http.base_url, http.service.quotas());
     let service_desc = finish::service_desc(&http.base_url);
+    let untrusted = Untrusted::new(http.proxies.clone(), telemetry.clone());
     let http = Arc::new(http);
     let (api, _) = api_routes().split_for_parts();
     let rest = api
@@ -85,6 +88,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .layer(cors())
         .merge(guarded(mcp))
         .layer(from_fn(head::set_security_headers))
+        .layer(from_fn_with_state(untrusted, untrusted::notice))
         .layer(from_fn_with_state(telemetry, observe));
     // Around a router as a whole, where the answer has the `Allow` that routing adds.
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, finish::finish))

@@ -50,9 +50,29 @@ impl TrustedProxies {
         address
     }
 
+    /// Whether `headers` name a client that is not believed, since `peer` is no trusted proxy.
+    pub fn ignores(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
+        let names_a_client =
+            [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded].iter().any(|h| headers.contains_key(h.name()));
+        names_a_client && !self.trusts(peer.to_canonical())
+    }
+
     fn trusts(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
+}
+
+/// The network of an address that no person on the Internet has, which is then a proxy's: of 24 bits of IPv4, 64 of IPv6.
+pub fn private_network(address: IpAddr) -> Option<IpNet> {
+    let (is_private, prefix) = match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            // RFC 6598: what providers and clouds use between themselves and their customers.
+            let is_shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
+            (v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared, 24)
+        }
+        IpAddr::V6(v6) => (v6.is_unique_local() || v6.is_loopback() || v6.is_unicast_link_local(), 64),
+    };
+    is_private.then(|| IpNet::new_assert(address.to_canonical(), prefix).trunc())
 }
 
 /// Follows the quoted strings of a text, one character after another.
@@ -172,6 +192,36 @@ mod tests {
     fn forwarded_is_read_with_its_quotes_and_parameters() {
         assert_eq!(forwarded(&[r#"for=192.0.2.43;proto=http, For="[2001:db8::7]:4711";by="a,b""#]), "2001:db8::7");
         assert_eq!(forwarded(&[r#"for="198.51.100.7:99";host="x;for=1.1.1.1", for=10.0.0.2"#]), "198.51.100.7");
+    }
+
+    #[test]
+    fn either_header_from_a_peer_that_is_not_trusted_is_ignored() {
+        let networks = vec!["10.0.0.0/8".parse().unwrap()];
+        let proxies = TrustedProxies { networks, header: ForwardedHeader::XForwardedFor };
+        let ignores = |peer: &str, name: Option<&'static str>| {
+            let headers = name.map(|name| (name.parse().unwrap(), "for=198.51.100.7".parse().unwrap()));
+            proxies.ignores(peer.parse().unwrap(), &headers.into_iter().collect())
+        };
+        assert!(ignores("192.0.2.1", Some("x-forwarded-for")) && ignores("2001:db8::1", Some("forwarded")));
+        assert!(!ignores("10.0.0.1", Some("x-forwarded-for")) && !ignores("::ffff:10.0.0.1", Some("forwarded")));
+        assert!(!ignores("192.0.2.1", None) && !ignores("192.0.2.1", Some("x-forwarded-proto")));
+    }
+
+    #[test]
+    fn only_addresses_that_no_person_has_are_told_by_their_network() {
+        let network = |address: &str| private_network(address.parse().unwrap()).map(|network| network.to_string());
+        for (address, expected) in [
+            ("127.0.0.1", "127.0.0.0/24"),
+            ("10.42.7.9", "10.42.7.0/24"),
+            ("::ffff:192.168.1.5", "192.168.1.0/24"),
+            ("100.64.3.4", "100.64.3.0/24"),
+            ("fd00:1:2:3::9", "fd00:1:2:3::/64"),
+        ] {
+            assert_eq!(network(address).as_deref(), Some(expected));
+        }
+        for address in ["198.51.100.7", "100.128.0.1", "2001:db8::1"] {
+            assert_eq!(network(address), None);
+        }
     }
 
     #[test]

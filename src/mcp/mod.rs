@@ -34,6 +34,7 @@ use crate::incoming::client_ip::TrustedProxies;
 use crate::problem::MAX_BODY_BYTES;
 use crate::service::PageService;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::Tracer;
 
 /// How long a browser may remember a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
@@ -48,6 +49,8 @@ pub struct Mcp {
     pub proxies: TrustedProxies,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
+    /// What makes their spans.
+    pub tracer: Tracer,
 }
 
 /// The route to the tools, for the hosts and origins in `allowed`.

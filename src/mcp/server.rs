@@ -23,6 +23,7 @@ use crate::about;
 use crate::domain::client::{Client, Peer};
 use crate::problem::{Code, Problem};
 use crate::telemetry::metrics::ToolLabels;
+use crate::telemetry::traces::{CallerTrace, Within};
 
 /// How long a client may keep what `server/discover` says, in milliseconds: it changes with the program alone.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
@@ -68,7 +69,7 @@ impl Server {
 
     /// The client that limits count.
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
-        let parts = context.extensions.get::<Parts>().expect("the transport names the request of every message");
+        let parts = head(context);
         let Peer(peer) = parts.extensions.get().copied().expect("the server names the peer of every request");
         self.0.mcp.proxies.client_address(peer.ip(), &parts.headers).into()
     }
@@ -130,13 +131,26 @@ impl ServerHandler for Server {
             ));
         };
         let arguments = call.arguments.unwrap_or_default();
-        let calling = self.0.mcp.call(tool, self.client(&context), arguments);
+        let within = head(&context).extensions.get::<Within>();
+        let caller =
+            CallerTrace { traceparent: context.meta.get_traceparent(), tracestate: context.meta.get_tracestate() };
+        let span = self.0.mcp.tracer.tool(within, caller, tool.as_str());
+        let calling = span.around(self.0.mcp.call(tool, self.client(&context), arguments));
+        // The task that calls this is started by `rmcp`, so that the request must be brought here.
+        let calling = async {
+            match within {
+                Some(within) => within.run(calling).await,
+                None => calling.await,
+            }
+        };
         // Defect: a panic here ends the task that would answer, and the client waits for ever.
         let (mut result, failure) = AssertUnwindSafe(calling).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");
             (failed(&Problem::internal()), Some(Code::Internal))
         });
-        self.count(tool.as_str(), failure.map_or("ok", Code::as_str));
+        let outcome = failure.map_or("ok", Code::as_str);
+        self.count(tool.as_str(), outcome);
+        span.called(outcome, failure.map_or(200, Code::status));
         result.meta = self.meta(&context);
         Ok(result.into())
     }
@@ -197,6 +211,11 @@ impl ServerHandler for Server {
     ) -> Result<CompleteResult, ErrorData> {
         Err(unknown_method())
     }
+}
+
+/// The head of the request that brought a message.
+fn head(context: &RequestContext<RoleServer>) -> &Parts {
+    context.extensions.get().expect("the transport names the request of every message")
 }
 
 /// Whether the request is of a revision without a handshake.

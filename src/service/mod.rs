@@ -37,6 +37,7 @@ use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::entropy::{SharedEntropy, index_below};
 use crate::limits::{Limited, Quotas, RateLimiter};
+use crate::renderer::Renderer;
 use crate::reservations::SlugReservations;
 use crate::store::{Lookup, PageStore};
 
@@ -88,11 +89,12 @@ impl PageService {
         store: Arc<dyn PageStore>,
         limiter: Arc<dyn RateLimiter>,
         reservations: Arc<dyn SlugReservations>,
+        renderer: Arc<dyn Renderer>,
         clock: SharedClock,
         entropy: SharedEntropy,
         quotas: Quotas,
     ) -> Self {
-        Self { store, limiter, reservations, clock, entropy, quotas, rendering: Rendering::new() }
+        Self { store, limiter, reservations, clock, entropy, quotas, rendering: Rendering(renderer) }
     }
 
     /// What clients are limited to.

@@ -1,44 +1,20 @@
-//! Rendering that never holds up the async runtime.
+//! HTML that is as the newest renderer makes it.
 
 use std::sync::Arc;
-use std::thread::available_parallelism;
-
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 
 use crate::domain::content::Content;
-use crate::domain::markdown::{RENDERER_VERSION, Rendered, render};
+use crate::domain::markdown::{RENDERER_VERSION, Rendered};
 use crate::domain::page::Page;
+use crate::renderer::Renderer;
 
-/// Content up to this many bytes is rendered where it stands: that takes less time than handing it to another thread
-/// and back, even for the most laborious Markdown.
-const INLINE_BYTES: usize = 1024;
-
-/// Renders large content on threads of its own, no more at once than there are cores.
+/// A renderer, and when to use it.
 #[derive(Clone)]
-pub(super) struct Rendering {
-    permits: Arc<Semaphore>,
-}
+pub(super) struct Rendering(pub(super) Arc<dyn Renderer>);
 
 impl Rendering {
-    pub(super) fn new() -> Self {
-        let cores = available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { permits: Arc::new(Semaphore::new(cores)) }
-    }
-
     /// The HTML of `content`.
     pub(super) async fn render(&self, content: &Content) -> Rendered {
-        if content.as_str().len() <= INLINE_BYTES {
-            return render(content.as_str());
-        }
-        let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
-        let content = content.clone();
-        let rendered = spawn_blocking(move || {
-            // The permit goes with the work: a caller that goes away does not make room for more of it.
-            let _permit = permit;
-            render(content.as_str())
-        });
-        rendered.await.expect("rendering is total")
+        self.0.render(content).await
     }
 
     /// `page`, rendered anew if an older renderer wrote it.

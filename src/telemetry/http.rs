@@ -1,4 +1,4 @@
-//! Observes every request: its id, its line in the log, its metrics.
+//! Observes every request: its id, its span, its line in the log, its metrics.
 //!
 //! The log has the route's template and never the path or the query, since either may hold a key that somebody
 //! pasted into the wrong place.
@@ -10,8 +10,10 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, Method};
 use tracing::Instrument;
+use tracing::field::display;
 
-use super::metrics::{Metrics, RequestLabels};
+use super::metrics::{Metrics, RequestLabels, TraceLabel};
+use super::traces::{TraceIds, Tracer};
 use crate::clock::SharedClock;
 use crate::entropy::SharedEntropy;
 
@@ -26,6 +28,8 @@ pub struct RequestTelemetry {
     pub clock: SharedClock,
     /// What their ids are drawn from.
     pub entropy: SharedEntropy,
+    /// What makes their spans.
+    pub tracer: Tracer,
 }
 
 /// Takes one off the number of requests in flight, also when the client goes away and the request is dropped.
@@ -52,17 +56,32 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
     let in_flight = InFlight::enter(&telemetry.metrics);
 
-    let span = tracing::info_span!("request", request_id = id, method, route);
-    let mut response = next.run(request).instrument(span.clone()).await;
+    let (head, body) = request.into_parts();
+    let span = telemetry.tracer.request(&head, method, &route, &id);
+    let ids = span.ids();
+    let mut request = Request::from_parts(head, body);
+
+    let log_span = tracing::info_span!("request", request_id = id, method, route);
+    request.extensions_mut().insert(span.within(log_span.clone()));
+    let mut response = span.around(next.run(request)).instrument(log_span.clone()).await;
 
     drop(in_flight);
     let took = telemetry.clock.monotonic().saturating_sub(started).as_secs_f64();
     let status = response.status().as_u16();
-    span.in_scope(|| tracing::info!(status, duration_seconds = took, "answered"));
+    span.answered(status);
+    log_span.in_scope(|| {
+        let (trace_id, span_id) = (ids.map(|ids| display(ids.trace_id)), ids.map(|ids| display(ids.span_id)));
+        tracing::info!(status, duration_seconds = took, trace_id, span_id, "answered");
+    });
     let labels = RequestLabels { http_request_method: method, http_route: route, http_response_status_code: status };
-    telemetry.metrics.requests.get_or_create(&labels).observe(took);
+    telemetry.metrics.requests.get_or_create(&labels).observe(took, ids.and_then(exemplar), None);
     response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
     response
+}
+
+/// What leads from a bucket to a trace that was counted in it, where that trace can be looked at.
+fn exemplar(ids: TraceIds) -> Option<TraceLabel> {
+    ids.is_sampled.then(|| TraceLabel { trace_id: ids.trace_id.to_string() })
 }
 
 /// 16 hexadecimal digits, enough to find a request in a year of logs.

@@ -6,11 +6,22 @@ use std::time::Duration;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
 use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::exemplar::HistogramWithExemplars;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
+
+#[cfg(target_os = "linux")]
+use super::process::ProcessFigures;
+use super::runtime::RuntimeFigures;
+
+/// The commit that this was built from, where whoever built it said so.
+const COMMIT: &str = match option_env!("GIT_COMMIT") {
+    Some(commit) => commit,
+    None => "unknown",
+};
 
 /// The media type of what [`Metrics::exposition`] returns.
 pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -50,6 +61,20 @@ pub struct ToolLabels {
     pub outcome: &'static str,
 }
 
+/// What became of spans that were to be exported.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SpanLabels {
+    /// `exported`, `failed` where the collector did not take them, `dropped` where too many waited already.
+    pub outcome: &'static str,
+}
+
+/// Where an observation was made: the label of an exemplar.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TraceLabel {
+    /// The trace's id, in hexadecimal.
+    pub trace_id: String,
+}
+
 /// One decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecisionLabels {
@@ -67,12 +92,14 @@ impl EncodeLabelSet for DecisionLabels {
 }
 
 type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
+type TracedHistogram = HistogramWithExemplars<TraceLabel>;
+type TracedDurations<Labels> = Family<Labels, TracedHistogram, fn() -> TracedHistogram>;
 
 /// Every instrument.
 pub struct Metrics {
     registry: Registry,
     /// `http_server_request_duration_seconds`.
-    pub requests: Durations<RequestLabels>,
+    pub requests: TracedDurations<RequestLabels>,
     /// `http_server_active_requests`.
     pub active_requests: Gauge,
     /// `handbill_connections`.
@@ -97,6 +124,12 @@ pub struct Metrics {
     pub fallback_decisions: Counter,
     /// `handbill_mcp_tool_calls_total`.
     pub tool_calls: Family<ToolLabels, Counter>,
+    /// `handbill_render_duration_seconds`.
+    pub renders: Histogram,
+    /// `handbill_untrusted_forwarded_total`.
+    pub untrusted_forwarded: Counter,
+    /// `handbill_trace_spans_total`.
+    pub spans: Family<SpanLabels, Counter>,
     /// `handbill_draining`.
     pub draining: Gauge,
 }
@@ -105,9 +138,10 @@ impl Metrics {
     /// All instruments at zero.
     pub fn new() -> Self {
         let seconds = || -> Histogram { Histogram::new(SECONDS) };
+        let traced_seconds = || -> TracedHistogram { HistogramWithExemplars::new(SECONDS.into_iter()) };
         let mut metrics = Self {
             registry: Registry::default(),
-            requests: Family::new_with_constructor(seconds),
+            requests: Family::new_with_constructor(traced_seconds),
             active_requests: Gauge::default(),
             connections: Gauge::default(),
             store: Family::new_with_constructor(seconds),
@@ -120,6 +154,9 @@ impl Metrics {
             limiter_fallback: Gauge::default(),
             fallback_decisions: Counter::default(),
             tool_calls: Family::default(),
+            renders: Histogram::new(SECONDS),
+            untrusted_forwarded: Counter::default(),
+            spans: Family::default(),
             draining: Gauge::default(),
         };
         metrics.register();
@@ -181,9 +218,28 @@ impl Metrics {
             self.fallback_decisions.clone(),
         );
         registry.register("handbill_mcp_tool_calls", "Calls of MCP tools", self.tool_calls.clone());
+        registry.register_with_unit(
+            "handbill_render_duration",
+            "How long it took to turn Markdown into HTML, waiting for a free core included",
+            Unit::Seconds,
+            self.renders.clone(),
+        );
+        registry.register(
+            "handbill_untrusted_forwarded",
+            "Requests whose X-Forwarded-For or Forwarded was ignored, since their peer is no trusted proxy",
+            self.untrusted_forwarded.clone(),
+        );
+        registry.register(
+            "handbill_trace_spans",
+            "Spans exported, not taken by the collector, and dropped because too many waited",
+            self.spans.clone(),
+        );
         registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
-        let build = Info::new([("version", env!("CARGO_PKG_VERSION"))]);
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
         registry.register("handbill_build", "What is running", build);
+        registry.register_collector(Box::new(RuntimeFigures));
+        #[cfg(target_os = "linux")]
+        registry.register_collector(Box::new(ProcessFigures::new()));
     }
 
     /// All instruments in the OpenMetrics text format.

@@ -1,5 +1,10 @@
-//! What operators see: metrics, and logs with a request's id.
+//! What operators see: metrics, traces, and logs with a request's id.
 
 pub mod http;
 pub mod logs;
 pub mod metrics;
+#[cfg(target_os = "linux")]
+mod process;
+mod runtime;
+pub mod seldom;
+pub mod traces;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use handbill::backends::redis::Redis;
+use handbill::backends::render_threads::RenderThreads;
 use handbill::backends::scylla::{Limits, ScyllaStore};
 use handbill::clock::SystemClock;
 use handbill::domain::client::Client;
@@ -118,7 +119,15 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
                 Arc::new(Racer { number: u8::try_from(racer).unwrap(), drawn: AtomicUsize::new(0) });
             let limiter = Arc::new(redis.limiter());
             let (store, clock) = (Arc::clone(&stores[racer % 3]), clock.clone());
-            let service = PageService::new(store, limiter, Arc::clone(reservations), clock, entropy, unlimited);
+            let service = PageService::new(
+                store,
+                limiter,
+                Arc::clone(reservations),
+                Arc::new(RenderThreads::new()),
+                clock,
+                entropy,
+                unlimited,
+            );
             tokio::spawn(async move {
                 let fields = CreateFields {
                     title: format!("Race {round} {}", std::process::id()),

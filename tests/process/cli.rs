@@ -50,6 +50,11 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
+        (
+            "otlp-endpoint",
+            &["", "collector:4318", "ftp://c.example", "http://u:p@c.example", "http://c.example/?q", "http://"],
+        ),
+        ("otlp-sampling", &["", "-0.1", "1.1", "NaN", "half"]),
         ("log-format", &["", "xml"]),
         ("log", &["handbill=nonsense", "a=b=c"]),
     ] {
@@ -169,6 +174,8 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("edit-limit", "60"),
         ("token-limit", "60"),
         ("rate-window", "1h"),
+        ("otlp-endpoint", "none, and no traces"),
+        ("otlp-sampling", "1"),
         ("log-format", "text on a terminal, json otherwise"),
         ("log", "info"),
     ] {
@@ -182,7 +189,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 32, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 34, "an option that this test does not know:\n{help}");
 }
 
 #[test]

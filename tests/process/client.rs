@@ -187,6 +187,9 @@ pub(crate) fn post(address: SocketAddr, title: &str, content: &str) -> io::Resul
 
 pub(crate) const JSON: (&str, &str) = ("Content-Type", "application/json");
 
+/// What both generations of MCP clients accept.
+pub(crate) const MCP_ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
+
 pub(crate) fn page_json(title: &str, content: &str) -> String {
     serde_json::json!({"title": title, "content": content}).to_string()
 }

@@ -5,11 +5,14 @@
 
 mod cli;
 mod client;
+mod collector;
 mod connections;
 mod crash;
 mod document;
 mod drain;
 mod listener;
 mod logs;
+mod metrics;
 mod scrub;
 mod support;
+mod traces;

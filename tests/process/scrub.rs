@@ -1,7 +1,7 @@
 //! A key reaches nothing that lasts or that operators see: it is presented by every way in, rightly and in every wrong
 //! place, while everything there is to log is logged, and then looked for in all that the process left.
 //!
-//! Spans are written to the same log at this level, so what a trace would hold is looked through as well.
+//! So are the traces that a collector receives.
 
 use std::fmt::Write;
 use std::fs;
@@ -14,7 +14,8 @@ use sha2::{Digest, Sha256};
 use tempfile::tempdir;
 use walkdir::WalkDir;
 
-use crate::client::{Connection, JSON, bearer, get, post, request};
+use crate::client::{Connection, JSON, MCP_ACCEPT, bearer, get, post, request};
+use crate::collector::{Collector, Manner};
 use crate::support::Server;
 
 /// How much of a key is looked for, in bytes: so much that chance alone does not put it anywhere, and a multiple of
@@ -22,9 +23,6 @@ use crate::support::Server;
 const PART_OF_A_KEY: usize = 12;
 
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
-
-/// What both generations of MCP clients accept.
-const MCP_ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
 
 /// How bytes are written as text.
 type Form = fn(&[u8]) -> Vec<u8>;
@@ -240,7 +238,9 @@ fn a_key_is_in_no_log_trace_metric_or_answer_and_on_disk_only_as_its_hash() {
     let directory = tempdir().unwrap();
     // Every event and every span there is, of every library, and of that which logs whole results by name.
     let everything = "trace,rmcp=trace,rmcp::service=trace";
-    let server = Server::start(directory.path(), &["--log", everything, "--token-limit", "0"]);
+    let collector = Collector::start(Manner::Takes);
+    let settings = ["--log", everything, "--token-limit", "0", "--otlp-endpoint", &collector.endpoint()];
+    let server = Server::start(directory.path(), &settings);
     let create = json!({"name": "create_page", "arguments": {"title": "Kept", "content": "x"}});
     let create = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": create}).to_string();
     let created = request(server.address, "POST", "/mcp", &[JSON, MCP_ACCEPT], create.as_bytes()).unwrap().json();
@@ -267,16 +267,20 @@ fn a_key_is_in_no_log_trace_metric_or_answer_and_on_disk_only_as_its_hash() {
     let metrics = get(server.admin, "/metrics").unwrap();
     let (_, stdout, log) = server.stop();
     assert!(log.contains(r#""level":"DEBUG""#), "everything of ours is logged");
+    assert!(collector.spans().len() > 100, "everything is traced");
+    let traces = collector.messages().concat();
     let files = files(directory.path());
     let hash = Sha256::digest(keys[0]);
     let is_on_disk = files.iter().any(|(_, bytes)| bytes.windows(hash.len()).any(|window| window == hash.as_slice()));
     assert!(is_on_disk, "the hash of the page's key is on disk, so this looks at the right files");
 
     Secrets::of(other, true).are_not_in("the log", log.as_bytes());
+    Secrets::of(other, true).are_not_in("traces", &traces);
     for (key, nowhere) in keys.iter().zip(&answers) {
         nowhere.are_not_in("the log", log.as_bytes());
         nowhere.are_not_in("output", stdout.as_bytes());
         nowhere.are_not_in("metrics", &metrics.body);
+        nowhere.are_not_in("traces", &traces);
         let only_hashed = Secrets::of(key, false);
         for (name, bytes) in &files {
             only_hashed.are_not_in(name, bytes);

@@ -23,6 +23,7 @@ use handbill::limits::Quotas;
 use handbill::mcp::Allowed;
 use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
+use handbill::telemetry::traces::Tracer;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -118,6 +119,7 @@ impl Setup {
             clock: Arc::clone(&clock) as SharedClock,
             entropy: Arc::clone(&entropy) as SharedEntropy,
             metrics: Arc::new(Metrics::new()),
+            tracer: Tracer::off(),
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
         let base_url = Origin::parse(&self.base_url).unwrap();

@@ -1,0 +1,130 @@
+//! A collector of traces: takes OTLP over HTTP and keeps what it was sent, or misbehaves.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread;
+
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message;
+
+use crate::support::PATIENCE;
+
+/// How a collector answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// It takes everything.
+    Takes,
+    /// It reads a message and never answers.
+    Hangs,
+    /// It answers that it will not have it.
+    Refuses,
+}
+
+/// A collector. It listens as long as the test runs.
+pub(crate) struct Collector {
+    address: SocketAddr,
+    received: Arc<(Mutex<Vec<Vec<u8>>>, Condvar)>,
+}
+
+impl Collector {
+    pub(crate) fn start(manner: Manner) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let received = Arc::<(Mutex<Vec<Vec<u8>>>, Condvar)>::default();
+        let keeping = Arc::clone(&received);
+        thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let keeping = Arc::clone(&keeping);
+                thread::spawn(move || converse(stream, manner, &keeping));
+            }
+        });
+        Self { address, received }
+    }
+
+    /// What `--otlp-endpoint` is to be.
+    pub(crate) fn endpoint(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The bodies of all messages so far.
+    pub(crate) fn messages(&self) -> Vec<Vec<u8>> {
+        self.received.0.lock().unwrap().clone()
+    }
+
+    /// Waits for a message.
+    pub(crate) fn wait(&self) {
+        let (received, arrived) = &*self.received;
+        let guard = received.lock().unwrap();
+        let (guard, _) = arrived.wait_timeout_while(guard, PATIENCE, |received| received.is_empty()).unwrap();
+        assert!(!guard.is_empty(), "no message came");
+    }
+
+    /// Every span so far, in the order in which they ended.
+    pub(crate) fn spans(&self) -> Vec<Span> {
+        let messages = self.messages();
+        let requests = messages.iter().map(|message| ExportTraceServiceRequest::decode(&message[..]).unwrap());
+        let resources = requests.flat_map(|request| request.resource_spans);
+        resources.flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans).collect()
+    }
+
+    /// What the first message says of the process, sorted.
+    pub(crate) fn resource(&self) -> Vec<(String, String)> {
+        let messages = self.messages();
+        let request = ExportTraceServiceRequest::decode(&messages[0][..]).unwrap();
+        attributes(&request.resource_spans[0].resource.as_ref().expect("there is a resource").attributes)
+    }
+}
+
+/// Attributes as text, sorted.
+pub(crate) fn attributes(attributes: &[KeyValue]) -> Vec<(String, String)> {
+    let text = |attribute: &KeyValue| match attribute.value.as_ref().and_then(|value| value.value.as_ref()) {
+        Some(any_value::Value::StringValue(text)) => text.clone(),
+        Some(any_value::Value::IntValue(number)) => number.to_string(),
+        other => panic!("{other:?} is neither text nor a number"),
+    };
+    let mut pairs: Vec<_> = attributes.iter().map(|attribute| (attribute.key.clone(), text(attribute))).collect();
+    pairs.sort();
+    pairs
+}
+
+/// Takes one message after the other from a connection.
+fn converse(stream: TcpStream, manner: Manner, received: &(Mutex<Vec<Vec<u8>>>, Condvar)) {
+    let mut writer = stream.try_clone().unwrap();
+    let mut reader = BufReader::new(stream);
+    while let Some(message) = message(&mut reader) {
+        received.0.lock().unwrap().push(message);
+        received.1.notify_all();
+        let answer: &[u8] = match manner {
+            Manner::Takes => b"HTTP/1.1 200 OK\r\ncontent-type: application/x-protobuf\r\ncontent-length: 0\r\n\r\n",
+            Manner::Refuses => b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\n\r\n",
+            Manner::Hangs => continue,
+        };
+        if writer.write_all(answer).is_err() {
+            return;
+        }
+    }
+}
+
+/// The body of the next message; `None` when the connection ends.
+fn message(reader: &mut impl BufRead) -> Option<Vec<u8>> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end().to_ascii_lowercase().split_once(": ") {
+            Some(("content-length", value)) => length = value.parse().unwrap(),
+            Some(("content-type", value)) => assert_eq!(value, "application/x-protobuf"),
+            Some(_) => {}
+            None if line.trim_end().is_empty() => break,
+            None => assert_eq!(line.trim_end(), "POST /v1/traces HTTP/1.1"),
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(body)
+}
