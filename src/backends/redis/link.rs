@@ -49,9 +49,11 @@ impl TimeLimits {
 }
 
 impl Default for TimeLimits {
-    /// 250 ms for a call, all in: a create makes three, and its deadline is 5 s.
+    /// Half a second for a call, all in: far more than a healthy Redis takes, for each call that is given up may let a
+    /// client have one attempt too many; and little enough for the three calls of a create while it is found out that
+    /// Redis hangs.
     fn default() -> Self {
-        let (first_try, second_try) = (Duration::from_millis(100), Duration::from_millis(150));
+        let (first_try, second_try) = (Duration::from_millis(250), Duration::from_millis(250));
         Self { first_try, second_try, connect: Duration::from_secs(3), probe_interval: Duration::from_secs(1) }
     }
 }
