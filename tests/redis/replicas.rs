@@ -9,7 +9,7 @@ use handbill::limits::{Limited, RateLimiter};
 use rustix::process::Signal;
 
 use crate::faults::come_back;
-use crate::servers::{OwnServers, Replica, client};
+use crate::servers::{OwnServers, Replica, client, connect};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
@@ -38,6 +38,20 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
     }
 }
 
+/// Waits until the replica of the master at `url` has all that was written until now: Redis acknowledges a write before
+/// that, and what a master takes with it was never counted for its successor.
+async fn until_its_successor_knows(url: &str) {
+    let mut master = connect(url).await;
+    let mut told = async || redis::cmd("INFO").arg("replication").query_async::<String>(&mut master).await.unwrap();
+    let number = |text: &str, name: &str| -> u64 {
+        let (_, after) = text.split_once(name).unwrap_or_else(|| panic!("no {name} in {text}"));
+        after.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    let written = number(&told().await, "master_repl_offset:");
+    let known = async { while number(&told().await, ",offset=") < written {} };
+    tokio::time::timeout(Duration::from_mins(2), known).await.expect("the replica follows its master");
+}
+
 #[tokio::test]
 async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_by_its_successor() {
     for signal in [Signal::KILL, Signal::STOP] {
@@ -49,7 +63,9 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_
                 replica.limiter.decide(Limited::Create, TEN, *client).await;
             }
         }
-        let first = servers.settings.redis_url[0].0.rsplit(':').next().unwrap().to_owned();
+        let url = &servers.settings.redis_url[0].0;
+        let first = url.rsplit(':').next().unwrap().to_owned();
+        until_its_successor_knows(url).await;
         servers.signal(&format!("node-{first}"), signal);
         let lost = Instant::now();
         // Until all clients are answered by the cluster again, in one round.
