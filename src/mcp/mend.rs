@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::advice;
 use super::error::refusal;
-use super::unique::UniqueMembers;
+use super::unique::Read;
 use crate::about::MCP_PROTOCOL_VERSIONS;
 use crate::domain::edit_key::PREFIX;
 use crate::incoming::accept::weight;
@@ -82,7 +82,7 @@ impl Envelope {
     /// Defect: `rmcp` answers 415 in plain text to whatever is no message. JSON-RPC has codes for it, and revisions of
     /// the protocol agree on 400.
     fn of(bytes: &[u8]) -> Result<Self, Malformed> {
-        let message: Value = serde_json::from_slice(bytes).map_err(|error| {
+        let Read { value: message, is_unique } = serde_json::from_slice(bytes).map_err(|error| {
             let what = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(&error));
             Malformed { id: None, error: ErrorData::parse_error(what, None) }
         })?;
@@ -122,7 +122,7 @@ impl Envelope {
             return Err(Malformed { id, error: ErrorData::invalid_params(what, None) });
         }
         // Defect: of members of the same name the last counts, so that a mistaken call does something else than it says.
-        if serde_json::from_slice::<UniqueMembers>(bytes).is_err() {
+        if !is_unique {
             return Err(invalid(id, "A member of the message is there twice. Send each once."));
         }
         let meta = message.get("params").and_then(|params| params.get("_meta"));
