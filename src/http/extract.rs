@@ -13,7 +13,7 @@ use url::form_urlencoded;
 
 use super::Http;
 use super::conditional::precondition;
-use crate::domain::client::{Client, Peer};
+use crate::domain::client::Client;
 use crate::domain::edit_key::{EditKey, PREFIX};
 use crate::incoming::body::{declared_as_json, parse, read_limited};
 use crate::service::{Body, Credential, Precondition};
@@ -28,8 +28,7 @@ impl FromRequestParts<Arc<Http>> for Caller {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Infallible> {
-        let Peer(peer) = parts.extensions.get().copied().expect("the server names the peer of every request");
-        Ok(Self(http.proxies.client_address(peer.ip(), &parts.headers).into()))
+        Ok(Self(http.proxies.client(parts)))
     }
 }
 

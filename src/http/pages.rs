@@ -8,6 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use utoipa::IntoParams;
 
 use super::Http;
 use super::answers::{BadBody, NoPage, NotChanged, RateLimited};
@@ -23,6 +24,20 @@ use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
 
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+
+/// The slug in the path, as the OpenAPI document describes it.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Path)]
+#[expect(dead_code, reason = "only what is derived from it is used")]
+struct SlugParameter {
+    /// The slug from the page's address.
+    #[param(
+        pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
+        max_length = 69,
+        example = "hello-world-7k2m9xqz"
+    )]
+    slug: String,
+}
 
 /// Publish a page
 ///
@@ -73,14 +88,7 @@ pub(super) async fn create(
     operation_id = "getPage",
     tag = "pages",
     params(
-        (
-            "slug" = String,
-            Path,
-            description = "The slug from the page's address.",
-            pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
-            max_length = 69,
-            example = "hello-world-7k2m9xqz",
-        ),
+        SlugParameter,
         ("If-None-Match" = Option<String>, Header, description = "Entity tags the client holds; 304 when the page still has one."),
     ),
     responses(
@@ -115,14 +123,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
     operation_id = "updatePage",
     tag = "pages",
     params(
-        (
-            "slug" = String,
-            Path,
-            description = "The slug from the page's address.",
-            pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
-            max_length = 69,
-            example = "hello-world-7k2m9xqz",
-        ),
+        SlugParameter,
         ("If-Match" = Option<String>, Header, description = "An entity tag of the version to change; 412 when the page has changed since."),
     ),
     request_body(content = UpdatePage, description = "At most 131072 bytes."),
@@ -160,14 +161,7 @@ pub(super) async fn update(
     operation_id = "deletePage",
     tag = "pages",
     params(
-        (
-            "slug" = String,
-            Path,
-            description = "The slug from the page's address.",
-            pattern = "^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$",
-            max_length = 69,
-            example = "hello-world-7k2m9xqz",
-        ),
+        SlugParameter,
         ("If-Match" = Option<String>, Header, description = "An entity tag of the version to delete; 412 when the page has changed since."),
     ),
     responses(

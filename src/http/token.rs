@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::{FromRequest, Request, State};
 use axum::response::{IntoResponse, Response};
 use base64::prelude::{BASE64_STANDARD, Engine};
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
@@ -19,7 +19,7 @@ use super::answers::BadToken;
 use super::extract::{Caller, holds_key};
 use super::pages::shape;
 use crate::domain::edit_key::EditKey;
-use crate::incoming::body::read_limited;
+use crate::incoming::body::{media_type, read_limited};
 use crate::service::{Body, BodyFault, Credential, FormFault, TokenClient, TokenForm};
 use crate::wire::{TokenBody, TokenRequest};
 
@@ -91,9 +91,7 @@ fn declared_as_form(headers: &HeaderMap) -> Result<(), FormFault> {
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(FormFault::ContentEncoding);
     }
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = content_type.split(';').next().unwrap_or("").trim();
-    let is_form = essence.eq_ignore_ascii_case("application/x-www-form-urlencoded");
+    let is_form = media_type(headers) == "application/x-www-form-urlencoded";
     if is_form { Ok(()) } else { Err(FormFault::ContentType) }
 }
 

@@ -53,13 +53,18 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
     }
 }
 
+/// The media type that the body is declared to have, in lower case and without parameters; empty where there is none.
+pub fn media_type(headers: &HeaderMap) -> String {
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
+}
+
 /// Fails unless the body is declared to be JSON as it stands.
 pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyFault> {
     if headers.contains_key(CONTENT_ENCODING) {
         return Err(BodyFault::ContentEncoding);
     }
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase();
+    let essence = media_type(headers);
     let is_json = essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
     if is_json { Ok(()) } else { Err(BodyFault::ContentType) }
 }

@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use http::HeaderMap;
+use http::request::Parts;
 use ipnet::IpNet;
 
-use crate::domain::client::ForwardedHeader;
+use crate::domain::client::{Client, ForwardedHeader, Peer};
 
 /// The proxies whose word on the client is believed.
 #[derive(Clone, Debug)]
@@ -18,6 +19,12 @@ pub struct TrustedProxies {
 }
 
 impl TrustedProxies {
+    /// The client that limits count, whose request has this head.
+    pub fn client(&self, head: &Parts) -> Client {
+        let Peer(peer) = head.extensions.get().copied().expect("the server names the peer of every request");
+        self.client_address(peer.ip(), &head.headers).into()
+    }
+
     /// The address of the client whose request `peer` delivered.
     ///
     /// Each trusted proxy appends the address that it was called from, so the header is walked from the right for as

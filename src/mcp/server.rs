@@ -20,7 +20,7 @@ use super::error::failed;
 use super::mend::supported_versions;
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::about;
-use crate::domain::client::{Client, Peer};
+use crate::domain::client::Client;
 use crate::problem::{Code, Problem};
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::traces::{CallerTrace, Within};
@@ -70,8 +70,7 @@ impl Server {
     /// The client that limits count.
     fn client(&self, context: &RequestContext<RoleServer>) -> Client {
         let parts = head(context);
-        let Peer(peer) = parts.extensions.get().copied().expect("the server names the peer of every request");
-        self.0.mcp.proxies.client_address(peer.ip(), &parts.headers).into()
+        self.0.mcp.proxies.client(parts)
     }
 
     fn count(&self, tool: &'static str, outcome: &'static str) {
