@@ -45,14 +45,14 @@ def render(values, *options):
 
 
 @contextlib.contextmanager
-def prometheus(target):
-    """A real Prometheus that scrapes `target` each second, as the job of that name, and evaluates the chart's rules. Gives
-    its address, once it answers."""
+def prometheus(targets):
+    """A real Prometheus that scrapes the operators' listeners each second, as the job of that name, and evaluates the chart's
+    rules. Gives its address, once it answers."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         for path in RULES:
             # Waiting half a minute for the first evaluation would show nothing more.
             Path(folder, path.name).write_text(path.read_text().replace("interval: 30s", "interval: 1s"))
-        scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://")]}]}
+        scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://") for target in targets]}]}
         every_second = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         settings = {"global": every_second, "rule_files": [f"{folder}/*.yaml"], "scrape_configs": [scraped]}
         Path(folder, "settings.json").write_text(json.dumps(settings))
@@ -82,7 +82,13 @@ def _is_ready(url):
 
 @contextlib.contextmanager
 def handbill(*options):
-    """A Handbill with an embedded store on free ports, and with further options. Gives the address of the public and of the operators' listener."""
+    """A Handbill with an embedded store on free ports, and with further options. Gives the address of the public listener, and a
+    list with that of the operators'. HANDBILL_RUNNING names these addresses of one that runs already, with such options,
+    separated by spaces; it may have several replicas."""
+    if "HANDBILL_RUNNING" in os.environ:
+        public, *admin = os.environ["HANDBILL_RUNNING"].split()
+        yield public, admin
+        return
     assert BINARY.exists(), f"{BINARY} is not there: run cargo build, or name it with HANDBILL_BINARY"
     with tempfile.TemporaryDirectory() as folder:
         listeners = ["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]
@@ -104,7 +110,7 @@ def _addresses(process, out):
         public = re.search(r"listens on (http://\S+)", text)
         admin = re.search(r"Operators: (http://[^/\s]+)", text)
         if public and admin:
-            return public[1], admin[1]
+            return public[1], [admin[1]]
         assert process.poll() is None, f"Handbill has ended:\n{text}"
         time.sleep(0.05)
     raise AssertionError(f"Handbill says nothing of its addresses:\n{text}")
@@ -167,4 +173,4 @@ def scrape():
         return Path(source).read_text()
     with handbill() as (public, admin):
         use(public)
-        return request("GET", f"{admin}/metrics")[1]
+        return request("GET", f"{admin[0]}/metrics")[1]

@@ -97,6 +97,13 @@ class Chart(unittest.TestCase):
         self.assertIn("All of it works.", done.stdout)
         self.assertNotIn("hbk_", done.stdout + done.stderr)
 
+    def test_the_program_the_chart_and_the_image_are_of_one_version(self):
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        program = re.search(r'(?m)^version = "(.*)"$', (ROOT / "Cargo.toml").read_text())[1]
+        image = re.search(r"(?m)^ARG VERSION=(.*)$", (ROOT / "deploy/Dockerfile").read_text())[1]
+        newest = re.search(r"(?m)^## (\S+)$", (ROOT / "CHANGELOG.md").read_text())[1]
+        self.assertEqual([program] * 4, [chart["version"], chart["appVersion"], image, newest])
+
     def test_the_image_is_described_as_hadolint_advises(self):
         succeed("hadolint", "--no-color", ROOT / "deploy/Dockerfile")
 

@@ -1,4 +1,4 @@
-"""Requests at a constant rate, whatever becomes of them: nine reads of a page to one update of it. For Kubernetes' checks.
+"""Requests at a constant rate, whatever becomes of them: to publish and change pages, and mostly to read them. For Kubernetes' checks.
 
     load.py http://address RATE STOP
 
@@ -13,6 +13,9 @@ import os
 import sys
 import time
 from urllib.parse import urlsplit
+
+# Enough that two changes of one page are a second apart: it is upgrades that are tried here, not a race of writers.
+PAGES = 67
 
 
 async def call(host, port, method, path, body=None, key=None):
@@ -34,20 +37,33 @@ async def call(host, port, method, path, body=None, key=None):
 async def main():
     address, rate, stop = urlsplit(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
     where = address.hostname, address.port or 80
-    status, body = await call(*where, "POST", "/api/pages", {"title": "Load", "content": "0"})
-    assert status == 201, (status, body)
-    page = json.loads(body)
-    path, key = f"/api/pages/{page['slug']}", page["edit_key"]
-    answered, failures, slowest, running = 0, [], 0.0, set()
+    pages, answered, failures, slowest, running = [], 0, [], 0.0, set()
+    create = "POST", "/api/pages", {"title": "Load", "content": "*Before*."}
+
+    async def answer_of(expected, *details):
+        status, body = await asyncio.wait_for(call(*where, *details), 30)
+        assert status == expected, f"answered {status}: {body[:200]!r}"
+        return body
+
+    for _ in range(PAGES):
+        pages.append(json.loads(await answer_of(201, *create)))
+
+    def request(number):
+        """Of twenty requests one publishes, two change a page, three read it as HTML and the others as JSON."""
+        page, kind = pages[number % PAGES], number % 20
+        path = f"/api/pages/{page['slug']}"
+        if kind == 0:
+            return 201, *create
+        if kind < 3:
+            return 200, "PATCH", path, {"content": f"*Changed* {number}."}, page["edit_key"]
+        return 200, "GET", f"/{page['slug']}" if kind < 6 else path
 
     async def one(number):
         nonlocal answered, slowest
         started = time.monotonic()
+        expected, *details = request(number)
         try:
-            change = number % 10 == 0
-            details = ("PATCH", path, {"content": str(number)}, key) if change else ("GET", path)
-            status, _ = await asyncio.wait_for(call(*where, *details), 30)
-            assert status == 200, f"answered {status}"
+            await answer_of(expected, *details)
             answered += 1
         except Exception as error:  # Whatever it is, a client would have seen it.
             failures.append(f"{time.strftime('%X')} {details[0]}: {type(error).__name__} {error}")
