@@ -10,6 +10,7 @@
 pub mod export;
 mod incoming;
 
+use std::borrow::Cow;
 use std::future::Future;
 
 use http::request::Parts;
@@ -24,6 +25,17 @@ pub use self::incoming::CallerTrace;
 
 /// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
 const ABANDONED: &str = "abandoned";
+
+/// What `error.type` says of a request that was answered with this status, or abandoned by its client before it was
+/// answered; nothing where no error of the server's is to be told of.
+pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
+    match status {
+        None => Some(ABANDONED.into()),
+        // What a client does wrong is no error of the server's.
+        Some(..500) => None,
+        Some(status) => Some(status.to_string().into()),
+    }
+}
 
 /// Makes spans, or none where there is no collector.
 #[derive(Clone, Debug, Default)]
@@ -76,6 +88,13 @@ impl Tracer {
     /// A tracer that makes no spans.
     pub fn off() -> Self {
         Self::default()
+    }
+
+    /// A tracer whose spans go where `provider` sends them.
+    #[cfg(test)]
+    pub(super) fn of(provider: &opentelemetry_sdk::trace::SdkTracerProvider) -> Self {
+        use opentelemetry::trace::TracerProvider;
+        Self(Some(provider.tracer("test")))
     }
 
     /// The span of a request with this head, which continues the trace that the head names (W3C Trace Context).
@@ -215,9 +234,8 @@ impl Span {
         let Some(context) = self.context.take() else { return };
         let span = context.span();
         span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
-        // What a client does wrong is no error of the server's.
-        if status >= 500 {
-            span.set_attribute(KeyValue::new("error.type", status.to_string()));
+        if let Some(error) = error_type(Some(status)) {
+            span.set_attribute(KeyValue::new("error.type", error));
             span.set_status(Status::error(""));
         }
         span.end();
@@ -267,7 +285,6 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use http::Request;
-    use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::error::OTelSdkResult;
     use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 
@@ -286,8 +303,7 @@ mod tests {
 
     impl Ended {
         fn tracer(&self) -> Tracer {
-            let provider = SdkTracerProvider::builder().with_simple_exporter(self.clone()).build();
-            Tracer(Some(provider.tracer("test")))
+            Tracer::of(&SdkTracerProvider::builder().with_simple_exporter(self.clone()).build())
         }
 
         /// The name of each, its status, its `error.type` and the name of its parent.
