@@ -48,8 +48,11 @@ pub struct RequestLabels {
 
 impl EncodeLabelSet for RequestLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder) -> Result<(), std::fmt::Error> {
-        [("http_request_method", self.http_request_method), ("http_route", &self.http_route)].encode(encoder)?;
+        [("http_request_method", self.http_request_method)].encode(encoder)?;
         // A label without a value says nothing that one that is not there does not say.
+        if !self.http_route.is_empty() {
+            [("http_route", self.http_route.as_str())].encode(encoder)?;
+        }
         if let Some(status) = self.http_response_status_code {
             [("http_response_status_code", status)].encode(encoder)?;
         }
