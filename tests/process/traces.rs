@@ -75,10 +75,16 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
             ("http.route", "/api/pages"),
             ("network.protocol.name", "http"),
             ("network.protocol.version", "1.1"),
+            ("url.scheme", "http"),
         ])
     );
     let of_store = |operation| {
-        pairs(&[("db.operation.name", operation), ("db.system.name", "redb"), ("handbill.outcome", "done")])
+        pairs(&[
+            ("db.collection.name", "pages"),
+            ("db.operation.name", operation),
+            ("db.system.name", "redb"),
+            ("handbill.outcome", "done"),
+        ])
     };
     let steps = [
         ("decide limits", pairs(&[("handbill.limit", "create"), ("handbill.outcome", "admitted")])),
@@ -136,7 +142,12 @@ fn one_publish_by_an_agent_is_one_trace_with_the_tool_below_the_request() {
     let spans = collector.spans();
     let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
     assert_eq!((request.parent_span_id.len(), &tool.parent_span_id), (0, &request.span_id));
-    let expected = [("gen_ai.tool.name", "create_page"), ("handbill.outcome", "ok"), ("mcp.method.name", "tools/call")];
+    let expected = [
+        ("gen_ai.operation.name", "execute_tool"),
+        ("gen_ai.tool.name", "create_page"),
+        ("handbill.outcome", "ok"),
+        ("mcp.method.name", "tools/call"),
+    ];
     assert_eq!((tool.kind(), attributes(&tool.attributes)), (SpanKind::Server, pairs(&expected)));
     for name in STEPS {
         assert_eq!(named(&spans, name).parent_span_id, tool.span_id, "{name}");
@@ -174,6 +185,7 @@ fn a_request_continues_the_trace_of_its_caller_unless_the_caller_is_not_sampled(
     };
     ask("/robots.txt", "00");
     ask("/nowhere/at/all", "01");
+    let metrics = get(server.admin, "/metrics").unwrap();
     let (.., log) = server.stop();
     let spans = collector.spans();
     assert_eq!(spans.len(), 1, "{spans:#?}");
@@ -181,6 +193,9 @@ fn a_request_continues_the_trace_of_its_caller_unless_the_caller_is_not_sampled(
     assert_eq!((hexadecimal(&span.trace_id), hexadecimal(&span.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
     assert_eq!(span.trace_state, "mesh=1");
     assert!(answered(&log).iter().all(|line| line["trace_id"] == TRACE_ID), "{log}");
+    // One that is not sampled cannot be looked at.
+    let exemplars: Vec<_> = metrics.text().lines().filter(|line| line.contains(" # {")).collect();
+    assert!(exemplars.len() == 1 && exemplars[0].contains(r#"http_response_status_code="404""#), "{exemplars:?}");
 }
 
 #[test]

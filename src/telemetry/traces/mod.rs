@@ -65,6 +65,14 @@ impl System {
         }
     }
 
+    /// `db.collection.name`, where what is called keeps `target` in a table.
+    fn collection(self, target: &'static str) -> Option<&'static str> {
+        match self {
+            Self::Cassandra | Self::Redb => Some(target),
+            Self::Redis | Self::Process => None,
+        }
+    }
+
     fn kind(self) -> SpanKind {
         match self {
             Self::Cassandra | Self::Redis => SpanKind::Client,
@@ -106,6 +114,8 @@ impl Tracer {
         let name = if route.is_empty() { method.to_owned() } else { format!("{method} {route}") };
         let mut attributes = vec![
             KeyValue::new("http.request.method", method),
+            // That of the listener, which is plain: a proxy's word for another is not asked for.
+            KeyValue::new("url.scheme", "http"),
             KeyValue::new("network.protocol.name", "http"),
             KeyValue::new("handbill.request_id", request_id.to_owned()),
         ];
@@ -127,8 +137,11 @@ impl Tracer {
         let request = within.and_then(|within| within.context.clone()).unwrap_or_default();
         let caller = caller.span();
         let mut builder = SpanBuilder::from_name(format!("tools/call {tool}")).with_kind(SpanKind::Server);
-        builder = builder
-            .with_attributes([KeyValue::new("mcp.method.name", "tools/call"), KeyValue::new("gen_ai.tool.name", tool)]);
+        builder = builder.with_attributes([
+            KeyValue::new("mcp.method.name", "tools/call"),
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", tool),
+        ]);
         let of_request = request.span().span_context().clone();
         let of_caller = caller.span().span_context().clone();
         if !of_caller.is_valid() || of_caller.trace_id() == of_request.trace_id() {
@@ -147,14 +160,16 @@ impl Tracer {
         if !parent.has_active_span() {
             return Span::none();
         }
-        let mut builder = SpanBuilder::from_name(format!("{operation} {target}")).with_kind(system.kind());
+        let mut attributes = Vec::new();
         if let Some(name) = system.name() {
-            builder = builder.with_attributes([
-                KeyValue::new("db.system.name", name),
-                KeyValue::new("db.operation.name", operation),
-            ]);
+            attributes.push(KeyValue::new("db.system.name", name));
+            attributes.push(KeyValue::new("db.operation.name", operation));
         }
-        Span::start(tracer, builder, &parent)
+        if let Some(name) = system.collection(target) {
+            attributes.push(KeyValue::new("db.collection.name", name));
+        }
+        let builder = SpanBuilder::from_name(format!("{operation} {target}")).with_kind(system.kind());
+        Span::start(tracer, builder.with_attributes(attributes), &parent)
     }
 }
 
