@@ -14,7 +14,7 @@ use tracing::Instrument;
 use tracing::field::display;
 
 use super::metrics::{Metrics, RequestLabels, TraceLabel};
-use super::traces::{TraceIds, Tracer, error_type};
+use super::traces::{OTHER_METHOD, TraceIds, Tracer, error_type};
 use crate::clock::SharedClock;
 use crate::entropy::SharedEntropy;
 
@@ -119,7 +119,10 @@ fn method_label(method: &Method) -> &'static str {
         Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
-        _ => "_OTHER",
+        Method::CONNECT => "CONNECT",
+        Method::TRACE => "TRACE",
+        Method::QUERY => "QUERY",
+        _ => OTHER_METHOD,
     }
 }
 

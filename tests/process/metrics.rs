@@ -74,6 +74,25 @@ fn what_a_scrape_holds_is_documented_and_what_is_documented_it_holds() {
 }
 
 #[test]
+fn prometheus_is_answered_in_the_format_that_it_asks_for() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    // Those of Prometheus 2.42 and 3.
+    for accept in [
+        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+         text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+         application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,\
+         text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+    ] {
+        let answer = request(server.admin, "GET", "/metrics", &[("Accept", accept)], b"").unwrap();
+        let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(expected)), "{accept}");
+        assert!(answer.text().ends_with("# EOF\n"), "{accept}");
+    }
+}
+
+#[test]
 fn the_process_and_its_runtime_tell_of_themselves() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);

@@ -26,6 +26,9 @@ pub use self::incoming::CallerTrace;
 /// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
 const ABANDONED: &str = "abandoned";
 
+/// What `http.request.method` says of a method that is not well known.
+pub(super) const OTHER_METHOD: &str = "_OTHER";
+
 /// What `error.type` says of a request that was answered with this status, or abandoned by its client before it was
 /// answered; nothing where no error of the server's is to be told of.
 pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
@@ -110,8 +113,9 @@ impl Tracer {
     /// `method` and `route` are what the metrics call them, `request_id` what the log does.
     pub fn request(&self, head: &Parts, method: &'static str, route: &str, request_id: &str) -> Span {
         let Some(tracer) = &self.0 else { return Span::none() };
+        let verb = if method == OTHER_METHOD { "HTTP" } else { method };
         // A request that no route takes has only its method for a name.
-        let name = if route.is_empty() { method.to_owned() } else { format!("{method} {route}") };
+        let name = if route.is_empty() { verb.to_owned() } else { format!("{verb} {route}") };
         let mut attributes = vec![
             KeyValue::new("http.request.method", method),
             // That of the listener, which is plain: a proxy's word for another is not asked for.
@@ -361,6 +365,17 @@ mod tests {
         let (unset, error) =
             (|| ended("GET /", Status::Unset, None, None), |kind| ended("GET /", Status::error(""), Some(kind), None));
         assert_eq!(spans.summary(), [unset(), unset(), unset(), error("500"), error("503")]);
+    }
+
+    #[test]
+    fn a_span_is_named_by_method_and_route_as_far_as_they_are_known() {
+        let spans = Ended::default();
+        let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
+        for (method, route) in [("GET", "/{slug}"), ("GET", ""), (OTHER_METHOD, "/{slug}"), (OTHER_METHOD, "")] {
+            spans.tracer().request(&head, method, route, "1").answered(200);
+        }
+        let names: Vec<_> = spans.summary().into_iter().map(|(name, ..)| name).collect();
+        assert_eq!(names, ["GET /{slug}", "GET", "HTTP /{slug}", "HTTP"]);
     }
 
     #[tokio::test]
