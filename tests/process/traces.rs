@@ -124,6 +124,32 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
     );
 }
 
+#[test]
+fn a_call_that_redis_does_not_answer_is_an_error_whatever_was_decided_without_it() {
+    let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &["--redis-url", &format!("redis://{absent}")]);
+    // The second finds Redis known to be out of reach.
+    for title in ["First", "Second"] {
+        assert_eq!(post(server.address, title, "x").unwrap().status, 201);
+    }
+    server.stop();
+    let spans = collector.spans();
+    for (name, outcome) in [("decide limits", "admitted"), ("reserve slugs", "held"), ("release slugs", "done")] {
+        let calls: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
+        assert_eq!(calls.len(), 2, "{name}");
+        for span in calls {
+            let attributes: BTreeMap<_, _> = attributes(&span.attributes).into_iter().collect();
+            assert_eq!((span.kind(), &attributes["db.system.name"][..]), (SpanKind::Client, "redis"), "{name}");
+            assert_eq!((&attributes["handbill.outcome"][..], &attributes["error.type"][..]), (outcome, "unavailable"));
+            assert_eq!(span.status.as_ref().map(|status| status.code), Some(2), "{name}");
+        }
+    }
+    for span in spans.iter().filter(|span| !span.name.ends_with("limits") && !span.name.ends_with("slugs")) {
+        assert!(span.status.as_ref().is_none_or(|status| status.code == 0), "{span:?}");
+    }
+}
+
 /// Publishes a page as an agent does, with this in the message's `_meta`.
 fn publish_by_tool(server: &Server, meta: &Value) {
     let arguments = json!({"title": "By an agent", "content": "x"});

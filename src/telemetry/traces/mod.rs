@@ -26,6 +26,9 @@ pub use self::incoming::CallerTrace;
 /// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
 const ABANDONED: &str = "abandoned";
 
+/// What `error.type` says of a call that was done without an answer of the server that it is for.
+const UNAVAILABLE: &str = "unavailable";
+
 /// What `http.request.method` says of a method that is not well known.
 pub(super) const OTHER_METHOD: &str = "_OTHER";
 
@@ -292,6 +295,14 @@ impl Drop for Span {
             context.span().end();
         }
     }
+}
+
+/// Says of the call that is being made within the current span that what it asks did not answer. What is done without
+/// that answer is still the outcome of the call.
+pub fn unanswered() {
+    let context = Context::current();
+    context.span().set_attribute(KeyValue::new("error.type", UNAVAILABLE));
+    context.span().set_status(Status::error(""));
 }
 
 /// Lets `work`, which is to become a task of its own, take along the span that it is begun in.
