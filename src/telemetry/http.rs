@@ -4,6 +4,7 @@
 //! pasted into the wrong place.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
@@ -13,7 +14,7 @@ use tracing::Instrument;
 use tracing::field::display;
 
 use super::metrics::{Metrics, RequestLabels, TraceLabel};
-use super::traces::{TraceIds, Tracer};
+use super::traces::{OTHER_METHOD, TraceIds, Tracer, error_type};
 use crate::clock::SharedClock;
 use crate::entropy::SharedEntropy;
 
@@ -32,19 +33,44 @@ pub struct RequestTelemetry {
     pub tracer: Tracer,
 }
 
-/// Takes one off the number of requests in flight, also when the client goes away and the request is dropped.
-struct InFlight(Arc<Metrics>);
+/// A request until it is answered, or dropped because its client went away first. Its end is recorded when this is dropped.
+struct InFlight {
+    telemetry: RequestTelemetry,
+    started: Duration,
+    method: &'static str,
+    route: String,
+    ids: Option<TraceIds>,
+    log: tracing::Span,
+    /// The status of its answer, once it has one.
+    status: Option<u16>,
+}
 
 impl InFlight {
-    fn enter(metrics: &Arc<Metrics>) -> Self {
-        metrics.active_requests.inc();
-        Self(Arc::clone(metrics))
+    fn answered(mut self, status: u16) {
+        self.status = Some(status);
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.active_requests.dec();
+        let metrics = &self.telemetry.metrics;
+        metrics.active_requests.dec();
+        let took = self.telemetry.clock.monotonic().saturating_sub(self.started).as_secs_f64();
+        let error = error_type(self.status);
+        self.log.in_scope(|| {
+            let (trace_id, span_id) =
+                (self.ids.map(|ids| display(ids.trace_id)), self.ids.map(|ids| display(ids.span_id)));
+            let (status, error_type) = (self.status, error.as_deref());
+            let end = if status.is_some() { "answered" } else { "abandoned" };
+            tracing::info!(status, error_type, duration_seconds = took, trace_id, span_id, "{end}");
+        });
+        let labels = RequestLabels {
+            http_request_method: self.method,
+            http_route: std::mem::take(&mut self.route),
+            http_response_status_code: self.status,
+            error_type: error,
+        };
+        metrics.requests.get_or_create(&labels).observe(took, self.ids.and_then(exemplar), None);
     }
 }
 
@@ -54,27 +80,19 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let id = request_id(&telemetry);
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
-    let in_flight = InFlight::enter(&telemetry.metrics);
 
     let (head, body) = request.into_parts();
     let span = telemetry.tracer.request(&head, method, &route, &id);
-    let ids = span.ids();
     let mut request = Request::from_parts(head, body);
+    let log = tracing::info_span!("request", request_id = id, method, route);
+    request.extensions_mut().insert(span.within(log.clone()));
 
-    let log_span = tracing::info_span!("request", request_id = id, method, route);
-    request.extensions_mut().insert(span.within(log_span.clone()));
-    let mut response = span.around(next.run(request)).instrument(log_span.clone()).await;
-
-    drop(in_flight);
-    let took = telemetry.clock.monotonic().saturating_sub(started).as_secs_f64();
+    telemetry.metrics.active_requests.inc();
+    let in_flight = InFlight { started, method, route, ids: span.ids(), log: log.clone(), status: None, telemetry };
+    let mut response = span.around(next.run(request)).instrument(log).await;
     let status = response.status().as_u16();
     span.answered(status);
-    log_span.in_scope(|| {
-        let (trace_id, span_id) = (ids.map(|ids| display(ids.trace_id)), ids.map(|ids| display(ids.span_id)));
-        tracing::info!(status, duration_seconds = took, trace_id, span_id, "answered");
-    });
-    let labels = RequestLabels { http_request_method: method, http_route: route, http_response_status_code: status };
-    telemetry.metrics.requests.get_or_create(&labels).observe(took, ids.and_then(exemplar), None);
+    in_flight.answered(status);
     response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
     response
 }
@@ -101,6 +119,108 @@ fn method_label(method: &Method) -> &'static str {
         Method::PATCH => "PATCH",
         Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
-        _ => "_OTHER",
+        Method::CONNECT => "CONNECT",
+        Method::TRACE => "TRACE",
+        Method::QUERY => "QUERY",
+        _ => OTHER_METHOD,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use axum::Router;
+    use axum::middleware::from_fn_with_state;
+    use axum::routing::get;
+    use opentelemetry_sdk::trace::SdkTracerProvider;
+    use prometheus_client::metrics::gauge::Gauge;
+    use serde_json::Value;
+    use tokio::io::AsyncWriteExt;
+    use tokio::net::{TcpListener, TcpStream};
+    use tokio::sync::{Notify, watch};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::entropy::SystemEntropy;
+    use crate::lifecycle::Phase;
+    use crate::server::{ServerLimits, serve};
+
+    /// When something that must happen counts as not happening. Nothing depends on it being short.
+    const PATIENCE: Duration = Duration::from_mins(2);
+
+    /// Keeps what is logged.
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    impl Log {
+        fn lines(&self) -> Vec<Value> {
+            let bytes = self.0.lock().unwrap();
+            bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_whose_client_goes_away_before_its_answer_is_logged_and_counted() {
+        let log = Log::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone());
+        let _logging = tracing::subscriber::set_default(subscriber.finish());
+        let telemetry = RequestTelemetry {
+            metrics: Arc::default(),
+            clock: Arc::new(SystemClock::new()),
+            entropy: Arc::new(SystemEntropy),
+            tracer: Tracer::of(&SdkTracerProvider::default()),
+        };
+        let metrics = Arc::clone(&telemetry.metrics);
+        let begun = Arc::new(Notify::new());
+        let beginning = Arc::clone(&begun);
+        let never = async move || {
+            beginning.notify_one();
+            std::future::pending::<()>().await;
+        };
+        let routes = Router::new().route("/{slug}", get(never)).layer(from_fn_with_state(telemetry, observe));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (_phase, phases) = watch::channel(Phase::Serving);
+        tokio::spawn(serve(listener, routes, ServerLimits::PUBLIC, Gauge::default(), phases));
+
+        let mut client = TcpStream::connect(address).await.unwrap();
+        client.write_all(b"GET /secret?sesame HTTP/1.1\r\nhost: pages.example\r\n\r\n").await.unwrap();
+        timeout(PATIENCE, begun.notified()).await.expect("the request arrives");
+        assert_eq!(metrics.active_requests.get(), 1);
+        drop(client);
+        let noticing = async {
+            while metrics.active_requests.get() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(PATIENCE, noticing).await.expect("the server sees that the client is gone");
+
+        let lines = log.lines();
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let line = &lines[0];
+        assert_eq!((&line["message"], &line["level"]), (&"abandoned".into(), &"INFO".into()));
+        assert_eq!((&line["error_type"], &line["status"]), (&"abandoned".into(), &Value::Null));
+        assert_eq!((&line["span"]["method"], &line["span"]["route"]), (&"GET".into(), &"/{slug}".into()));
+        assert!(line["span"]["request_id"].as_str().is_some_and(|id| id.len() == 16), "{line}");
+        assert!(line["duration_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{line}");
+        assert!(line["trace_id"].as_str().is_some_and(|id| id.len() == 32), "{line}");
+        assert!(!line.to_string().contains("secret") && !line.to_string().contains("sesame"), "{line}");
+        let counted = r#"_count{http_request_method="GET",http_route="/{slug}",error_type="abandoned"} 1"#;
+        assert!(metrics.exposition().contains(counted), "{}", metrics.exposition());
     }
 }

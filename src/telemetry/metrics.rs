@@ -1,6 +1,7 @@
 //! Every instrument, in one list, by OpenTelemetry's names in Prometheus form: seconds and bytes, labels from closed
 //! sets only. No path, slug, address or key is ever a label.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -33,14 +34,33 @@ const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.02
 const WRITES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
 /// One request, by what is bounded of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestLabels {
     /// The method, or `_OTHER`.
     pub http_request_method: &'static str,
     /// The route's template, or empty where no route led.
     pub http_route: String,
-    /// The status of the answer.
-    pub http_response_status_code: u16,
+    /// The status of the answer, if there was one.
+    pub http_response_status_code: Option<u16>,
+    /// Why it failed, if it did: the status from 500 on, `abandoned` without an answer.
+    pub error_type: Option<Cow<'static, str>>,
+}
+
+impl EncodeLabelSet for RequestLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> Result<(), std::fmt::Error> {
+        [("http_request_method", self.http_request_method)].encode(encoder)?;
+        // A label without a value says nothing that one that is not there does not say.
+        if !self.http_route.is_empty() {
+            [("http_route", self.http_route.as_str())].encode(encoder)?;
+        }
+        if let Some(status) = self.http_response_status_code {
+            [("http_response_status_code", status)].encode(encoder)?;
+        }
+        if let Some(error) = self.error_type.as_deref() {
+            [("error_type", error)].encode(encoder)?;
+        }
+        Ok(())
+    }
 }
 
 /// One call of a backend.
@@ -167,7 +187,7 @@ impl Metrics {
         let Self { registry, .. } = self;
         registry.register_with_unit(
             "http_server_request_duration",
-            "How long requests took, from their head to the head of the answer",
+            "How long requests took, from their head to the head of the answer, or to the client's going",
             Unit::Seconds,
             self.requests.clone(),
         );

@@ -5,6 +5,9 @@
 //! balancer of its own and leaves the nodes as they come.
 
 mod calls;
+#[path = "../support/collector.rs"]
+#[expect(dead_code, reason = "what becomes of a collector that misbehaves is shown in tests/process")]
+mod collector;
 #[path = "../support/connection.rs"]
 mod connection;
 mod consistency;
@@ -22,3 +25,4 @@ mod replica;
 mod revision;
 mod rollout;
 mod service;
+mod traces;

@@ -1,12 +1,13 @@
 //! What operators see: logs and metrics. That no key is ever among it is in `scrub`.
 
 use std::collections::HashSet;
+use std::time::Instant;
 
 use serde_json::Value;
 use tempfile::tempdir;
 
-use crate::client::{JSON, get, page_json, post, request};
-use crate::support::Server;
+use crate::client::{Connection, JSON, get, page_json, post, request, request_bytes};
+use crate::support::{PATIENCE, Server};
 
 #[test]
 fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
@@ -28,6 +29,27 @@ fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
     for part in ["nowhere", "nothing-22222222", "secret", "sesame"] {
         assert!(!log.contains(part), "{part:?} is in {log}");
     }
+}
+
+#[test]
+fn a_request_whose_client_goes_away_in_the_middle_of_it_has_one_line_too() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut client = Connection::open(server.address).unwrap();
+    let whole = request_bytes("POST", "/api/pages", &[JSON], page_json("Half", "x").as_bytes());
+    client.send(&whole[..whole.len() - 1]).unwrap();
+    let in_flight = |count: usize| {
+        let line = format!("\nhttp_server_active_requests {count}\n");
+        until(|| get(server.admin, "/metrics").unwrap().text().contains(&line));
+    };
+    in_flight(1);
+    drop(client);
+    in_flight(0);
+    let (.., log) = server.stop();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let ends: Vec<_> = lines.iter().filter(|line| line["span"]["route"] == "/api/pages").collect();
+    // That nobody will read the answer shows only when it is written.
+    assert!(ends.len() == 1 && ends[0]["message"] == "answered" && ends[0]["status"] == 400, "{ends:?}");
 }
 
 #[test]
@@ -66,6 +88,14 @@ fn metrics_are_openmetrics_with_bounded_labels() {
         ["http_server_request_duration_seconds_count", "handbill_store_duration_seconds_bucket", "handbill_connections"]
     {
         assert!(second.text().lines().any(|line| line.starts_with(name)), "{name}");
+    }
+}
+
+/// Waits until something is so, which a process says only when it is asked.
+fn until(is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "it did not come about");
     }
 }
 

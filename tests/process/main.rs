@@ -5,11 +5,14 @@
 
 mod cli;
 mod client;
+#[path = "../support/collector.rs"]
 mod collector;
 mod connections;
 mod crash;
 mod document;
 mod drain;
+#[path = "../support/exposition.rs"]
+mod exposition;
 mod listener;
 mod logs;
 mod metrics;

@@ -1,80 +1,14 @@
 //! What `/metrics` may hold: documented names, and labels whose values are from closed sets.
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
 
 use serde_json::json;
 use tempfile::tempdir;
 
 use crate::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
 use crate::collector::{Collector, Manner};
+use crate::exposition::{documented, undocumented};
 use crate::support::{Server, handbill};
-
-/// The values that a label may have, whatever is asked; a number or an id where it is none of the listed ones.
-fn is_allowed(key: &str, value: &str) -> bool {
-    let among = |values: &[&str]| values.contains(&value);
-    match key {
-        "le" => value == "+Inf" || value.parse::<f64>().is_ok(),
-        "http_request_method" => among(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "_OTHER"]),
-        "http_route" => among(&[
-            "",
-            "/",
-            "/{slug}",
-            "/api/pages",
-            "/api/pages/{slug}",
-            "/assets/{name}",
-            "/favicon.ico",
-            "/mcp",
-            "/oauth/token",
-            "/openapi.json",
-            "/robots.txt",
-        ]),
-        "http_response_status_code" => {
-            among(&["200", "201", "204", "304", "400", "401", "404", "405", "406", "410", "412", "413", "429", "431"])
-        }
-        "operation" => {
-            among(&["lookup", "insert_if_absent", "compare_and_set", "reserve", "release", "create", "edit", "token"])
-        }
-        "limit" => among(&["create", "edit", "token"]),
-        "outcome" => among(&[
-            "done",
-            "slug_taken",
-            "active",
-            "deleted",
-            "absent",
-            "stale",
-            "held",
-            "taken",
-            "admitted",
-            "refused",
-            "exported",
-            "failed",
-            "dropped",
-            "ok",
-            "unknown_tool",
-            "invalid_body",
-            "not_found",
-            "gone",
-            "invalid_key",
-            "missing_key",
-        ]),
-        "tool" => among(&["create_page", "get_page", "update_page", "delete_page", "_OTHER"]),
-        "version" => value == env!("CARGO_PKG_VERSION"),
-        "commit" => value == option_env!("GIT_COMMIT").unwrap_or("unknown"),
-        // Of exemplars alone.
-        "trace_id" => value.len() == 32 && value.bytes().all(|byte| byte.is_ascii_hexdigit()),
-        _ => false,
-    }
-}
-
-/// The labels of a line, those of its exemplar included. No value holds a quotation mark.
-fn labels(line: &str) -> Vec<(&str, &str)> {
-    let parts: Vec<_> = line.split('"').collect();
-    let pairs =
-        parts.chunks_exact(2).map(|pair| (pair[0].trim_end_matches('=').rsplit(['{', ',']).next().unwrap(), pair[1]));
-    pairs.collect()
-}
 
 /// Asks for a bit of everything, much of it in words that nobody has asked in before.
 fn ask_around(server: &Server) {
@@ -113,26 +47,48 @@ fn ask_around(server: &Server) {
 }
 
 #[test]
-fn every_name_is_documented_and_every_label_has_a_value_of_a_closed_set() {
+fn what_a_scrape_holds_is_documented_and_what_is_documented_it_holds() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
     let command = handbill(["--otlp-endpoint", &collector.endpoint()]);
     let server = Server::start_as(command, directory.path(), &[]);
     ask_around(&server);
-    let metrics = get(server.admin, "/metrics").unwrap();
-    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md");
-    let document = fs::read_to_string(document).unwrap();
-    let mut keys = BTreeSet::new();
-    for line in metrics.text().lines().filter(|line| !line.starts_with('#')) {
-        let name = line.split(['{', ' ']).next().unwrap();
-        let documented = ["_bucket", "_count", "_sum"].iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name);
-        assert!(document.contains(&format!("`{documented}`")), "{documented} is not in docs/observability.md");
-        for (key, value) in labels(line) {
-            assert!(is_allowed(key, value), "{key}={value:?} in {line}");
-            keys.insert(key.to_owned());
-        }
+    let documented = documented();
+    let routes = &documented["http_server_request_duration_seconds"]["http_route"];
+    for route in routes {
+        get(server.address, &route.replace(['{', '}'], "")).unwrap();
     }
-    for key in ["http_route", "outcome", "tool", "limit", "commit", "trace_id"] {
-        assert!(keys.contains(key), "{key} is not among {keys:?}");
+    let metrics = get(server.admin, "/metrics").unwrap();
+    assert_eq!(undocumented(metrics.text()), BTreeSet::new());
+    for name in documented.keys() {
+        let holds = |line: &str| {
+            let named = line.split(['{', ' ']).next();
+            named.is_some_and(|named| named == name || named.strip_suffix("_count") == Some(name))
+        };
+        assert!(metrics.text().lines().any(holds), "{name} is listed and not there: {}", metrics.text());
+    }
+    for route in routes {
+        let label = format!("http_route=\"{route}\"");
+        assert!(metrics.text().contains(&label), "{label} is listed and not there");
+    }
+    assert!(metrics.text().contains(" # {trace_id=\""), "exemplars are looked at too");
+}
+
+#[test]
+fn prometheus_is_answered_in_the_format_that_it_asks_for() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    // Those of Prometheus 2.42 and 3.
+    for accept in [
+        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+         text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+         application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,\
+         text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+    ] {
+        let answer = request(server.admin, "GET", "/metrics", &[("Accept", accept)], b"").unwrap();
+        let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(expected)), "{accept}");
+        assert!(answer.text().ends_with("# EOF\n"), "{accept}");
     }
 }
 

@@ -75,10 +75,16 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
             ("http.route", "/api/pages"),
             ("network.protocol.name", "http"),
             ("network.protocol.version", "1.1"),
+            ("url.scheme", "http"),
         ])
     );
     let of_store = |operation| {
-        pairs(&[("db.operation.name", operation), ("db.system.name", "redb"), ("handbill.outcome", "done")])
+        pairs(&[
+            ("db.collection.name", "pages"),
+            ("db.operation.name", operation),
+            ("db.system.name", "redb"),
+            ("handbill.outcome", "done"),
+        ])
     };
     let steps = [
         ("decide limits", pairs(&[("handbill.limit", "create"), ("handbill.outcome", "admitted")])),
@@ -118,6 +124,32 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
     );
 }
 
+#[test]
+fn a_call_that_redis_does_not_answer_is_an_error_whatever_was_decided_without_it() {
+    let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &["--redis-url", &format!("redis://{absent}")]);
+    // The second finds Redis known to be out of reach.
+    for title in ["First", "Second"] {
+        assert_eq!(post(server.address, title, "x").unwrap().status, 201);
+    }
+    server.stop();
+    let spans = collector.spans();
+    for (name, outcome) in [("decide limits", "admitted"), ("reserve slugs", "held"), ("release slugs", "done")] {
+        let calls: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
+        assert_eq!(calls.len(), 2, "{name}");
+        for span in calls {
+            let attributes: BTreeMap<_, _> = attributes(&span.attributes).into_iter().collect();
+            assert_eq!((span.kind(), &attributes["db.system.name"][..]), (SpanKind::Client, "redis"), "{name}");
+            assert_eq!((&attributes["handbill.outcome"][..], &attributes["error.type"][..]), (outcome, "unavailable"));
+            assert_eq!(span.status.as_ref().map(|status| status.code), Some(2), "{name}");
+        }
+    }
+    for span in spans.iter().filter(|span| !span.name.ends_with("limits") && !span.name.ends_with("slugs")) {
+        assert!(span.status.as_ref().is_none_or(|status| status.code == 0), "{span:?}");
+    }
+}
+
 /// Publishes a page as an agent does, with this in the message's `_meta`.
 fn publish_by_tool(server: &Server, meta: &Value) {
     let arguments = json!({"title": "By an agent", "content": "x"});
@@ -136,7 +168,12 @@ fn one_publish_by_an_agent_is_one_trace_with_the_tool_below_the_request() {
     let spans = collector.spans();
     let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
     assert_eq!((request.parent_span_id.len(), &tool.parent_span_id), (0, &request.span_id));
-    let expected = [("gen_ai.tool.name", "create_page"), ("handbill.outcome", "ok"), ("mcp.method.name", "tools/call")];
+    let expected = [
+        ("gen_ai.operation.name", "execute_tool"),
+        ("gen_ai.tool.name", "create_page"),
+        ("handbill.outcome", "ok"),
+        ("mcp.method.name", "tools/call"),
+    ];
     assert_eq!((tool.kind(), attributes(&tool.attributes)), (SpanKind::Server, pairs(&expected)));
     for name in STEPS {
         assert_eq!(named(&spans, name).parent_span_id, tool.span_id, "{name}");
@@ -174,6 +211,7 @@ fn a_request_continues_the_trace_of_its_caller_unless_the_caller_is_not_sampled(
     };
     ask("/robots.txt", "00");
     ask("/nowhere/at/all", "01");
+    let metrics = get(server.admin, "/metrics").unwrap();
     let (.., log) = server.stop();
     let spans = collector.spans();
     assert_eq!(spans.len(), 1, "{spans:#?}");
@@ -181,6 +219,9 @@ fn a_request_continues_the_trace_of_its_caller_unless_the_caller_is_not_sampled(
     assert_eq!((hexadecimal(&span.trace_id), hexadecimal(&span.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
     assert_eq!(span.trace_state, "mesh=1");
     assert!(answered(&log).iter().all(|line| line["trace_id"] == TRACE_ID), "{log}");
+    // One that is not sampled cannot be looked at.
+    let exemplars: Vec<_> = metrics.text().lines().filter(|line| line.contains(" # {")).collect();
+    assert!(exemplars.len() == 1 && exemplars[0].contains(r#"http_response_status_code="404""#), "{exemplars:?}");
 }
 
 #[test]

@@ -12,6 +12,7 @@ use std::time::Duration;
 use handbill::domain::client::Peer;
 
 use crate::connection::{connect_from, exchange};
+use crate::scrape::Visit;
 use crate::services::{Limits, service};
 use crate::support::document::DOCUMENT;
 use crate::support::exchange::{Answer, Request, check_common_rules};
@@ -58,7 +59,7 @@ impl Setup {
 
     /// A client of the service with these settings, which is started with its first request.
     pub(crate) fn start(self) -> TestApp {
-        TestApp { limits: self.limits, clients: Arc::default() }
+        TestApp { limits: self.limits, clients: Arc::default(), _visit: Visit::to(self.limits) }
     }
 }
 
@@ -68,6 +69,8 @@ pub(crate) struct TestApp {
     limits: Limits,
     /// Which address on this machine stands for which peer.
     clients: Arc<Mutex<HashMap<IpAddr, Ipv4Addr>>>,
+    /// After the last of them the metrics are looked at.
+    _visit: Arc<Visit>,
 }
 
 impl TestApp {

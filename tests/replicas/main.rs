@@ -6,6 +6,8 @@
 //! of three database nodes, which `./tests/run` starts, and a Redis; they are started once for each setting of the limits
 //! that a test asks for, and end with this process.
 //!
+//! After the tests their metrics are looked at (`scrape`).
+//!
 //! What a network cannot give stays in `tests/spec/in_hand`: time, chance, faults, a look into the store, other peers.
 //! `tests/redis` holds the windows of shared limits to the same rules as `tests/contract` does those of one process,
 //! and `tests/cluster` takes nodes and replicas away, which nothing here does.
@@ -15,10 +17,13 @@ mod app;
 mod connection;
 #[path = "../support/deployment.rs"]
 mod deployment;
+#[path = "../support/exposition.rs"]
+mod exposition;
 #[path = "../support/replica.rs"]
 #[expect(dead_code, reason = "a service ends with the process, so nobody stops a replica")]
 mod replica;
 mod round_robin;
+mod scrape;
 #[path = "../spec/sections.rs"]
 mod sections;
 mod services;

@@ -40,7 +40,7 @@ struct Ground {
 }
 
 /// Where services are started: on a thread that lasts as long as this process, for they end with it.
-static STARTER: LazyLock<Handle> = LazyLock::new(|| {
+pub(crate) static STARTER: LazyLock<Handle> = LazyLock::new(|| {
     let (give, take) = mpsc::channel();
     thread::spawn(move || {
         let runtime = Builder::new_current_thread().enable_all().build().expect("it can be made");

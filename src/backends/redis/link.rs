@@ -27,6 +27,7 @@ use super::breaker::Breaker;
 use super::topology::{Connection, SharedTopology};
 use crate::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;
+use crate::telemetry::traces::unanswered;
 
 /// How long calls wait for Redis.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +153,7 @@ impl Link {
     {
         let began = self.clock.monotonic();
         if !self.breaker().is_closed() {
+            unanswered();
             return None;
         }
         let answer = match tries {
@@ -176,6 +178,7 @@ impl Link {
                 if opened {
                     self.lost(&error);
                 }
+                unanswered();
                 None
             }
         }

@@ -10,6 +10,7 @@
 pub mod export;
 mod incoming;
 
+use std::borrow::Cow;
 use std::future::Future;
 
 use http::request::Parts;
@@ -24,6 +25,23 @@ pub use self::incoming::CallerTrace;
 
 /// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
 const ABANDONED: &str = "abandoned";
+
+/// What `error.type` says of a call that was done without an answer of the server that it is for.
+const UNAVAILABLE: &str = "unavailable";
+
+/// What `http.request.method` says of a method that is not well known.
+pub(super) const OTHER_METHOD: &str = "_OTHER";
+
+/// What `error.type` says of a request that was answered with this status, or abandoned by its client before it was
+/// answered; nothing where no error of the server's is to be told of.
+pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
+    match status {
+        None => Some(ABANDONED.into()),
+        // What a client does wrong is no error of the server's.
+        Some(..500) => None,
+        Some(status) => Some(status.to_string().into()),
+    }
+}
 
 /// Makes spans, or none where there is no collector.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +71,14 @@ impl System {
         }
     }
 
+    /// `db.collection.name`, where what is called keeps `target` in a table.
+    fn collection(self, target: &'static str) -> Option<&'static str> {
+        match self {
+            Self::Cassandra | Self::Redb => Some(target),
+            Self::Redis | Self::Process => None,
+        }
+    }
+
     fn kind(self) -> SpanKind {
         match self {
             Self::Cassandra | Self::Redis => SpanKind::Client,
@@ -78,15 +104,25 @@ impl Tracer {
         Self::default()
     }
 
+    /// A tracer whose spans go where `provider` sends them.
+    #[cfg(test)]
+    pub(super) fn of(provider: &opentelemetry_sdk::trace::SdkTracerProvider) -> Self {
+        use opentelemetry::trace::TracerProvider;
+        Self(Some(provider.tracer("test")))
+    }
+
     /// The span of a request with this head, which continues the trace that the head names (W3C Trace Context).
     ///
     /// `method` and `route` are what the metrics call them, `request_id` what the log does.
     pub fn request(&self, head: &Parts, method: &'static str, route: &str, request_id: &str) -> Span {
         let Some(tracer) = &self.0 else { return Span::none() };
+        let verb = if method == OTHER_METHOD { "HTTP" } else { method };
         // A request that no route takes has only its method for a name.
-        let name = if route.is_empty() { method.to_owned() } else { format!("{method} {route}") };
+        let name = if route.is_empty() { verb.to_owned() } else { format!("{verb} {route}") };
         let mut attributes = vec![
             KeyValue::new("http.request.method", method),
+            // That of the listener, which is plain: a proxy's word for another is not asked for.
+            KeyValue::new("url.scheme", "http"),
             KeyValue::new("network.protocol.name", "http"),
             KeyValue::new("handbill.request_id", request_id.to_owned()),
         ];
@@ -108,8 +144,11 @@ impl Tracer {
         let request = within.and_then(|within| within.context.clone()).unwrap_or_default();
         let caller = caller.span();
         let mut builder = SpanBuilder::from_name(format!("tools/call {tool}")).with_kind(SpanKind::Server);
-        builder = builder
-            .with_attributes([KeyValue::new("mcp.method.name", "tools/call"), KeyValue::new("gen_ai.tool.name", tool)]);
+        builder = builder.with_attributes([
+            KeyValue::new("mcp.method.name", "tools/call"),
+            KeyValue::new("gen_ai.operation.name", "execute_tool"),
+            KeyValue::new("gen_ai.tool.name", tool),
+        ]);
         let of_request = request.span().span_context().clone();
         let of_caller = caller.span().span_context().clone();
         if !of_caller.is_valid() || of_caller.trace_id() == of_request.trace_id() {
@@ -128,14 +167,16 @@ impl Tracer {
         if !parent.has_active_span() {
             return Span::none();
         }
-        let mut builder = SpanBuilder::from_name(format!("{operation} {target}")).with_kind(system.kind());
+        let mut attributes = Vec::new();
         if let Some(name) = system.name() {
-            builder = builder.with_attributes([
-                KeyValue::new("db.system.name", name),
-                KeyValue::new("db.operation.name", operation),
-            ]);
+            attributes.push(KeyValue::new("db.system.name", name));
+            attributes.push(KeyValue::new("db.operation.name", operation));
         }
-        Span::start(tracer, builder, &parent)
+        if let Some(name) = system.collection(target) {
+            attributes.push(KeyValue::new("db.collection.name", name));
+        }
+        let builder = SpanBuilder::from_name(format!("{operation} {target}")).with_kind(system.kind());
+        Span::start(tracer, builder.with_attributes(attributes), &parent)
     }
 }
 
@@ -215,9 +256,8 @@ impl Span {
         let Some(context) = self.context.take() else { return };
         let span = context.span();
         span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
-        // What a client does wrong is no error of the server's.
-        if status >= 500 {
-            span.set_attribute(KeyValue::new("error.type", status.to_string()));
+        if let Some(error) = error_type(Some(status)) {
+            span.set_attribute(KeyValue::new("error.type", error));
             span.set_status(Status::error(""));
         }
         span.end();
@@ -257,6 +297,14 @@ impl Drop for Span {
     }
 }
 
+/// Says of the call that is being made within the current span that what it asks did not answer. What is done without
+/// that answer is still the outcome of the call.
+pub fn unanswered() {
+    let context = Context::current();
+    context.span().set_attribute(KeyValue::new("error.type", UNAVAILABLE));
+    context.span().set_status(Status::error(""));
+}
+
 /// Lets `work`, which is to become a task of its own, take along the span that it is begun in.
 pub fn carried<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
     work.with_current_context()
@@ -267,7 +315,6 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use http::Request;
-    use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::error::OTelSdkResult;
     use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
 
@@ -286,8 +333,7 @@ mod tests {
 
     impl Ended {
         fn tracer(&self) -> Tracer {
-            let provider = SdkTracerProvider::builder().with_simple_exporter(self.clone()).build();
-            Tracer(Some(provider.tracer("test")))
+            Tracer::of(&SdkTracerProvider::builder().with_simple_exporter(self.clone()).build())
         }
 
         /// The name of each, its status, its `error.type` and the name of its parent.
@@ -330,6 +376,17 @@ mod tests {
         let (unset, error) =
             (|| ended("GET /", Status::Unset, None, None), |kind| ended("GET /", Status::error(""), Some(kind), None));
         assert_eq!(spans.summary(), [unset(), unset(), unset(), error("500"), error("503")]);
+    }
+
+    #[test]
+    fn a_span_is_named_by_method_and_route_as_far_as_they_are_known() {
+        let spans = Ended::default();
+        let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
+        for (method, route) in [("GET", "/{slug}"), ("GET", ""), (OTHER_METHOD, "/{slug}"), (OTHER_METHOD, "")] {
+            spans.tracer().request(&head, method, route, "1").answered(200);
+        }
+        let names: Vec<_> = spans.summary().into_iter().map(|(name, ..)| name).collect();
+        assert_eq!(names, ["GET /{slug}", "GET", "HTTP /{slug}", "HTTP"]);
     }
 
     #[tokio::test]
