@@ -1,0 +1,149 @@
+"""The service as it is run for real: three replicas behind HAProxy, over three Cassandra nodes and Redis, and their faults."""
+
+import http.server
+import os
+import random
+import signal
+import subprocess
+import threading
+from pathlib import Path
+
+from .handbill import Handbill
+from .processes import listens, until
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+SERVERS = REPOSITORY / "tests/servers"
+REPLICAS = 3
+
+
+class Cluster:
+    """Started by `start`, ended by `stop` wherever starting got to."""
+
+    def __init__(self, processes, binary):
+        self.processes, self.binary = processes, binary
+        self.database, self.redis = processes.folder / "cluster", processes.folder / "redis"
+        # Each replica has an address of its own, as the load balancer's configuration wants it.
+        self.network = f"127.{random.randint(200, 250)}.{random.randint(0, 255)}"
+        self.replicas = {}
+
+    def start(self):
+        subprocess.run([SERVERS / "cluster", "start", self.database], check=True)
+        started = subprocess.run([SERVERS / "redis", "start", "single", self.redis], check=True, stdout=subprocess.PIPE)
+        self.redis_url = started.stdout.decode().strip()
+        prefix = (self.database / "prefix").read_text()
+        nodes = ",".join(f"{prefix}{node + 10}:9042" for node in (1, 2, 3))
+        self.store = ["--store", "scylla", "--scylla-nodes", nodes, "--redis-url", self.redis_url]
+        subprocess.run([self.binary, "migrate", "--log", "error", *self.store], check=True, stdout=subprocess.DEVNULL)
+        for number in range(1, REPLICAS + 1):
+            self.start_replica(number)
+        self.balance()
+
+    def start_replica(self, number):
+        # Several times as long as the load balancer takes to notice.
+        settings = [*self.store, "--base-url", self.url, "--trusted-proxies", "127.0.0.1", "--drain-delay", "4s"]
+        address = f"{self.network}.{number}"
+        replica = Handbill(
+            self.processes, self.binary, settings, f"replica-{number}", f"{address}:8080", f"{address}:9090"
+        )
+        self.replicas[number] = replica
+        replica.until_ready()
+
+    @property
+    def url(self):
+        return f"http://{self.network}.30:8080"
+
+    def balance(self):
+        """HAProxy as deploy/haproxy.cfg has it, but for the addresses and for names to look up."""
+        lines, in_resolvers = [], False
+        for line in (REPOSITORY / "deploy/haproxy.cfg").read_text().splitlines():
+            if line and not line.startswith((" ", "#")):
+                in_resolvers = line.startswith("resolvers")
+            words = line.split()
+            if in_resolvers:
+                continue
+            if words[:1] == ["bind"]:
+                line = f"    bind {self.network}.30:8080"
+            elif words[:1] == ["maxconn"]:
+                # Fewer file descriptors than that takes may be all that there are.
+                line = "    maxconn 2000"
+            elif words[:1] == ["server"]:
+                line = f"    server {words[1]} {self.network}.{words[1].removeprefix('handbill-')}:8080"
+            lines.append(line.split(" resolvers ")[0])
+        file = self.processes.folder / "haproxy.cfg"
+        file.write_text("\n".join(lines) + "\n")
+        assert file.read_text().count("    server handbill-") == REPLICAS, "deploy/haproxy.cfg names other servers"
+        path = os.environ["PATH"] + ":/usr/sbin"
+        self.processes.start(["haproxy", "-db", "-f", file], "haproxy", env={**os.environ, "PATH": path})
+        until(lambda: listens(f"{self.network}.30", 8080), "HAProxy listens")
+
+    def stop(self):
+        subprocess.run([SERVERS / "redis", "stop", self.redis], check=True)
+        subprocess.run([SERVERS / "cluster", "stop", self.database], check=True)
+
+
+class Faults:
+    """Makes the fault that a `POST` names; 200 once it is made, 500 with the reason where it could not be."""
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        faults = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                try:
+                    faults.make(self.path.strip("/"))
+                    status, text = 200, "made"
+                except BaseException as error:  # Whatever it is, the scenario must know that there was no fault.
+                    status, text = 500, repr(error)
+                    print(f"the fault {self.path} was not made: {error!r}", flush=True)
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            def log_message(self, *_):
+                pass
+
+        # One thread for all of them: what it starts ends with it.
+        self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def make(self, fault):
+        verb, _, part = fault.partition("-")
+        kind, _, number = part.partition("-")
+        getattr(self, f"{verb}_{kind}")(*([int(number)] if number else []))
+
+    def drain_replica(self, number):
+        self.cluster.replicas[number].process.send_signal(signal.SIGTERM)
+
+    def kill_replica(self, number):
+        self.cluster.replicas[number].process.kill()
+
+    def start_replica(self, number):
+        ended = self.cluster.replicas[number].process.wait(60)
+        # Drained, with every request answered; or killed.
+        assert ended in (0, -signal.SIGKILL), f"replica {number} ended with {ended}"
+        self.cluster.start_replica(number)
+
+    def kill_node(self, number):
+        subprocess.run([SERVERS / "cassandra", "kill", self.cluster.database, str(number)], check=True)
+
+    def start_node(self, _):
+        subprocess.run([SERVERS / "cluster", "start", self.cluster.database], check=True)
+
+    def kill_redis(self):
+        os.kill(int(self.redis_pid_file().read_text()), signal.SIGKILL)
+
+    def start_redis(self):
+        # Otherwise nothing would be known of a time without it.
+        alone = [replica.gauge("handbill_rate_limit_fallback") for replica in self.cluster.replicas.values()]
+        assert any(alone), "no replica has noticed that Redis was gone"
+        port = self.cluster.redis_url.rpartition(":")[2]
+        memory_only = ["--save", "", "--appendonly", "no"]
+        command = ["redis-server", "--bind", "127.0.0.1", "--port", port, *memory_only]
+        process = self.cluster.processes.start(command, "redis-again")
+        self.redis_pid_file().write_text(str(process.pid))
+
+    def redis_pid_file(self):
+        (file,) = self.cluster.redis.glob("*/pid")
+        return file

@@ -1,0 +1,78 @@
+"""One scenario by k6: what was asked, what was held, and which thresholds were kept."""
+
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+
+SCRIPTS = Path(__file__).resolve().parents[1]
+UNITS = {"h": 3600, "m": 60, "s": 1, "ms": 0.001}
+
+
+def seconds(text):
+    """A duration as k6 writes it, such as 1m30s."""
+    return sum(float(number) * UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ms|h|m|s)", text or ""))
+
+
+class Run:
+    """A run of a scenario that has ended."""
+
+    def __init__(self, k6, scenario, environment, folder, further=()):
+        self.scenario, script = scenario, SCRIPTS / f"{scenario}.js"
+        # Not by its own environment, which `k6 inspect` does not look at.
+        environment = {**{name: os.environ[name] for name in ("RATE", "DURATION") if name in os.environ}, **environment}
+        variables = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
+        inspected = subprocess.run([k6, "inspect", *variables, script], check=True, stdout=subprocess.PIPE)
+        self.plan = json.loads(inspected.stdout)["scenarios"].values()
+        summary = folder / f"{scenario}.json"
+        # Its port for operators would be the same for every k6 on the machine.
+        quiet = ["--quiet", "--no-usage-report", "--address", "", "--summary-export", summary]
+        with open(folder / f"{scenario}.k6", "wb") as log:
+            command = [k6, "run", *quiet, *further, *variables, script]
+            ended = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
+        # 99: a threshold was not kept.
+        if ended.returncode not in (0, 99) or not summary.exists():
+            raise SystemExit(f"k6 did not run {scenario}: {(folder / f'{scenario}.k6').read_text()[-3000:]}")
+        self.metrics = json.loads(summary.read_text())["metrics"]
+        self.kept_all = ended.returncode == 0
+
+    @property
+    def rate(self):
+        """Iterations a second that were asked, and that were made."""
+        asked = span = others = 0
+        for part in self.plan:
+            if part["executor"] != "constant-arrival-rate":
+                others += part["vus"] * part["iterations"]
+                continue
+            asked += part["rate"] / seconds(part["timeUnit"]) * seconds(part["duration"])
+            span = max(span, seconds(part["startTime"]) + seconds(part["duration"]))
+        return asked / span, (self.metrics["iterations"]["count"] - others) / span
+
+    def missed(self):
+        """The thresholds that were not kept, with the metric that each is of, and what it came to."""
+        missed = []
+        for name, metric in self.metrics.items():
+            for threshold, crossed in metric.get("thresholds", {}).items():
+                if crossed:
+                    came_to = metric.get(re.match(r"[^<>=!]+", threshold).group(0), metric.get("value"))
+                    missed.append(f"{name} {threshold}: {came_to}")
+        return missed
+
+    def durations(self, tag):
+        """Milliseconds of requests with a tag, by percentile, and their `count`; `None` without such requests."""
+        found = self.metrics.get(f"http_req_duration{{{tag}}}")
+        return found if found and found.get("count") else None
+
+    def count(self, metric):
+        found = self.metrics.get(metric, {})
+        return int(found.get("count", found.get("fails", 0)))
+
+    def failed(self, kind):
+        """Requests of a kind that were answered 5xx or not at all. k6 calls what was added as true to a rate its passes."""
+        return int(self.metrics.get(f"failed{{kind:{kind}}}", {}).get("passes", 0))
+
+    def phases(self):
+        """Names of the phases, where it has some, in their order."""
+        names = {re.match(r"done\{phase:(.*)\}$", name) for name in self.metrics}
+        return sorted(name.group(1) for name in names if name)

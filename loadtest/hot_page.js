@@ -1,0 +1,31 @@
+// What if everybody reads the same page, while its author goes on writing? Reads must not wait for the writes, and the author
+// must at once see what was written.
+
+import exec from 'k6/execution';
+import { check } from 'k6';
+import * as handbill from './lib/handbill.js';
+
+const { rate, seconds } = handbill.asked(500, 30);
+
+export const options = handbill.options(
+  {
+    readers: handbill.constantly('readers', rate, seconds),
+    author: handbill.constantly('author', 1, seconds, { preAllocatedVUs: 5 }),
+  },
+  ['read', 'write'],
+);
+
+export function setup() {
+  return handbill.publish(handbill.setupClient(0), handbill.markdown(8000), 'setup');
+}
+
+export function readers(page) {
+  handbill.read(page, exec.scenario.iterationInTest % 2 ? 'html' : 'json');
+}
+
+export function author(page) {
+  const mark = `Edition ${exec.scenario.iterationInTest}.`;
+  if (!handbill.update(handbill.newClient(), page, handbill.markdown(8000, mark))) return;
+  // Nobody else writes, and the next edition is a second away.
+  check(handbill.read(page), { 'a write is seen at once': (text) => text !== null && text.includes(mark) });
+}

@@ -1,0 +1,40 @@
+// How fast do pages come in, when many people publish at once? Each from an address of its own, as through a load balancer.
+//
+// All from one address would measure the limit: the second scenario shows that it is there, and that the first did not
+// meet it for a reason.
+
+import http from 'k6/http';
+import { check } from 'k6';
+import * as handbill from './lib/handbill.js';
+
+const { rate, seconds } = handbill.asked(100, 30);
+const CREATES_AN_HOUR = 10;
+
+export const options = handbill.options(
+  {
+    many_clients: handbill.constantly('manyClients', rate, seconds),
+    one_client: {
+      executor: 'per-vu-iterations',
+      exec: 'oneClient',
+      vus: 1,
+      iterations: 1,
+      startTime: `${seconds + 11}s`,
+    },
+  },
+  ['write'],
+);
+
+export function manyClients() {
+  handbill.publish(handbill.newClient(), handbill.markdown(2000));
+}
+
+export function oneClient() {
+  const headers = { 'Content-Type': 'application/json' };
+  const body = JSON.stringify({ title: 'One too many', content: 'A page.' });
+  const parameters = { headers, tags: { kind: 'limited' }, responseCallback: http.expectedStatuses(201, 429) };
+  for (let number = 1; number <= CREATES_AN_HOUR + 1; number += 1) {
+    const { status } = http.post(`${handbill.BASE}/api/pages`, body, parameters);
+    const expected = number <= CREATES_AN_HOUR ? 201 : 429;
+    check(status, { 'without its header a client is held to the limit': (is) => is === expected });
+  }
+}
