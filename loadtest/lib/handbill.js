@@ -99,6 +99,11 @@ export function is(response, kind, status = 200) {
   if (response.status === 429) {
     limited.add(1);
   }
+  if (response.status !== status) {
+    const { method } = response.request;
+    // The error is what k6 met where there was no answer.
+    console.warn(`${method}: ${response.status} in place of ${status} after ${response.timings.duration} ms, ${response.error}`);
+  }
   return check(response, { 'it is answered as it should be': (answer) => answer.status === status });
 }
 
