@@ -182,6 +182,9 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies, allowed, &around);
 
     let (phase, phases) = watch::channel(Phase::Serving);
+    // Before the first scrape, or a share of it would be a share of nothing.
+    let public = ServerLimits::PUBLIC.within(server::room_for_connections());
+    metrics.connections_max.set(i64::try_from(public.connections).unwrap_or(i64::MAX));
     // It outlives the public listener, so that draining can be watched.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
@@ -189,7 +192,6 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     tokio::spawn(server::serve(admin_listener, admin, ServerLimits::ADMIN, uncounted, admin_phases));
 
     announce(&base_url, address, admin_address, &kept.place(&settings));
-    let public = ServerLimits::PUBLIC.within(server::room_for_connections());
     let serving = server::serve(listener, app, public, metrics.connections.clone(), phases);
     let limits = DrainLimits { delay: settings.http.drain_delay, timeout: settings.http.drain_timeout };
     let ended = tokio::select! {

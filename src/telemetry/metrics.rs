@@ -124,6 +124,8 @@ pub struct Metrics {
     pub active_requests: Gauge,
     /// `handbill_connections`.
     pub connections: Gauge,
+    /// `handbill_connections_max`.
+    pub connections_max: Gauge,
     /// `handbill_store_duration_seconds`.
     pub store: Durations<CallLabels>,
     /// `handbill_store_available`.
@@ -164,6 +166,7 @@ impl Metrics {
             requests: Family::new_with_constructor(traced_seconds),
             active_requests: Gauge::default(),
             connections: Gauge::default(),
+            connections_max: Gauge::default(),
             store: Family::new_with_constructor(seconds),
             store_available: Gauge::default(),
             commit_writes: Histogram::new(WRITES),
@@ -193,6 +196,11 @@ impl Metrics {
         );
         registry.register("http_server_active_requests", "Requests in flight", self.active_requests.clone());
         registry.register("handbill_connections", "Open connections on the public listener", self.connections.clone());
+        registry.register(
+            "handbill_connections_max",
+            "Most connections that the public listener takes at once; further ones wait in the operating system's queue",
+            self.connections_max.clone(),
+        );
         registry.register_with_unit(
             "handbill_store_duration",
             "How long the page store took",

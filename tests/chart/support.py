@@ -45,9 +45,9 @@ def render(values, *options):
 
 
 @contextlib.contextmanager
-def prometheus(targets):
+def prometheus(targets, *further):
     """A real Prometheus that scrapes the operators' listeners each second, as the job of that name, and evaluates the chart's
-    rules. Gives its address, once it answers."""
+    rules, with further options. Gives its address, once it answers."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         for path in RULES:
             # Waiting half a minute for the first evaluation would show nothing more.
@@ -61,7 +61,7 @@ def prometheus(targets):
         free.close()
         options = [f"--config.file={folder}/settings.json", f"--storage.tsdb.path={folder}/data", f"--web.listen-address={address}"]
         with open(f"{folder}/out", "w+b") as out:
-            process = subprocess.Popen([TOOLS / "bin/prometheus", *options], stdout=out, stderr=out)
+            process = subprocess.Popen([TOOLS / "bin/prometheus", *options, *further], stdout=out, stderr=out)
             try:
                 end = time.monotonic() + PATIENCE
                 while not _is_ready(f"http://{address}/-/ready"):

@@ -2,12 +2,13 @@
 
 use std::io::Write;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
 use crate::client::{Connection, JSON, get, page_json, request, request_bytes};
-use crate::support::Server;
+use crate::support::{PATIENCE, Server};
 
 fn server() -> (TempDir, Server) {
     let directory = tempdir().unwrap();
@@ -182,8 +183,17 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
     let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
     let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
-    // The operators' listener has descriptors of its own, whatever the public does.
+    // The operators' listener has descriptors of its own, whatever the public does, and tells when no more are taken.
     assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
+        assert!(metrics.text().contains("\nhandbill_connections_max 32\n"), "{}", metrics.text());
+        if metrics.text().contains("\nhandbill_connections 32\n") {
+            break;
+        }
+        assert!(Instant::now() < end, "{}", metrics.text());
+    }
     drop(crowd);
     let answer = request(
         server.address,

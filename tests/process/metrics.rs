@@ -1,6 +1,7 @@
 //! What `/metrics` may hold: documented names, and labels whose values are from closed sets.
 
 use std::collections::BTreeSet;
+use std::process::{Command, Stdio};
 
 use serde_json::json;
 use tempfile::tempdir;
@@ -122,6 +123,32 @@ fn the_process_and_its_runtime_tell_of_themselves() {
         }
         after = now;
     }
+}
+
+#[test]
+fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_is_read() {
+    let directory = tempdir().unwrap();
+    // Files of at most 8 MiB stand in for the volume: writing further fails, and the signal that would come is ignored.
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", "trap '' XFSZ && ulimit -f 16384 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_handbill")]);
+    command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
+    let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
+    let content = "x".repeat(100_000);
+    let mut slug = None;
+    let refused = loop {
+        let answer = post(server.address, "One of many", &content).unwrap();
+        if answer.status != 201 {
+            break answer;
+        }
+        slug = answer.json()["slug"].as_str().map(ToOwned::to_owned);
+    };
+    assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
+    assert_eq!(get(server.address, &format!("/api/pages/{}", slug.unwrap())).unwrap().status, 200);
+    let metrics = get(server.admin, "/metrics").unwrap();
+    // What the alert HandbillWritesFail counts.
+    let failed = r#"handbill_store_duration_seconds_count{operation="insert_if_absent",outcome="unavailable"} 1"#;
+    assert!(metrics.text().contains(failed), "{}", metrics.text());
+    assert!(metrics.text().contains("\nhandbill_store_available 1\n"), "{}", metrics.text());
 }
 
 #[test]

@@ -15,6 +15,7 @@
 //! Commits are in two phases: strangers choose the bytes, and with one phase the file's non-cryptographic checksums
 //! alone would tell a torn commit from a whole one. Each commit also saves the allocator's state (`redb` calls it quick
 //! repair), so that opening after a crash reads no more than the file's header and that state, however large the file.
+//! (A build with debug assertions reads all of it at every opening: `redb` then checks itself.)
 //!
 //! # What happens when the disk fails or is full
 //!
