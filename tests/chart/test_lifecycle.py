@@ -8,7 +8,7 @@ import threading
 import unittest
 from pathlib import Path
 
-from support import CHART, handbill, run
+from support import CHART, PATIENCE, handbill, run
 
 # curl's exit codes for what never was a request: no such name, nobody listens. And for a request that nobody answered in time.
 NOT_RESOLVED, NOT_CONNECTED, TIMED_OUT = 6, 7, 28
@@ -36,7 +36,8 @@ def live(url, *codes):
             Path(folder, name).chmod(0o755)
         Path(folder, "codes").write_text("".join(f"{code}\n" for code in codes))
         Path(folder, "sleeps").touch()
-        done = run("sh", CHART / "files/lifecycle.sh", env={"HANDBILL_URL": url, "PATH": f"{folder}:{os.defpath}"})
+        environment = {"HANDBILL_URL": url, "PATH": f"{folder}:{os.defpath}"}
+        done = run("sh", CHART / "files/lifecycle.sh", env=environment, timeout=PATIENCE)
         return done, *(len(Path(folder, name).read_text().split()) for name in ("calls", "sleeps"))
 
 
