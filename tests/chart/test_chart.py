@@ -41,7 +41,7 @@ class Chart(unittest.TestCase):
             ("revisionHistoryLimit: 3", "revisionHistoryLimits: 3"),
             ("averageUtilization: 70", 'averageUtilization: "70"'),
             ("type: PathPrefix", "type: Prefix"),
-            ("interval: 15s", "intervall: 15s"),
+            ('interval: "15s"', 'intervall: "15s"'),
         ):
             with self.subTest(wrong):
                 manifests = good if there in good else render(CHART / "ci/external-sentinel-values.yaml")
@@ -87,12 +87,47 @@ class Chart(unittest.TestCase):
             given |= set(re.findall(r"\bHANDBILL_[A-Z_]+", json.dumps(objects)))
         self.assertEqual(given - known, set())
 
+    def test_a_migration_has_a_name_of_its_own_for_whatever_it_runs(self):
+        # What a Job runs cannot be changed, and what only renders the chart knows no revision but the first.
+        def name(*options):
+            for manifest in yaml.safe_load_all(render(CHART / "ci/external-values.yaml", *options)):
+                if manifest and manifest["kind"] == "Job":
+                    return manifest["metadata"]["name"]
+
+        plain = name()
+        for option in (
+            "image.tag=9.9.9",
+            "image.pullPolicy=Always",
+            "imagePullSecrets[0].name=other",
+            "nodeSelector.disk=fast",
+            "tolerations[0].key=other",
+            "serviceAccountName=other",
+            "extraEnv[0].value=full",
+            "scylla.keyspace=other",
+            "scylla.tls.caKey=other",
+            "migrate.resources.limits.memory=1Gi",
+        ):
+            with self.subTest(option):
+                self.assertNotEqual(name("--set-string", option), plain)
+        with tempfile.TemporaryDirectory() as folder:
+            copy = shutil.copytree(CHART, Path(folder) / "handbill")
+            chart = copy / "Chart.yaml"
+            chart.write_text(re.sub(r"(?m)^version: .*$", "version: 9.9.9", chart.read_text()))
+            values = CHART / "ci/external-values.yaml"
+            self.assertNotIn(f"name: {plain}", succeed("helm", "template", "handbill", copy, "-f", values))
+        for option in ("migrate.backoffLimit=3", "limits.create=20", "podLabels.team=other"):
+            with self.subTest(option):
+                self.assertEqual(name("--set", option), plain)
+
     def test_the_program_the_chart_and_the_image_are_of_one_version(self):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         program = re.search(r'(?m)^version = "(.*)"$', (ROOT / "Cargo.toml").read_text())[1]
         image = re.search(r"(?m)^ARG VERSION=(.*)$", (ROOT / "deploy/Dockerfile").read_text())[1]
         newest = re.search(r"(?m)^## (\S+)$", (ROOT / "CHANGELOG.md").read_text())[1]
         self.assertEqual([program] * 4, [chart["version"], chart["appVersion"], image, newest])
+        documents = "".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+        tags = re.findall(r"\bhandbill:([0-9]+\.[0-9]+\.[0-9]+)\b", documents)
+        self.assertEqual(set(tags), {program}, "documents name an image of another version")
 
     def test_the_image_is_described_as_hadolint_advises(self):
         succeed("hadolint", "--no-color", ROOT / "deploy/Dockerfile")
