@@ -53,7 +53,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 
 {{- define "handbill.ingressHost" -}}
-{{ .Values.ingress.host | lower | default (include "handbill.host" .) }}
+{{ .Values.ingress.host | default (include "handbill.host" .) | lower }}
 {{- end -}}
 
 {{/* The hosts of the HTTPRoute, comma-separated. */}}
