@@ -1,15 +1,20 @@
 {{/* Names, labels and what every pod has. */}}
 
-{{/* The release's name in every object. Short, so that what is appended here and by Kubernetes stays within 63 characters. */}}
+{{/* The release's name in every object. At most 40 characters, so that what is appended here and by Kubernetes stays within 63;
+     always with `handbill` in it, by which the alert on volumes finds the claims. */}}
 {{- define "handbill.fullname" -}}
-{{- $name := contains "handbill" .Release.Name | ternary .Release.Name (printf "%s-handbill" .Release.Name) -}}
-{{- $name | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- if contains "handbill" $name -}}
+{{ $name }}
+{{- else -}}
+{{ .Release.Name | trunc 31 | trimSuffix "-" }}-handbill
+{{- end -}}
 {{- end -}}
 
 {{/* Labels that never change, by which pods are selected. Takes a dict of `root` and `component`. */}}
 {{- define "handbill.selectorLabels" -}}
 app.kubernetes.io/name: handbill
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
@@ -41,10 +46,27 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 {{- end -}}
 
-{{/* The host of baseUrl. */}}
+{{/* The host of baseUrl, in small letters, as Kubernetes wants it in a route. */}}
 {{- define "handbill.host" -}}
 {{- $address := regexReplaceAll "^https?://" .Values.baseUrl "" -}}
-{{- regexReplaceAll ":[0-9]+$" $address "" -}}
+{{- regexReplaceAll ":[0-9]+$" $address "" | lower -}}
+{{- end -}}
+
+{{- define "handbill.ingressHost" -}}
+{{ .Values.ingress.host | default (include "handbill.host" .) | lower }}
+{{- end -}}
+
+{{/* The hosts of the HTTPRoute, comma-separated. */}}
+{{- define "handbill.routeHosts" -}}
+{{ join "," .Values.httpRoute.hostnames | lower | default (include "handbill.host" .) }}
+{{- end -}}
+
+{{/* The line that names a storage class: none when the value is empty, so that the cluster's default is taken; no class for
+     `-`, as Helm's custom is. */}}
+{{- define "handbill.storageClass" -}}
+{{- if . -}}
+storageClassName: {{ eq . "-" | ternary "" . | quote }}
+{{- end -}}
 {{- end -}}
 
 {{/* The user of the image. The group lets it read the Secrets and write to its volume. */}}

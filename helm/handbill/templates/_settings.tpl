@@ -35,6 +35,16 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end -}}
 {{- end -}}
 
+{{/* The environment of a container: the chart's own variables, of the define `own`, and `extraEnv`. What both name is given
+     once, as `extraEnv` says, since server-side apply refuses a name that is there twice. */}}
+{{- define "handbill.env" -}}
+{{- $said := list -}}
+{{- range .root.Values.extraEnv }}{{ $said = append $said .name }}{{ end -}}
+{{- $variables := list -}}
+{{- range include .own .root | fromYamlArray }}{{ if not (has .name $said) }}{{ $variables = append $variables . }}{{ end }}{{ end -}}
+{{- concat $variables (.root.Values.extraEnv | default list) | toYaml -}}
+{{- end -}}
+
 {{/* Everything that `serve` is told. */}}
 {{- define "handbill.serverEnv" -}}
 - name: HANDBILL_LISTEN
@@ -55,6 +65,9 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_LOG_FORMAT" .Values.log.format) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG" .Values.log.filter) }}
 {{- include "handbill.variable" (list "HANDBILL_OTLP_ENDPOINT" .Values.otlpEndpoint) }}
+{{- if not (kindIs "invalid" .Values.otlpSampling) }}
+{{- include "handbill.variable" (list "HANDBILL_OTLP_SAMPLING" .Values.otlpSampling) }}
+{{- end }}
 {{- if eq .Values.mode "embedded" }}
 - name: HANDBILL_STORE
   value: embedded
@@ -64,9 +77,6 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{ include "handbill.scyllaEnv" . }}
 {{- include "handbill.variable" (list "HANDBILL_SCHEMA_WAIT" .Values.scylla.schemaWait) }}
 {{- include "handbill.redisEnv" . }}
-{{- end }}
-{{- with .Values.extraEnv }}
-{{ toYaml . }}
 {{- end }}
 {{- end -}}
 
@@ -100,8 +110,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 - name: HANDBILL_REDIS_URL
   valueFrom:
     secretKeyRef:
-      name: {{ $redis.urlsSecret }}
-      key: {{ $redis.urlsKey }}
+      name: {{ $redis.urlsSecret | quote }}
+      key: {{ $redis.urlsKey | quote }}
 {{- else }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_URL" (include "handbill.redisUrls" .)) }}
 {{- end }}
@@ -136,10 +146,10 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- if hasPrefix $prefix (index . 0) }}
 - name: {{ index . 0 }}
   secret:
-    secretName: {{ index . 1 }}
+    secretName: {{ index . 1 | quote }}
     defaultMode: 0440
     items:
-      - key: {{ index . 2 }}
+      - key: {{ index . 2 | quote }}
         path: {{ index . 3 }}
 {{- end }}
 {{- end }}

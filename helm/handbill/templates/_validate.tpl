@@ -4,10 +4,19 @@
 {{- $cluster := eq $v.mode "cluster" -}}
 {{- $faults := list -}}
 
+{{- /* A Service's name begins with a letter and has no dots. */ -}}
+{{- if not (regexMatch "^[a-z][a-z0-9-]*$" .Release.Name) -}}
+{{- $faults = append $faults (printf "the release is called %q, which no Service may be called by: choose a name that begins with a letter and has no dots" .Release.Name) -}}
+{{- end -}}
 {{- if not $v.baseUrl -}}
 {{- $faults = append $faults "baseUrl is not set: give the public origin, for example --set baseUrl=https://pages.example" -}}
-{{- else if not (regexMatch "^https?://[^/?#@]+$" $v.baseUrl) -}}
+{{- else if not (regexMatch "^https?://([^][\\s/?#@:<>^|%\\\\]+|\\[[0-9a-fA-F:.]+\\])(:[0-9]{1,5})?$" $v.baseUrl) -}}
 {{- $faults = append $faults (printf "baseUrl is %q: give an origin without a path or a login, for example https://pages.example" $v.baseUrl) -}}
+{{- else -}}
+{{- $port := regexFind ":[0-9]+$" $v.baseUrl | trimPrefix ":" -}}
+{{- if and $port (or (lt (atoi $port) 1) (gt (atoi $port) 65535)) -}}
+{{- $faults = append $faults (printf "baseUrl is %q: its port is none, give one from 1 to 65535, or leave it out" $v.baseUrl) -}}
+{{- end -}}
 {{- end -}}
 
 {{- if not $cluster -}}
@@ -46,6 +55,12 @@
 {{- end -}}
 {{- end -}}
 
+{{- if and $v.autoscaling.enabled (not (or (dig "requests" "cpu" "" ($v.resources | default dict)) (dig "limits" "cpu" "" ($v.resources | default dict)))) -}}
+{{- $faults = append $faults "autoscaling.enabled=true scales by the share of the CPU that replicas ask for, but they ask for none: set resources.requests.cpu" -}}
+{{- end -}}
+{{- if and $v.autoscaling.activeRequests.enabled (not $v.autoscaling.enabled) -}}
+{{- $faults = append $faults "autoscaling.activeRequests.enabled=true without an autoscaler: set autoscaling.enabled=true, or remove it" -}}
+{{- end -}}
 {{- if gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas) -}}
 {{- $faults = append $faults (printf "autoscaling.minReplicas (%d) is above autoscaling.maxReplicas (%d): raise the one or lower the other" (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
 {{- end -}}
@@ -102,6 +117,21 @@
 {{- if and $v.persistence.existingClaim $cluster -}}
 {{- $faults = append $faults "persistence.existingClaim is set, but mode=cluster keeps pages in ScyllaDB: remove it, or set mode=embedded" -}}
 {{- end -}}
+{{- if and $v.ingress.tlsSecret (not $v.ingress.enabled) -}}
+{{- $faults = append $faults "ingress.tlsSecret is set without an Ingress: set ingress.enabled=true, or remove ingress.tlsSecret" -}}
+{{- end -}}
+{{- /* Kubernetes takes DNS names there, whose last part does not consist of digits. */ -}}
+{{- $name := "^([*][.])?([a-z0-9]([-a-z0-9]*[a-z0-9])?[.])*[a-z]([-a-z0-9]*[a-z0-9])?$" -}}
+{{- if and $v.ingress.enabled $v.baseUrl (not (regexMatch $name (include "handbill.ingressHost" .))) -}}
+{{- $faults = append $faults (printf "the Ingress cannot be for %q, which is no DNS name: set ingress.host to one, which baseUrl should then name" (include "handbill.ingressHost" .)) -}}
+{{- end -}}
+{{- if and $v.httpRoute.enabled $v.baseUrl -}}
+{{- range include "handbill.routeHosts" . | splitList "," -}}
+{{- if not (regexMatch $name .) -}}
+{{- $faults = append $faults (printf "the HTTPRoute cannot be for %q, which is no DNS name: set httpRoute.hostnames to names, of which baseUrl should have one" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and $v.ingress.tlsSecret (hasPrefix "http://" $v.baseUrl) -}}
 {{- $faults = append $faults "ingress.tlsSecret is set, but baseUrl begins with http://: give out https:// addresses, or remove ingress.tlsSecret" -}}
 {{- end -}}
@@ -109,9 +139,22 @@
 {{- $faults = append $faults "httpRoute.enabled=true without a gateway: set httpRoute.parentRefs" -}}
 {{- end -}}
 {{- range $v.trustedProxies -}}
-{{- if has . (list "0.0.0.0/0" "::/0") -}}
+{{- if hasSuffix "/0" . -}}
 {{- $faults = append $faults (printf "trustedProxies holds %s, so that any client could name itself as it likes and no limit would hold: give the proxies' networks" .) -}}
 {{- end -}}
+{{- end -}}
+{{- $own := include "handbill.labels" (dict "root" . "component" "server") | fromYaml -}}
+{{- range $label, $_ := $v.podLabels -}}
+{{- if hasKey $own $label -}}
+{{- $faults = append $faults (printf "podLabels holds %s, which the chart gives, and by which pods are found: remove it" $label) -}}
+{{- end -}}
+{{- end -}}
+{{- $said := list -}}
+{{- range $v.extraEnv -}}
+{{- if has .name $said -}}
+{{- $faults = append $faults (printf "extraEnv holds %s twice: remove one" .name) -}}
+{{- end -}}
+{{- $said = append $said .name -}}
 {{- end -}}
 {{- toJson (uniq $faults) -}}
 {{- end -}}
