@@ -1,14 +1,13 @@
 //! HTTP as the running service speaks it: what is too large, malformed, unusual or out of order.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
 use crate::client::{Connection, JSON, get, page_json, request, request_bytes};
-use crate::support::{PATIENCE, Server};
+use crate::support::{PATIENCE, Server, handbill_after};
 
 fn server() -> (TempDir, Server) {
     let directory = tempdir().unwrap();
@@ -178,10 +177,7 @@ fn a_compressed_body_is_refused() {
 #[test]
 fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     let directory = tempdir().unwrap();
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_handbill")]);
-    command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
-    let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
+    let server = Server::start_as(handbill_after("ulimit -n 64"), directory.path(), &["--create-limit", "0"]);
     let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
     // The operators' listener has descriptors of its own, whatever the public does, and tells when no more are taken.
     assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);

@@ -1,7 +1,6 @@
 //! What `/metrics` may hold: documented names, and labels whose values are from closed sets.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
 
 use serde_json::json;
 use tempfile::tempdir;
@@ -9,7 +8,7 @@ use tempfile::tempdir;
 use crate::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
 use crate::collector::{Collector, Manner};
 use crate::exposition::{documented, undocumented};
-use crate::support::{Server, handbill};
+use crate::support::{Server, handbill, handbill_after};
 
 /// Asks for a bit of everything, much of it in words that nobody has asked in before.
 fn ask_around(server: &Server) {
@@ -129,9 +128,7 @@ fn the_process_and_its_runtime_tell_of_themselves() {
 fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_is_read() {
     let directory = tempdir().unwrap();
     // Files of at most 8 MiB stand in for the volume: writing further fails, and the signal that would come is ignored.
-    let mut command = Command::new("/bin/sh");
-    command.args(["-c", "trap '' XFSZ && ulimit -f 16384 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_handbill")]);
-    command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
+    let command = handbill_after("trap '' XFSZ && ulimit -f 16384");
     let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
     let content = "x".repeat(100_000);
     let mut slug = None;

@@ -22,6 +22,14 @@ pub(crate) fn handbill<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Co
     command
 }
 
+/// The same, but a shell runs `first`, such as a limit of its own, and then becomes it.
+pub(crate) fn handbill_after(first: &str) -> Command {
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &format!("{first} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_handbill")]);
+    command.env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 /// Runs a command that ends by itself, and gives it `input`.
 pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
     use std::io::Write;
