@@ -20,7 +20,7 @@ use crate::clock::{SharedClock, SystemClock};
 use crate::config::{HttpSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::entropy::{SharedEntropy, SystemEntropy};
-use crate::http::{Http, router};
+use crate::http::{Http, guarded, router};
 use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::limits::Quotas;
@@ -146,7 +146,7 @@ fn router_over(
         metrics: Arc::clone(metrics),
         tracer: tracer.clone(),
     };
-    router(Http::new(service, base_url, proxies), mcp::router(tools, allowed), telemetry)
+    router(Http::new(service, base_url, proxies), mcp::router(tools, allowed, guarded), telemetry)
 }
 
 /// Serves until a signal ends it.

@@ -90,6 +90,14 @@ impl Problem {
         )
     }
 
+    /// A key in the query string of a request that is no update and no delete of its own.
+    pub fn key_in_address() -> Self {
+        Self::new(
+            Code::InvalidRequest,
+            "A key is in the address, where logs and histories keep it. Nothing was done. Send it as the argument `edit_key` only, take it for published, and delete its page.",
+        )
+    }
+
     /// What to say when Handbill itself is at fault.
     pub fn internal() -> Self {
         Self::new(
@@ -137,6 +145,14 @@ impl Interface {
         }
     }
 
+    /// A body that works.
+    const fn right_body(self) -> &'static str {
+        match self {
+            Self::Rest => r#"JSON such as `{"title": "Hello", "content": "My *first* page."}`"#,
+            Self::Mcp => "one JSON-RPC message",
+        }
+    }
+
     /// Where a client without a valid key learns more: a sentence after others, or nothing.
     fn key_advice(self) -> String {
         match self {
@@ -154,7 +170,7 @@ impl From<&Failure> for Problem {
 
 impl From<&BodyFault> for Problem {
     fn from(fault: &BodyFault) -> Self {
-        Self::of_body(fault)
+        Self::of_body(fault, Interface::Rest)
     }
 }
 
@@ -162,7 +178,7 @@ impl Problem {
     /// What to tell a caller of `interface` about `failure`.
     pub fn of(failure: &Failure, interface: Interface) -> Self {
         match failure {
-            Failure::Body(fault) => Self::of_body(fault),
+            Failure::Body(fault) => Self::of_body(fault, interface),
             Failure::MissingKey => Self::new(
                 Code::MissingKey,
                 format!(
@@ -198,6 +214,10 @@ impl Problem {
                 Code::PreconditionFailed,
                 "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
             ),
+            Failure::StateExcluded => Self::new(
+                Code::PreconditionFailed,
+                "The page is in a state that `If-None-Match` names. Nothing was changed: read the page again, and send the change without that header if it is still wanted.",
+            ),
             Failure::RateLimited(decision) => rate_limited(decision),
             Failure::Token(fault) => fault.into(),
             Failure::Store(StoreError::Unavailable(_)) => {
@@ -214,7 +234,7 @@ impl Problem {
         }
     }
 
-    fn of_body(fault: &BodyFault) -> Self {
+    fn of_body(fault: &BodyFault, interface: Interface) -> Self {
         match fault {
             BodyFault::TooLarge => Self::new(
                 Code::BodyTooLarge,
@@ -229,13 +249,15 @@ impl Problem {
             BodyFault::BrokenOff => invalid(
                 "The body of the request broke off before its end. Nothing was changed: send the request again.",
             ),
-            BodyFault::ContentType => invalid(
-                "The body is not declared as JSON, so it was not read. Send JSON, with the header `Content-Type: application/json`.",
-            ),
+            BodyFault::ContentType => invalid(format!(
+                "The body is not declared as JSON, so it was not read. Send {}, with the header `Content-Type: application/json`.",
+                interface.right_body(),
+            )),
             BodyFault::ContentEncoding => invalid(
                 "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header.",
             ),
             BodyFault::Malformed(what) => invalid(what),
+            BodyFault::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
             BodyFault::Title(TitleError::Empty) => {
                 invalid("The field `title` is empty. Give the page a title of 1 to 200 characters.")
             }

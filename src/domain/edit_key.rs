@@ -61,6 +61,14 @@ impl EditKey {
         EditKeyHash(Sha256::digest(self.0.as_bytes()).into())
     }
 
+    /// Whether anything of the shape of a key stands anywhere in `text`.
+    pub fn stands_in(text: &str) -> bool {
+        text.match_indices(PREFIX).any(|(at, _)| {
+            let after = text[at + PREFIX.len()..].bytes();
+            after.take_while(u8::is_ascii_alphanumeric).take(SECRET_CHARS).count() == SECRET_CHARS
+        })
+    }
+
     /// Whether this very key stands anywhere in `text`, where publishing the text would publish the key.
     pub fn occurs_in(&self, text: &str) -> bool {
         text.contains(self.0.as_str())
@@ -115,6 +123,18 @@ mod tests {
             assert!(EditKey::parse(wrong).is_err());
         }
         assert!(EditKey::parse(&right.reveal().replace('A', "-")).is_err());
+    }
+
+    #[test]
+    fn what_has_the_shape_of_a_key_is_found_in_any_text() {
+        let key = EditKey::draw(|_| 10);
+        let key = key.reveal();
+        for text in [key, &format!("Bearer {key}"), &format!("hbk_{key}"), &format!("x{key}y"), &format!("é{key}é")] {
+            assert!(EditKey::stands_in(text), "{text}");
+        }
+        for text in ["", "hbk_", &key[..46], &key[1..], &key.replacen("hbk_", "HBK_", 1), "hbk_é"] {
+            assert!(!EditKey::stands_in(text), "{text}");
+        }
     }
 
     proptest! {

@@ -34,6 +34,16 @@ impl PageVersion {
     }
 }
 
+/// What tells one state of a page from every other that it had or will have. The version alone does not: a page that
+/// was restored from a backup counts on from an older version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageState {
+    /// Which write made it.
+    pub version: PageVersion,
+    /// When.
+    pub updated_at: UnixMillis,
+}
+
 /// A page that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
@@ -85,6 +95,11 @@ impl PageEdit {
 }
 
 impl Page {
+    /// The state that the page is in.
+    pub fn state(&self) -> PageState {
+        PageState { version: self.version, updated_at: self.updated_at }
+    }
+
     /// This page after `edit`, whose content was rendered to `rendered`, made at `now`.
     #[must_use]
     pub fn edited(&self, edit: &PageEdit, rendered: Option<&Rendered>, now: UnixMillis) -> Self {

@@ -57,7 +57,7 @@ pub(super) enum NotChanged {
         })
     )]
     Unauthorized(ErrorBody),
-    /// The page has changed since the version in `If-Match` (`precondition_failed`).
+    /// The page has changed since the state in `If-Match`, or is in one that `If-None-Match` names (`precondition_failed`).
     #[response(status = 412, example = json!({
         "error": "precondition_failed",
         "message": "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",

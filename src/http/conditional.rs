@@ -1,22 +1,27 @@
 //! Entity tags and the requests that are conditional on them (contract, decision 8).
 //!
-//! A tag is `"<page version>-<representation>-<renderer version>"`. `If-None-Match` compares all of it; `If-Match`
-//! compares the page version alone, so that a client may read Markdown or HTML and then update by JSON.
+//! A tag is `"<page version>-<updated_at>-<representation>-<content coding>-<renderer version>"`. `If-None-Match` of a
+//! read compares all of it. The conditions of an update or delete compare version and `updated_at`, so that a client
+//! may read Markdown or HTML and then update by JSON.
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
-use crate::domain::page::{Page, PageVersion};
-use crate::service::Precondition;
+use crate::domain::page::{Page, PageState, PageVersion};
+use crate::domain::timestamp::UnixMillis;
+use crate::service::{Precondition, States};
 
 /// What a shared or private cache may do with a page: keep it, but ask each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
+/// The content coding of every answer: none is applied.
+const CODING: &str = "identity";
+
 /// The strong entity tag of `page` in `representation`, which is of letters, digits and dots.
 pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
-    let (version, renderer) = (page.version.get(), page.rendered.renderer_version);
-    HeaderValue::from_str(&format!("\"{version}-{representation}-{renderer}\"")).expect("it is ASCII")
+    let (state, renderer) = (written(page.state()), page.rendered.renderer_version);
+    HeaderValue::from_str(&format!("\"{state}-{representation}-{CODING}-{renderer}\"")).expect("it is ASCII")
 }
 
 /// Whether the client holds what `tag` names, so that 304 is all it needs.
@@ -30,16 +35,25 @@ pub(super) fn not_modified(tag: HeaderValue) -> Response {
     (StatusCode::NOT_MODIFIED, [(ETAG, tag), (CACHE_CONTROL, REVALIDATE)]).into_response()
 }
 
-/// What `If-Match` requires. A weak tag, or one that we never gave out, matches no page: nothing is changed by mistake.
+/// What `If-Match` and `If-None-Match` require of an update or delete. The first compares strongly: a weak tag, or one
+/// that we never gave out, matches no page, so that nothing is changed by mistake. The second compares weakly.
 pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
-    let mut required = Vec::new();
-    for (weak, tag) in headers.get_all(IF_MATCH).iter().flat_map(tags) {
-        if tag == b"*" {
-            return Precondition::None;
-        }
-        required.extend(page_version(tag).filter(|_| !weak));
+    Precondition {
+        if_match: states(headers, &IF_MATCH, |weak| !weak),
+        if_none_match: states(headers, &IF_NONE_MATCH, |_| true),
     }
-    if headers.contains_key(IF_MATCH) { Precondition::OneOf(required) } else { Precondition::None }
+}
+
+/// The states that `name` names, by tags that count; `None` where there is no such header.
+fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> Option<States> {
+    let mut named = Vec::new();
+    for (weak, tag) in headers.get_all(name).iter().flat_map(tags) {
+        if tag == b"*" && !weak {
+            return Some(States::Any);
+        }
+        named.extend(page_state(tag).filter(|_| counts(weak)));
+    }
+    headers.contains_key(name).then_some(States::OneOf(named))
 }
 
 /// The tags of one header line, each with whether it is weak. Ours hold no comma, so others need not come out whole.
@@ -50,11 +64,19 @@ fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     })
 }
 
-fn page_version(tag: &[u8]) -> Option<PageVersion> {
+/// A state as it stands in tags: the version in decimal, the time in hexadecimal, where it has no sign.
+fn written(state: PageState) -> String {
+    format!("{}-{:x}", state.version.get(), state.updated_at.get())
+}
+
+fn page_state(tag: &[u8]) -> Option<PageState> {
     let tag = std::str::from_utf8(tag).ok()?.strip_prefix('"')?.strip_suffix('"')?;
-    let (version, _representation) = tag.split_once('-')?;
+    let mut parts = tag.splitn(3, '-');
+    let (version, updated_at, _representation) = (parts.next()?, parts.next()?, parts.next()?);
+    let millis = u64::from_str_radix(updated_at, 16).ok()?.cast_signed();
+    let state = PageState { version: PageVersion::new(version.parse().ok()?), updated_at: UnixMillis::new(millis) };
     // Rust reads `+1` and `01` as 1; we never wrote either.
-    version.parse().ok().filter(|number: &u64| number.to_string() == version).map(PageVersion::new)
+    (written(state) == format!("{version}-{updated_at}")).then_some(state)
 }
 
 #[cfg(test)]
@@ -69,22 +91,60 @@ mod tests {
         precondition(&headers)
     }
 
+    fn one_of(states: &[(u64, i64)]) -> Option<States> {
+        let states = states.iter().map(|&(version, millis)| PageState {
+            version: PageVersion::new(version),
+            updated_at: UnixMillis::new(millis),
+        });
+        Some(States::OneOf(states.collect()))
+    }
+
     #[test]
-    fn if_match_requires_the_version_of_any_tag_in_any_line() {
-        let versions = [3, 4, 9].map(PageVersion::new).to_vec();
-        assert_eq!(required(&[r#""3-json-1", "4-md-1""#, r#""9-html.ab12-7""#]), Precondition::OneOf(versions));
+    fn if_match_requires_the_state_of_any_tag_in_any_line() {
+        let named =
+            required(&[r#""3-1a1fd0f1b8b-json-identity-1", "4-0-md-identity-1""#, r#""9-ff-html.ab12-identity-7""#]);
+        assert_eq!(named.if_match, one_of(&[(3, 1_795_246_988_171), (4, 0), (9, 255)]));
+        assert_eq!(named.if_none_match, None);
+    }
+
+    #[test]
+    fn a_state_is_read_as_it_is_written_before_1970_too() {
+        for millis in [i64::MIN, -1, 0, 1, i64::MAX] {
+            let state = PageState { version: PageVersion::new(7), updated_at: UnixMillis::new(millis) };
+            let tag = format!("\"{}-json.ab-identity-1\"", written(state));
+            assert_eq!(page_state(tag.as_bytes()), Some(state), "{tag}");
+        }
     }
 
     #[test]
     fn a_star_requires_only_that_the_page_exists() {
-        assert_eq!(required(&["*"]), Precondition::None);
-        assert_eq!(required(&[]), Precondition::None);
+        assert_eq!(required(&["*"]).if_match, Some(States::Any));
+        assert_eq!(required(&[]), Precondition::default());
     }
 
     #[test]
     fn a_weak_or_unknown_tag_matches_nothing() {
-        for unknown in [r#"W/"3-json-1""#, r#""abc""#, "3-json-1", "", r#""-json-1""#] {
-            assert_eq!(required(&[unknown]), Precondition::OneOf(vec![]), "{unknown}");
+        for unknown in [
+            r#"W/"3-ff-json-identity-1""#,
+            r#""abc""#,
+            "3-ff-json-identity-1",
+            "",
+            "W/*",
+            r#""-ff-json-1""#,
+            r#""3--json-1""#,
+            r#""3-ff""#,
+            r#""3-FF-json-1""#,
+            r#""3-0ff-json-1""#,
+            r#""+3-ff-json-1""#,
+            r#""3-ffffffffffffffffff-json-1""#,
+        ] {
+            assert_eq!(required(&[unknown]).if_match, one_of(&[]), "{unknown}");
         }
+    }
+
+    #[test]
+    fn if_none_match_compares_weakly() {
+        let headers = HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(r#"W/"3-ff-json-identity-1""#))]);
+        assert_eq!(precondition(&headers).if_none_match, one_of(&[(3, 255)]));
     }
 }

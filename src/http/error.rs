@@ -2,9 +2,10 @@
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
+use super::conditional::REVALIDATE;
 use crate::about;
 use crate::domain::origin::Origin;
 use crate::problem::{self, Code, Problem};
@@ -28,6 +29,10 @@ pub(super) fn problem_response(problem: &Problem) -> Response {
     let mut response = (status, Json(ErrorBody::new(problem.clone()))).into_response();
     // Around the router more is known of the request, and the body may be written anew.
     response.extensions_mut().insert(problem.clone());
+    if matches!(problem.code, Code::NotFound | Code::Gone) {
+        // A cache may keep these without being asked to, and a page may be published at any moment.
+        response.headers_mut().insert(CACHE_CONTROL, REVALIDATE);
+    }
     if let Some(seconds) = problem.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }

@@ -5,21 +5,15 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
-use axum::http::HeaderMap;
-use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
-use url::form_urlencoded;
 
 use super::Http;
 use super::conditional::precondition;
 use crate::domain::client::Client;
-use crate::domain::edit_key::{EditKey, PREFIX};
 use crate::incoming::body::{declared_as_json, parse, read_limited};
+use crate::incoming::credential;
 use crate::service::{Body, Credential, Precondition};
-
-/// Query parameters that people pass credentials in, besides any value that begins as a key does.
-const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];
 
 /// The client that limits count.
 pub(super) struct Caller(pub(super) Client);
@@ -51,12 +45,12 @@ impl<S: Send + Sync> FromRequestParts<S> for Presented {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let in_query = parts.uri.query().is_some_and(holds_key);
-        Ok(Self(if in_query { Credential::InQuery } else { bearer(&parts.headers) }))
+        let in_query = parts.uri.query().is_some_and(credential::query_holds_key);
+        Ok(Self(if in_query { Credential::InQuery } else { credential::in_headers(&parts.headers) }))
     }
 }
 
-/// The precondition in `If-Match`.
+/// The precondition in `If-Match` and `If-None-Match`.
 pub(super) struct Required(pub(super) Precondition);
 
 impl<S: Send + Sync> FromRequestParts<S> for Required {
@@ -82,32 +76,5 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
             declared_as_json(&parts.headers)?;
             parse(&bytes, &["title", "content"])
         })))
-    }
-}
-
-/// Whether a query string holds a key: under any of the names that one is passed by, or anything that begins as one.
-pub(super) fn holds_key(query: &str) -> bool {
-    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| {
-        KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter))
-            || value.starts_with(PREFIX)
-            || name.starts_with(PREFIX)
-    })
-}
-
-/// The key in `Authorization: Bearer`. Two such headers are no key: which of them counts nobody can say.
-fn bearer(headers: &HeaderMap) -> Credential {
-    let mut lines = headers.get_all(AUTHORIZATION).iter();
-    let (first, second) = (lines.next(), lines.next());
-    let Some(first) = first else { return Credential::Missing };
-    if second.is_some() {
-        return Credential::Malformed;
-    }
-    let Ok(text) = first.to_str() else { return Credential::Malformed };
-    match text.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
-            EditKey::parse(token.trim()).map_or(Credential::Malformed, Credential::Key)
-        }
-        _ if text.eq_ignore_ascii_case("bearer") => Credential::Malformed,
-        _ => Credential::Missing,
     }
 }

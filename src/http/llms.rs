@@ -60,7 +60,8 @@ Delete for ever; the answer is 204:
     curl -X DELETE {base_url}/api/pages/<slug> -H 'Authorization: Bearer <edit_key>'
 
 Answers that show a page carry an `ETag`. Send it as `If-Match` with an edit or delete to change nothing where somebody else was faster
-(412), and as `If-None-Match` with a read to get 304 where nothing has changed.
+(412), and as `If-None-Match` with a read to get 304 where nothing has changed. `If-None-Match` with an edit or delete is 412 while the
+page is as the tag says.
 
 For OAuth clients, `POST {base_url}{token}` exchanges slug and key (grant `{grant}`) for a bearer token, which is the
 same key."#,
@@ -83,7 +84,7 @@ Streamable HTTP at `{base_url}{}`, without a session and without a token. Protoc
         let _ = writeln!(text, "- `{}`: {}", operation.tool, operation.summary);
     }
     text.push_str(
-        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. A failure is a result with `isError` whose text is JSON with `error`, `message`, `status` and, where waiting helps, `retry_after` in seconds.",
+        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. As `slug` the page's whole address will do too. A failure is a result with `isError` whose text is JSON with `error`, `message`, `status` and, where waiting helps, `retry_after` in seconds.",
     );
     text
 }

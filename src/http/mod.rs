@@ -60,7 +60,7 @@ impl Http {
     }
 }
 
-/// Every route, `mcp` included, with every layer around it.
+/// Every route, `mcp` included, which is [`guarded`] already, with every layer around it.
 ///
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
 /// it, and is refused if its head is too large; then comes the route. Around them all the answer is finished.
@@ -86,7 +86,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     // The tools answer browsers by rules of their own.
     let routes = guarded(rest)
         .layer(cors())
-        .merge(guarded(mcp))
+        .merge(mcp)
         .layer(from_fn(head::set_security_headers))
         .layer(from_fn_with_state(untrusted, untrusted::notice))
         .layer(from_fn_with_state(telemetry, observe));
@@ -94,8 +94,9 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, finish::finish))
 }
 
-/// `routes`, none of which can be reached by too large a head or end a connection by a panic.
-fn guarded(routes: Router) -> Router {
+/// `routes`, none of which can be reached by too large a head or end a connection by a panic. It stands within the
+/// layers that open answers to browsers, so that a page may read its refusals too.
+pub fn guarded(routes: Router) -> Router {
     routes.layer(CatchPanicLayer::custom(internal_error)).layer(from_fn(head::check_size))
 }
 

@@ -124,7 +124,8 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
     tag = "pages",
     params(
         SlugParameter,
-        ("If-Match" = Option<String>, Header, description = "An entity tag of the version to change; 412 when the page has changed since."),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page as it is to be changed, in any representation; 412 when the page has changed since. `*` is any."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be changed, in any representation; 412 while the page has one. `*` is any, and so always 412."),
     ),
     request_body(content = UpdatePage, description = "At most 131072 bytes."),
     responses(
@@ -162,7 +163,8 @@ pub(super) async fn update(
     tag = "pages",
     params(
         SlugParameter,
-        ("If-Match" = Option<String>, Header, description = "An entity tag of the version to delete; 412 when the page has changed since."),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page as it is to be deleted, in any representation; 412 when the page has changed since. `*` is any."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be deleted, in any representation; 412 while the page has one. `*` is any, and so always 412."),
     ),
     responses(
         (status = 204, description = "Deleted.", headers(

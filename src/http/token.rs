@@ -16,10 +16,11 @@ use url::form_urlencoded;
 
 use super::Http;
 use super::answers::BadToken;
-use super::extract::{Caller, holds_key};
+use super::extract::Caller;
 use super::pages::shape;
 use crate::domain::edit_key::EditKey;
 use crate::incoming::body::{media_type, read_limited};
+use crate::incoming::credential::query_holds_key;
 use crate::service::{Body, BodyFault, Credential, FormFault, TokenClient, TokenForm};
 use crate::wire::{TokenBody, TokenRequest};
 
@@ -96,13 +97,15 @@ fn declared_as_form(headers: &HeaderMap) -> Result<(), FormFault> {
 }
 
 fn holds_credential(query: &str) -> bool {
-    holds_key(query)
+    query_holds_key(query)
         || form_urlencoded::parse(query.as_bytes()).any(|(name, _)| ["client_id", "client_secret"].contains(&&*name))
 }
 
 /// The values of [`FIELDS`], each empty where it is not there. No field may be there twice, not even one without a
 /// meaning here.
 fn fields(bytes: &[u8]) -> Result<[String; 4], FormFault> {
+    // What separates fields is ASCII, so the whole is UTF-8 exactly if each name and each value is.
+    percent_decode(bytes).decode_utf8().map_err(|_| FormFault::NotUtf8)?;
     let mut values: [String; 4] = Default::default();
     let mut seen = std::collections::HashSet::new();
     for (name, value) in form_urlencoded::parse(bytes) {
@@ -119,7 +122,8 @@ fn fields(bytes: &[u8]) -> Result<[String; 4], FormFault> {
 
 /// Who asks, by the form or by HTTP Basic (RFC 6749 §2.3.1); nobody where neither holds an id and a secret.
 fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenClient>, FormFault> {
-    let mut lines = headers.get_all(AUTHORIZATION).iter();
+    // An empty header presents nothing.
+    let mut lines = headers.get_all(AUTHORIZATION).iter().filter(|line| !line.as_bytes().trim_ascii().is_empty());
     let Some(line) = lines.next() else { return Ok(presented(id, secret)) };
     if lines.next().is_some() {
         return Err(FormFault::Repeated(None));

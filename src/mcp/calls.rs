@@ -5,16 +5,15 @@
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::Mcp;
+use super::arguments::{take_key, take_slug};
 use super::error::failed;
 use super::tools::ToolName;
 use crate::domain::client::Client;
-use crate::domain::edit_key::EditKey;
 use crate::incoming::body::parse_object;
 use crate::problem::{self, Code, Interface, Problem};
-use crate::service::{Body, BodyFault, Credential, Failure, Precondition};
+use crate::service::{Body, Failure, Precondition};
 use crate::wire::{CreatePage, CreatedBody, DeletedBody, PageBody, UpdatePage};
 
 /// What `get_page` takes besides the slug.
@@ -62,46 +61,27 @@ impl Mcp {
     }
 
     async fn get(&self, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
-        let slug = take_slug(&mut arguments)?;
+        let slug = take_slug(&mut arguments, &self.base_url)?;
         let options: Body<GetOptions> = parse_object(arguments, &["slug", "include_html"]);
         let page = PageBody::new(&*self.service.read(&slug).await?, &self.base_url);
         Ok(done(&if options?.include_html.unwrap_or(true) { page } else { page.without_html() }))
     }
 
     async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
-        let slug = take_slug(&mut arguments)?;
+        let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body: Body<UpdatePage> = parse_object(arguments, &["slug", "edit_key", "title", "content"]);
         let body = body.map(Into::into);
-        let page = self.service.update(client, &slug, &credential, body, &Precondition::None).await.outcome?;
+        let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(done(&PageBody::new(&page, &self.base_url)))
     }
 
     async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
-        let slug = take_slug(&mut arguments)?;
+        let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body = parse_object(arguments, &["slug", "edit_key"]).map(|Nothing {}| ());
-        self.service.delete(client, &slug, &credential, body, &Precondition::None).await.outcome?;
+        self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(done(&DeletedBody::new(slug)))
-    }
-}
-
-/// The slug, whatever else there is.
-fn take_slug(arguments: &mut JsonObject) -> Body<String> {
-    let fault = match arguments.remove("slug") {
-        Some(Value::String(slug)) => return Ok(slug),
-        Some(_) => "The field `slug` has the wrong type. Send it as a string.",
-        None => "The field `slug` is missing. Send it as a string: it is the last part of the page's `url`.",
-    };
-    Err(BodyFault::Malformed(fault.to_owned()))
-}
-
-/// What stands in the place of the key.
-fn take_key(arguments: &mut JsonObject) -> Credential {
-    match arguments.remove("edit_key") {
-        None => Credential::Missing,
-        Some(Value::String(text)) => EditKey::parse(text.trim()).map_or(Credential::Malformed, Credential::Key),
-        Some(_) => Credential::Malformed,
     }
 }
 

@@ -20,6 +20,7 @@ use crate::about::MCP_PROTOCOL_VERSIONS;
 use crate::domain::edit_key::PREFIX;
 use crate::incoming::accept::weight;
 use crate::incoming::body::{declared_as_json, read_limited, why_not_json};
+use crate::incoming::credential::query_holds_key;
 use crate::problem::{Interface, MAX_BODY_BYTES, Problem};
 use crate::service::{BodyFault, Failure};
 
@@ -65,6 +66,9 @@ pub(super) async fn mend(request: Request, next: Next) -> Response {
         Ok(envelope) => envelope,
         Err(Malformed { id, error }) => return refusal(StatusCode::BAD_REQUEST, id, error),
     };
+    if parts.uri.query().is_some_and(query_holds_key) {
+        return problem_refused(Problem::key_in_address(), envelope.id);
+    }
     if let Some(refused) = unsupported_version(&parts.headers, &envelope) {
         return refused;
     }
@@ -152,10 +156,14 @@ fn accepts_json(headers: &HeaderMap) -> bool {
 }
 
 fn body_refused(fault: BodyFault) -> Response {
-    let problem = Problem::of(&Failure::Body(fault), Interface::Mcp);
+    problem_refused(Problem::of(&Failure::Body(fault), Interface::Mcp), None)
+}
+
+/// A refusal that has a code of ours.
+fn problem_refused(problem: Problem, id: Option<RequestId>) -> Response {
     let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
     let data = json!({"error": problem.code.as_str(), "status": problem.code.status()});
-    refusal(status, None, ErrorData::invalid_request(problem.message, Some(data)))
+    refusal(status, id, ErrorData::invalid_request(problem.message, Some(data)))
 }
 
 /// Defects: what `rmcp` refuses before it has read a message, it refuses in plain text; and where a header and the

@@ -6,6 +6,7 @@
 
 mod advice;
 mod allowed;
+mod arguments;
 mod calls;
 mod error;
 mod mend;
@@ -55,8 +56,9 @@ pub struct Mcp {
 
 /// The route to the tools, for the hosts and origins in `allowed`.
 ///
-/// A request is refused if its host or origin is another, gets its CORS headers, is mended, and reaches `rmcp`.
-pub fn router(mcp: Mcp, allowed: Allowed) -> Router {
+/// A request is refused if its host or origin is another, gets its CORS headers whatever becomes of it, passes `guard`,
+/// which every route of the service has, is mended, and reaches `rmcp`.
+pub fn router(mcp: Mcp, allowed: Allowed, guard: fn(Router) -> Router) -> Router {
     let server = Server::new(mcp);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -69,8 +71,7 @@ pub fn router(mcp: Mcp, allowed: Allowed) -> Router {
     let rmcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
     let allowed = Arc::new(allowed);
     let method = post_service(rmcp).route_layer(from_fn(mend::mend)).fallback(error::method_not_allowed);
-    Router::new()
-        .route(about::path::MCP, method)
+    guard(Router::new().route(about::path::MCP, method))
         .layer(map_response(keep_nowhere))
         .layer(cors(Arc::clone(&allowed)))
         .layer(from_fn_with_state(allowed, allowed::check))

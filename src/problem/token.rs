@@ -54,6 +54,9 @@ impl From<&FormFault> for Problem {
             FormFault::ContentEncoding => {
                 "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header."
             }
+            FormFault::NotUtf8 => {
+                "The form is not in UTF-8. Encode names and values in UTF-8, then as percent escapes."
+            }
             FormFault::InQuery => {
                 "A credential is in the address, where logs and histories keep it. Send `client_id` and `client_secret` in the form or by HTTP Basic only."
             }

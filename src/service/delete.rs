@@ -39,7 +39,7 @@ impl PageService {
         credential.open(&page)?;
         body?;
         loop {
-            precondition.check(page.version)?;
+            precondition.check(page.state())?;
             let tombstone = page.tombstone(self.clock.now());
             match patience.wait(self.store.compare_and_set(page.version, Record::Deleted(tombstone))).await? {
                 Swapped::Done => return Ok(()),

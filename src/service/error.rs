@@ -29,9 +29,12 @@ pub enum Failure {
     /// The page was deleted.
     #[error("the page was deleted")]
     Gone,
-    /// The page has another version than the caller requires.
-    #[error("the page has another version than required")]
+    /// The page is in another state than the caller requires.
+    #[error("the page is in another state than required")]
     PreconditionFailed,
+    /// The page is in a state that the caller excludes.
+    #[error("the page is in a state that the request excludes")]
+    StateExcluded,
     /// The client is over its limit.
     #[error("the client is over its limit")]
     RateLimited(Decision),
@@ -70,6 +73,9 @@ pub enum BodyFault {
     /// It is not JSON of the right shape; the text says what is wrong with it and quotes nothing of its values.
     #[error("{0}")]
     Malformed(String),
+    /// What stands in the place of the edit key is no text.
+    #[error("the edit key is no text")]
+    KeyType,
     /// Its title is not a title.
     #[error(transparent)]
     Title(TitleError),

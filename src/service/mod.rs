@@ -46,7 +46,7 @@ pub use error::{BodyFault, Failure};
 pub use patience::PATIENCE;
 use patience::Patience;
 use rendering::Rendering;
-pub use request::{Body, CreateFields, Credential, Precondition, UpdateFields};
+pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use token::{FormFault, TokenClient, TokenFault, TokenForm};
 
 /// How long one operation may take, waiting for stores included. After it the outcome is unknown to the caller.

@@ -4,7 +4,7 @@
 
 use crate::domain::content::{Content, ContentError};
 use crate::domain::edit_key::EditKey;
-use crate::domain::page::{PageEdit, PageVersion};
+use crate::domain::page::{PageEdit, PageState};
 use crate::domain::title::{Title, TitleError};
 
 use super::error::{BodyFault, Failure};
@@ -39,26 +39,49 @@ pub enum Credential {
     Missing,
     /// Something in the place of a key that has not the shape of one.
     Malformed,
+    /// An argument in the place of a key that is no text, which no credential can be.
+    WrongType,
     /// A key, which may be right or wrong.
     Key(EditKey),
 }
 
-/// What a request requires of the page's version.
+/// States of a page that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Precondition {
-    /// Nothing, or only that the page exists.
-    None,
-    /// One of these versions.
-    OneOf(Vec<PageVersion>),
+pub enum States {
+    /// Whichever it is in.
+    Any,
+    /// One of these.
+    OneOf(Vec<PageState>),
+}
+
+impl States {
+    fn include(&self, state: PageState) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(states) => states.contains(&state),
+        }
+    }
+}
+
+/// What a request requires of the state of the page; the default is nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Precondition {
+    /// The page must be in one of these.
+    pub if_match: Option<States>,
+    /// The page must be in none of these.
+    pub if_none_match: Option<States>,
 }
 
 impl Precondition {
-    /// Fails unless `version` is what is required.
-    pub(super) fn check(&self, version: PageVersion) -> Result<(), Failure> {
-        match self {
-            Self::OneOf(versions) if !versions.contains(&version) => Err(Failure::PreconditionFailed),
-            Self::None | Self::OneOf(_) => Ok(()),
+    /// Fails unless `state` is as required.
+    pub(super) fn check(&self, state: PageState) -> Result<(), Failure> {
+        if self.if_match.as_ref().is_some_and(|required| !required.include(state)) {
+            return Err(Failure::PreconditionFailed);
         }
+        if self.if_none_match.as_ref().is_some_and(|excluded| excluded.include(state)) {
+            return Err(Failure::StateExcluded);
+        }
+        Ok(())
     }
 }
 

@@ -68,6 +68,9 @@ pub enum FormFault {
     /// It has a `Content-Encoding`.
     #[error("it is encoded")]
     ContentEncoding,
+    /// It is not UTF-8, or was not before it was percent-encoded.
+    #[error("it is not UTF-8")]
+    NotUtf8,
     /// A credential is in the query string, where logs and histories keep it.
     #[error("a credential is in the query string")]
     InQuery,

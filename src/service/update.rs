@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::request::{Body, Credential, Precondition, UpdateFields};
-use super::{Attempt, Failure, PageService, Patience};
+use super::{Attempt, BodyFault, Failure, PageService, Patience};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
@@ -19,6 +19,7 @@ impl Credential {
             Self::Missing => Err(Failure::MissingKey),
             Self::Key(key) if page.key_hash.matches(key) => Ok(key),
             Self::Malformed | Self::Key(_) => Err(Failure::InvalidKey),
+            Self::WrongType => Err(BodyFault::KeyType.into()),
         }
     }
 }
@@ -53,7 +54,7 @@ impl PageService {
         let mut page = self.existing(slug, &mut patience).await?;
         let key = credential.open(&page)?;
         let edit = body?.check(key)?;
-        precondition.check(page.version)?;
+        precondition.check(page.state())?;
         if edit.is_empty() {
             return Ok(self.rendering.current(page).await);
         }
@@ -71,7 +72,7 @@ impl PageService {
             }
             patience = Patience::new();
             page = self.existing(slug, &mut patience).await?;
-            precondition.check(page.version)?;
+            precondition.check(page.state())?;
         }
     }
 }

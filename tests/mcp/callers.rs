@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::client::post;
 use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::Request;
+use crate::support::stores::{Fault, Operation};
 
 fn ping() -> Request {
     post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string())
@@ -153,6 +154,31 @@ async fn a_page_that_may_call_may_read_when_to_come_back_and_which_request_it_wa
     for header in ["x-request-id", "retry-after"] {
         assert!(exposed.contains(&header.to_owned()), "{header} is not in {exposed:?}");
     }
+}
+
+#[tokio::test]
+async fn a_page_that_may_call_may_read_every_error_those_of_layers_included() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let origin = "https://pages.example";
+    let from_a_page = |request: Request| request.header("origin", origin);
+    for (status, request) in [
+        (400, post("nonsense")),
+        (400, ping().query("key=x")),
+        (405, Request::get("/mcp").header("host", "pages.example")),
+        (406, ping().without("accept").header("accept", "text/html")),
+        (413, post(" ".repeat(131_073))),
+        (431, ping().header("x-long", "x".repeat(40_000))),
+        (431, ping().query(&"q".repeat(40_000))),
+    ] {
+        let answer = app.send(from_a_page(request)).await;
+        assert_eq!(answer.has(status).header("access-control-allow-origin"), origin, "{answer:?}");
+    }
+    app.store.next(Operation::Lookup, Fault::Panic);
+    let call = json!({"name": "get_page", "arguments": {"slug": page.slug}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let answer = app.send(from_a_page(post(call.to_string()))).await;
+    assert_eq!(answer.header("access-control-allow-origin"), origin, "{answer:?}");
 }
 
 #[tokio::test]

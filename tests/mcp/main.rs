@@ -4,6 +4,7 @@
 //! Every test runs against the real router, in this process. `client` holds each answer against what is true of
 //! every answer, and each result against the output schema of its tool.
 
+mod arguments;
 mod callers;
 #[path = "../support/mcp.rs"]
 mod client;

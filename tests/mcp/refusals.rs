@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, PATIENCE, post};
 use crate::revision::MODERN;
-use crate::support::app::TestApp;
+use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::{Answer, Request};
 
 /// A message of the handshake's revisions, padded to `bytes` bytes.
@@ -238,4 +238,41 @@ async fn what_is_refused_does_nothing() {
     let request = client.request("tools/call", call);
     app.send(request.without("mcp-name").header("mcp-name", "get_page")).await.refuses(400, -32020);
     assert_eq!(app.store.calls().inserts, 0);
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_is_an_invalid_request_and_nothing_is_done() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let (slug, key) = (&page.slug, &page.key);
+    let before = app.page(slug).await;
+    for client in Client::each(&app) {
+        for query in [
+            format!("authorization=Bearer%20{key}"),
+            format!("edit_key={key}"),
+            format!("x=%22{key}%22"),
+            format!("x=hbk%5F{}", &key[4..]),
+            format!("x=hbk%255F{}", &key[4..]),
+            key.clone(),
+            "access_token=x".to_owned(),
+            "key".to_owned(),
+            "%74oken=".to_owned(),
+            "Edit_Key=x".to_owned(),
+        ] {
+            for arguments in [json!({"slug": slug, "edit_key": key, "content": "changed"}), json!({"slug": slug})] {
+                let tool = if arguments.get("content").is_some() { "update_page" } else { "get_page" };
+                let request = client.request("tools/call", json!({"name": tool, "arguments": arguments}));
+                let answer = app.send(request.query(&query)).await;
+                let error = answer.refuses(400, -32600);
+                assert_eq!(error["data"], json!({"error": "invalid_request", "status": 400}), "{query}");
+                assert_eq!(answer.json()["id"], 7, "it is the answer to that message: {answer:?}");
+                assert!(error["message"].as_str().unwrap().contains("`edit_key`"), "{error}");
+            }
+        }
+        app.send(client.request("tools/list", json!({})).query("key=x")).await.refuses(400, -32600);
+        for query in ["", "utm_source=x", "x=hbk_", "monkey=1"] {
+            app.send(client.request("tools/list", json!({})).query(query)).await.has(200);
+        }
+    }
+    assert_eq!(app.page(slug).await, before);
 }

@@ -151,3 +151,13 @@ async fn a_key_that_a_tool_gave_out_opens_the_page_over_rest_and_the_other_way_r
         app.read(&page.slug).await.fails(410, "gone");
     }
 }
+
+#[tokio::test]
+async fn the_tools_hold_no_remarks_for_programmers_of_the_service() {
+    for tool in Client::new(&TestApp::new(), "2026-07-28").tools().await {
+        let text = tool.to_string();
+        for remark in ["::", "`Debug`", "Serde", "schemars", "no log can show it", "taken apart"] {
+            assert!(!text.contains(remark), "{remark} is in {text}");
+        }
+    }
+}

@@ -117,6 +117,9 @@ impl Presenter<'_> {
         self.asks("PATCH", &api, &[JSON, with_key[1], ("If-Match", key)], "{}", 412);
         self.asks("DELETE", &format!("{api}?edit_key={key}"), &[], "", 401);
         self.asks("DELETE", &format!("{api}?{key}"), &with_key[1..], "", 401);
+        self.asks("DELETE", &format!("{api}?q=%22Bearer%20{key}%22"), &with_key[1..], "", 401);
+        self.asks("DELETE", &api, &[with_key[1], ("If-None-Match", "*")], "", 412);
+        self.asks("PATCH", &api, &[JSON, with_key[1], ("If-None-Match", key)], "{}", 200);
         self.asks("GET", &format!("/{key}"), &[("Referer", key), ("User-Agent", key)], "", 404);
         self.asks("GET", &format!("/api/pages/{key}"), &[], "", 404);
         self.asks("POST", "/api/pages", &[JSON], &format!(r#"{{"{key}": 1}}"#), 400);
@@ -140,9 +143,11 @@ impl Presenter<'_> {
             call("get_page", json!({"slug": slug, key: key}), "invalid_body");
             call("update_page", json!({"slug": slug, "edit_key": key, "title": key}), "invalid_body");
             call("update_page", json!({"slug": slug, "edit_key": key, "content": [key]}), "invalid_body");
-            call("update_page", json!({"slug": slug, "edit_key": [key]}), "invalid_key");
+            call("update_page", json!({"slug": slug, "edit_key": [key]}), "invalid_body");
             call("update_page", json!({"slug": slug, "edit_key": format!("{key}x")}), "invalid_key");
-            call("delete_page", json!({"slug": slug, "edit_key": format!("Bearer {key}")}), "invalid_key");
+            call("update_page", json!({"slug": slug, "edit_key": format!("Bearer {key}")}), "");
+            call("delete_page", json!({"slug": slug, "edit_key": format!("Basic {key}")}), "invalid_key");
+            call("get_page", json!({"slug": format!("https://pages.example/{slug}?key={key}")}), "not_found");
             call("create_page", json!({"title": {key: key}, "content": "x"}), "invalid_body");
             // What is wrong with these is the message itself; each is refused in its own way.
             for (tool, arguments) in [(key, json!({})), ("get_page", json!(key)), ("get_page", json!([key]))] {
@@ -154,6 +159,8 @@ impl Presenter<'_> {
                 [JSON, MCP_ACCEPT, ("MCP-Protocol-Version", key), ("Mcp-Method", key), ("Mcp-Session-Id", key)];
             self.asks("POST", "/mcp", &headers, r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#, 400);
             self.asks("POST", "/mcp", &[JSON, MCP_ACCEPT], key, 400);
+            let list = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list"}"#;
+            self.asks("POST", &format!("/mcp?authorization=Bearer%20{key}"), &[JSON, MCP_ACCEPT], list, 400);
             self.asks("POST", "/mcp", &[JSON, MCP_ACCEPT, ("Origin", key)], key, 403);
         }
     }
@@ -214,6 +221,8 @@ impl Presenter<'_> {
         ask(&[FORM, ("Authorization", &right)], &format!("{grant}&client_secret={key}"), 400, "invalid_request");
         ask(&[FORM], &format!("{key}={key}"), 400, "invalid_request");
         ask(&[JSON], &json!({"client_id": slug, "client_secret": key}).to_string(), 400, "invalid_request");
+        ask(&[FORM], &format!("{grant}&client_id={slug}&client_secret={key}&{key}=%ff"), 400, "invalid_request");
+        self.asks("POST", &format!("/oauth/token?q=Bearer%20{key}"), &[FORM], grant, 400);
         let in_query = format!("/oauth/token?client_id={slug}&client_secret={key}");
         self.asks("POST", &in_query, &[FORM], grant, 400);
         self.asks("GET", &in_query, &[], "", 405);

@@ -15,6 +15,11 @@ async fn get_if_none_match(app: &TestApp, target: &str, tags: &str) -> Answer {
     app.send(Request::get(target).header("if-none-match", tags)).await
 }
 
+async fn update_if_none_match(app: &TestApp, page: &Published, tags: &str) -> Answer {
+    app.send(Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key).header("if-none-match", tags))
+        .await
+}
+
 async fn update_if_match(app: &TestApp, page: &Published, tags: &str) -> Answer {
     app.send(Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key).header("if-match", tags)).await
 }
@@ -199,4 +204,63 @@ async fn a_star_does_not_help_where_there_is_no_page() {
     update_if_match(&app, &deleted, "*").await.fails(410, "gone");
     let request = Request::update("never-was-2222bbbb", "{}").key(&deleted.key).header("if-match", "*");
     app.send(request).await.fails(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_update_or_delete_of_what_if_none_match_names_answers_412_and_changes_nothing() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let mut named = vec!["*".to_owned(), format!("W/{}", page.etag), format!("\"x\" , {}", page.etag)];
+    for target in representations(&page) {
+        named.push(app.get(&target).await.header("etag").to_owned());
+    }
+    for tags in named {
+        update_if_none_match(&app, &page, &tags).await.fails(412, "precondition_failed");
+        let no_field = Request::update(&page.slug, "{}").key(&page.key).header("if-none-match", &tags);
+        app.send(no_field).await.fails(412, "precondition_failed");
+        let delete = Request::delete(&page.slug).key(&page.key).header("if-none-match", &tags);
+        app.send(delete).await.fails(412, "precondition_failed");
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_or_delete_of_anything_else_than_if_none_match_names_is_made() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let stale = app.update(&page, json!({"content": "new"})).await.header("etag").to_owned();
+    app.update(&page, json!({"content": "newer"})).await.has(200);
+    for tags in [stale.as_str(), &page.etag, "\"x\"", "", "nonsense", "\"*\"", "\"unclosed"] {
+        assert_eq!(update_if_none_match(&app, &page, tags).await.has(200).field("content"), "changed", "{tags}");
+    }
+    let delete = Request::delete(&page.slug).key(&page.key).header("if-none-match", &stale);
+    app.send(delete).await.has(204);
+}
+
+#[tokio::test]
+async fn where_both_conditions_are_there_both_must_hold() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let update = |if_match: &str, if_none_match: &str| {
+        let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
+        app.send(request.header("if-match", if_match).header("if-none-match", if_none_match))
+    };
+    update(&page.etag, "*").await.fails(412, "precondition_failed");
+    update(&page.etag, &page.etag).await.fails(412, "precondition_failed");
+    update("\"x\"", "\"x\"").await.fails(412, "precondition_failed");
+    assert_eq!(app.page(&page.slug).await, before);
+    update(&page.etag, "\"x\"").await.has(200);
+    update("*", &page.etag).await.has(200);
+}
+
+#[tokio::test]
+async fn the_message_of_a_412_names_the_header_that_does_not_hold() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let stale = update_if_match(&app, &page, "\"x\"").await;
+    assert!(stale.fails(412, "precondition_failed").field("message").contains("`If-Match`"), "{stale:?}");
+    let held = update_if_none_match(&app, &page, "*").await;
+    assert!(held.fails(412, "precondition_failed").field("message").contains("`If-None-Match`"), "{held:?}");
 }

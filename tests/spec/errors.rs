@@ -190,6 +190,37 @@ async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
     }
 }
 
+#[tokio::test]
+async fn a_404_and_a_410_in_json_are_revalidated() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    for (status, target) in [
+        (404, "/api/pages/never-was-2222bbbb".to_owned()),
+        (404, "/api/pages/noslug".to_owned()),
+        (404, "/no/such/route".to_owned()),
+        (410, format!("/api/pages/{}", deleted.slug)),
+    ] {
+        let answer = app.get(&target).await;
+        assert_eq!(answer.has(status).header("cache-control"), "no-cache", "{target}: {answer:?}");
+    }
+    let updated = app.update(&deleted, json!({})).await;
+    assert_eq!(updated.has(410).header("cache-control"), "no-cache");
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_answered_with_the_form_that_works() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let typed = |request: Request| request.without("content-type").header("content-type", "text/plain");
+    for request in [Request::create("A page."), Request::update(&page.slug, "A page.").key(&page.key)] {
+        let message = app.send(typed(request)).await.fails(400, "invalid_body").field("message");
+        let shown = &message[message.find('{').unwrap()..=message.find('}').unwrap()];
+        assert!(message.contains("`Content-Type: application/json`"), "{message}");
+        app.create(shown.to_owned()).await.has(201);
+        app.send(Request::update(&page.slug, shown.to_owned()).key(&page.key)).await.has(200);
+    }
+}
+
 #[test]
 fn the_codes_and_their_statuses_are_those_of_the_contract() {
     let listed = Code::ALL.map(|code| (code.as_str(), code.status()));

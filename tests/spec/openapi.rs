@@ -91,6 +91,42 @@ fn every_429_and_503_documents_retry_after_and_every_401_its_challenge() {
 }
 
 #[test]
+fn an_update_and_a_delete_document_both_of_their_conditions() {
+    for method in ["patch", "delete"] {
+        let operation = &DOCUMENT.0["paths"]["/api/pages/{slug}"][method];
+        let headers: Vec<&str> = operation["parameters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|parameter| parameter["in"] == "header")
+            .map(|parameter| parameter["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(headers, ["If-Match", "If-None-Match"], "{method}");
+        let description = operation["responses"]["412"]["description"].as_str().unwrap();
+        assert!(headers.iter().all(|header| description.contains(&format!("`{header}`"))), "{method}: {description}");
+    }
+}
+
+/// Fails if a text anywhere in `document` speaks to programmers of the service instead of those who call it.
+pub(crate) fn speaks_to_clients(document: &Value) {
+    const REMARKS: [&str; 9] =
+        ["::", "`Debug`", "Serde", "schemars", "utoipa", "A description only", "no log can show it", "handler", "Rust"];
+    match document {
+        Value::String(text) => {
+            assert!(!REMARKS.iter().any(|remark| text.contains(remark)), "{text}");
+        }
+        Value::Array(values) => values.iter().for_each(speaks_to_clients),
+        Value::Object(members) => members.values().for_each(speaks_to_clients),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_holds_no_remarks_for_programmers_of_the_service() {
+    speaks_to_clients(&DOCUMENT.0);
+}
+
+#[test]
 fn every_example_has_the_shape_that_it_is_an_example_of() {
     let mut examples = 0;
     for (method, path, operation) in DOCUMENT.operations() {

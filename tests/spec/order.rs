@@ -51,6 +51,9 @@ async fn a_rate_limit_comes_before_400_and_413_and_412_on_update() {
     app.send(Request::update(&page.slug, "{}").key(&page.key).header("if-match", STALE))
         .await
         .fails(429, "rate_limited");
+    app.send(Request::update(&page.slug, "{}").key(&page.key).header("if-none-match", "*"))
+        .await
+        .fails(429, "rate_limited");
 }
 
 #[tokio::test]
@@ -76,6 +79,8 @@ async fn existence_comes_before_401_and_400_and_413_and_412() {
         app.send(Request::update(slug, "nonsense").key(&deleted.key)).await.fails(status, code);
         app.send(Request::update(slug, too_large()).key(&deleted.key)).await.fails(status, code);
         app.send(Request::update(slug, "{}").key(&deleted.key).header("if-match", STALE)).await.fails(status, code);
+        app.send(Request::update(slug, "{}").key(&deleted.key).header("if-none-match", "*")).await.fails(status, code);
+        app.send(Request::delete(slug).key(&deleted.key).header("if-none-match", "*")).await.fails(status, code);
         app.send(Request::delete(slug)).await.fails(status, code);
         app.send(Request::delete(slug).key(&deleted.key).header("if-match", STALE)).await.fails(status, code);
     }
@@ -102,6 +107,8 @@ async fn a_credential_comes_before_400_and_413_and_412() {
     }
     app.send(Request::update(&page.slug, "{}").header("if-match", STALE)).await.fails(401, "missing_key");
     app.send(Request::delete(&page.slug).header("if-match", STALE)).await.fails(401, "missing_key");
+    app.send(Request::update(&page.slug, "{}").header("if-none-match", "*")).await.fails(401, "missing_key");
+    app.send(Request::delete(&page.slug).key("wrong").header("if-none-match", "*")).await.fails(401, "invalid_key");
 }
 
 #[tokio::test]
@@ -117,8 +124,10 @@ async fn a_body_comes_before_412() {
         (large_content, 413, "content_too_large"),
     ];
     for (body, status, code) in bodies {
-        let request = Request::update(&page.slug, body).key(&page.key).header("if-match", STALE);
-        app.send(request).await.fails(status, code);
+        for (name, tags) in [("if-match", STALE), ("if-none-match", "*")] {
+            let request = Request::update(&page.slug, body.clone()).key(&page.key).header(name, tags);
+            app.send(request).await.fails(status, code);
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::json;
 
+use super::authentication::queries_around;
 use crate::support::app::TestApp;
 use crate::support::calls::Published;
 use crate::support::exchange::{Request, TOKEN};
@@ -244,10 +245,8 @@ async fn wrong_or_unknown_credentials_and_a_deleted_page_answer_401_invalid_clie
         (page.slug.as_str(), other.key.as_str()),
         (&page.slug, &nearly),
         (&page.slug, "nonsense"),
-        (&page.slug, "%ff"),
         (NEVER_USED, &page.key),
         ("no_slug", &page.key),
-        ("%ff", &page.key),
         (&deleted.slug, &deleted.key),
         // The two mixed up.
         (&page.key, &page.slug),
@@ -260,6 +259,78 @@ async fn wrong_or_unknown_credentials_and_a_deleted_page_answer_401_invalid_clie
     }
     texts.dedup();
     assert_eq!(texts.len(), 1, "{texts:?}");
+}
+
+#[tokio::test]
+async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let right = post_form(&page).into_bytes();
+    let after = |bytes: &[u8]| [&right, b"&".as_slice(), bytes].concat();
+    for form in [
+        after(b"x=\xff"),
+        after(b"\xc3=x"),
+        after(b"x=%ff"),
+        after(b"%C3%28=x"),
+        // Two halves of a character are none.
+        after(b"%c3=%a9"),
+        after(b"x=%c3&y=%a9"),
+        // A surrogate, as some encoders write it, and a slash in more bytes than it needs.
+        after(b"x=%ed%a0%80"),
+        after(b"x=%c0%af"),
+        format!("{GRANT}&client_id={}&client_secret=%ff", page.slug).into_bytes(),
+        format!("{GRANT}&client_id=%ff&client_secret={}", page.key).into_bytes(),
+        format!("grant_type=%ff&client_id={}&client_secret={}", page.slug, page.key).into_bytes(),
+        format!("caf\u{e9}={GRANT}").chars().map(|c| u8::try_from(u32::from(c)).unwrap()).collect(),
+    ] {
+        let answer = app.send(Request::token(form.clone())).await;
+        answer.fails(400, "invalid_request");
+        assert!(answer.field("message").contains("UTF-8"), "{}: {answer:?}", form.escape_ascii());
+    }
+    app.send(Request::token(after("caf\u{e9}=%C3%A9+%F0%9F%93%9C".as_bytes()))).await.has(200);
+}
+
+#[tokio::test]
+async fn http_basic_that_is_not_utf_8_answers_401_invalid_client() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for (id, secret) in [(page.slug.as_str(), "%ff"), ("%ff", page.key.as_str())] {
+        let request = Request::token(GRANT).header("authorization", basic(id, secret));
+        app.send(request).await.fails(401, "invalid_client");
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_other_text_in_the_query_answers_400_invalid_request() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for query in queries_around(&page.key) {
+        app.send(Request::token(post_form(&page)).query(&query)).await.fails(400, "invalid_request");
+    }
+}
+
+#[tokio::test]
+async fn the_form_is_judged_before_the_grant_the_client_and_the_scope() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let wrong = "grant_type=password&client_id=x&client_secret=y&scope=all";
+    app.send(Request::token(wrong).query("client_secret=z")).await.fails(400, "invalid_request");
+    app.send(Request::token(format!("{wrong}&scope=all"))).await.fails(400, "invalid_request");
+    app.send(Request::token(format!("{wrong}&z=%ff"))).await.fails(400, "invalid_request");
+    app.send(Request::token(wrong).header("authorization", basic("x", "y"))).await.fails(400, "invalid_request");
+    app.send(Request::token(wrong).without("content-type")).await.fails(400, "invalid_request");
+    app.send(Request::token(wrong)).await.fails(400, "unsupported_grant_type");
+    let unknown = format!("{GRANT}&client_id=x&client_secret=y&scope=all");
+    app.send(Request::token(unknown)).await.fails(401, "invalid_client");
+    app.send(with(&page, "scope=all")).await.fails(400, "invalid_scope");
+}
+
+#[tokio::test]
+async fn an_empty_authorization_header_is_no_second_way_to_authenticate() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.send(Request::token(post_form(&page)).header("authorization", "")).await.has(200);
+    app.send(Request::token(GRANT).header("authorization", "")).await.fails(401, "invalid_client");
 }
 
 #[tokio::test]

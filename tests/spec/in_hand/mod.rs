@@ -9,6 +9,7 @@ mod agreement;
 mod authentication;
 mod bodies;
 mod concurrency;
+mod conditional;
 mod cors;
 mod discovery;
 mod documents;

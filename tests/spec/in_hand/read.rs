@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use handbill::clock::Clock;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
 use handbill::store::{Inserted, PageStore};
 
@@ -46,8 +46,8 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() 
         },
         key_hash: EditKey::draw(|_| 1).hash(),
         version: PageVersion::FIRST,
-        created_at: UnixMillis::new(0),
-        updated_at: UnixMillis::new(0),
+        created_at: app.clock.now(),
+        updated_at: app.clock.now(),
     };
     assert_eq!(app.store.insert_if_absent(Arc::new(old)).await.unwrap(), Inserted::Done);
     let new = app.publish("New page", "Some text.").await;

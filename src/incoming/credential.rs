@@ -1,0 +1,74 @@
+//! The edit key that a request presents: in its header, as an argument of a tool, or in the query string, where none
+//! may be (contract, decision 2). Taken apart, not judged: other checks come before that of a key.
+
+use std::borrow::Cow;
+
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use percent_encoding::percent_decode_str;
+use serde_json::Value;
+use url::form_urlencoded;
+
+use crate::domain::edit_key::EditKey;
+use crate::service::Credential;
+
+/// Query parameters that people pass keys in, whatever their value.
+const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];
+
+/// How many times more the text of a query is decoded. An address that is a value of another address is encoded twice,
+/// and one more time where it was handed on again.
+const FURTHER_DECODINGS: usize = 2;
+
+/// Whether a query string holds a key: under any of the names that one is passed by, or anywhere in any name or value.
+pub fn query_holds_key(query: &str) -> bool {
+    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| {
+        let is_for_keys = KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter));
+        is_for_keys || holds_key(&name) || holds_key(&value)
+    })
+}
+
+/// Whether a key stands in `text`, as it is or decoded again.
+fn holds_key(text: &str) -> bool {
+    let mut text = Cow::Borrowed(text);
+    for _ in 0..FURTHER_DECODINGS {
+        if EditKey::stands_in(&text) || !text.contains('%') {
+            break;
+        }
+        text = percent_decode_str(&text).decode_utf8_lossy().into_owned().into();
+    }
+    EditKey::stands_in(&text)
+}
+
+/// The key in `Authorization: Bearer`. Two such headers are no key: which of them counts nobody can say.
+pub fn in_headers(headers: &HeaderMap) -> Credential {
+    let mut lines = headers.get_all(AUTHORIZATION).iter();
+    let (first, second) = (lines.next(), lines.next());
+    let Some(first) = first else { return Credential::Missing };
+    if second.is_some() {
+        return Credential::Malformed;
+    }
+    let Ok(text) = first.to_str() else { return Credential::Malformed };
+    without_scheme(text.trim()).map_or(Credential::Missing, key)
+}
+
+/// The key in the value of an argument, with or without `Bearer` before it. White space around it does no harm.
+pub fn in_argument(value: Option<&Value>) -> Credential {
+    match value {
+        None => Credential::Missing,
+        Some(Value::String(text)) => key(without_scheme(text.trim()).unwrap_or(text)),
+        Some(_) => Credential::WrongType,
+    }
+}
+
+/// What stands after the scheme `Bearer`; `None` where `text` has another scheme, or none.
+fn without_scheme(text: &str) -> Option<&str> {
+    let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
+    scheme.eq_ignore_ascii_case("bearer").then_some(token)
+}
+
+fn key(text: &str) -> Credential {
+    match text.trim() {
+        "" => Credential::Missing,
+        text => EditKey::parse(text).map_or(Credential::Malformed, Credential::Key),
+    }
+}

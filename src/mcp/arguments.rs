@@ -1,0 +1,40 @@
+//! The arguments that several tools take, each read in one way by all of them (contract, decision 15).
+
+use rmcp::model::JsonObject;
+use serde_json::Value;
+use url::Url;
+
+use crate::domain::origin::Origin;
+use crate::incoming::credential;
+use crate::service::{Body, BodyFault, Credential};
+
+/// Removes the slug, whatever else there is. A page's address at `base_url`, `/slug` and `slug.md` name it too; what
+/// names no page comes back as a text that is no slug.
+pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<String> {
+    let fault = match arguments.remove("slug") {
+        Some(Value::String(text)) => return Ok(slug_named(text.trim(), base_url)),
+        Some(_) => "The field `slug` has the wrong type. Send it as a string.",
+        None => "The field `slug` is missing. Send it as a string: it is the last part of the page's `url`.",
+    };
+    Err(BodyFault::Malformed(fault.to_owned()))
+}
+
+/// Removes what stands in the place of the key.
+pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
+    credential::in_argument(arguments.remove("edit_key").as_ref())
+}
+
+fn slug_named(text: &str, base_url: &Origin) -> String {
+    let path = match Url::parse(text) {
+        Ok(url) if is_of(&url, base_url) => url.path().to_owned(),
+        // Another site's address, or none.
+        _ => text.to_owned(),
+    };
+    let name = path.strip_prefix('/').unwrap_or(&path);
+    name.strip_suffix(".md").unwrap_or(name).to_owned()
+}
+
+fn is_of(url: &Url, base_url: &Origin) -> bool {
+    let names_nobody = url.username().is_empty() && url.password().is_none();
+    names_nobody && Origin::of(url).as_ref() == Some(base_url)
+}
