@@ -4,8 +4,13 @@
 //! read compares all of it. The conditions of an update or delete compare version and `updated_at`, so that a client
 //! may read Markdown or HTML and then update by JSON.
 
-use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, ETAG, IF_MATCH, IF_NONE_MATCH};
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::response::Response;
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::domain::page::{Page, PageState, PageVersion};
@@ -25,14 +30,28 @@ pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
 }
 
 /// Whether the client holds what `tag` names, so that 304 is all it needs.
-pub(super) fn none_match_fails(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+fn none_match_fails(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let tag = tag.as_bytes();
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == b"*" || candidate == tag)
 }
 
-/// The answer to a client that holds what `tag` names.
-pub(super) fn not_modified(tag: HeaderValue) -> Response {
-    (StatusCode::NOT_MODIFIED, [(ETAG, tag), (CACHE_CONTROL, REVALIDATE)]).into_response()
+/// The answer to a read: `whole`, or 304 where the client holds what the `ETag` in `fields` names. Either has `fields`.
+///
+/// A cache replaces the fields of what it holds by those of the 304 (RFC 9111 §3.2). So all that a 200 says beside its
+/// body belongs in `fields`; `whole` sets only what describes the body itself, such as `Content-Type`.
+pub(super) fn respond(request: &HeaderMap, fields: HeaderMap, whole: impl FnOnce() -> Response) -> Response {
+    let is_held = fields.get(ETAG).is_some_and(|tag| none_match_fails(request, tag));
+    let mut response = if is_held { not_modified() } else { whole() };
+    response.headers_mut().extend(fields);
+    response
+}
+
+fn not_modified() -> Response {
+    // A body of known length would get a `Content-Length: 0` in the answer to HEAD, where that of the 200 is meant.
+    let nothing = stream::empty::<Result<Bytes, Infallible>>();
+    let mut response = Response::new(Body::from_stream(nothing));
+    *response.status_mut() = StatusCode::NOT_MODIFIED;
+    response
 }
 
 /// What `If-Match` and `If-None-Match` require of an update or delete. The first compares strongly: a weak tag, or one

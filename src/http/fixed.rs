@@ -4,10 +4,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::assets::short_hash;
-use super::conditional::none_match_fails;
+use super::conditional::respond;
 
 /// What changes only with a new version of Handbill, or with its settings.
 pub(super) const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
@@ -17,8 +17,8 @@ pub(super) const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, ma
 pub(super) struct Fixed {
     bytes: Bytes,
     content_type: &'static str,
-    /// What goes with the bytes and with 304 alike.
-    headers: Vec<(HeaderName, HeaderValue)>,
+    /// All but the type, for the bytes and for 304 alike.
+    headers: HeaderMap,
 }
 
 impl Fixed {
@@ -32,28 +32,21 @@ impl Fixed {
     /// The same where what is between the quotation marks of the tag is known already.
     pub(super) fn tagged(content_type: &'static str, bytes: impl Into<Bytes>, tag: &str) -> Self {
         let tag = HeaderValue::try_from(format!("\"{tag}\"")).expect("it is hexadecimal");
-        Self { bytes: bytes.into(), content_type, headers: vec![(ETAG, tag), (CACHE_CONTROL, FOR_AN_HOUR)] }
+        let headers = HeaderMap::from_iter([(ETAG, tag), (CACHE_CONTROL, FOR_AN_HOUR)]);
+        Self { bytes: bytes.into(), content_type, headers }
     }
 
-    /// The same with one more header.
+    /// The same with `value` as the header `name`, in place of what it had.
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
-        self.headers.push((name, value));
+        self.headers.insert(name, value);
         self
     }
 
     /// The answer to a request with these headers: 304 where its client holds this already.
     pub(super) fn answer(&self, request: &HeaderMap) -> Response {
-        let is_held = self.headers.iter().any(|(name, tag)| name == ETAG && none_match_fails(request, tag));
-        let mut response = if is_held {
-            StatusCode::NOT_MODIFIED.into_response()
-        } else {
+        respond(request, self.headers.clone(), || {
             ([(CONTENT_TYPE, self.content_type)], self.bytes.clone()).into_response()
-        };
-        // Later ones replace earlier ones.
-        for (name, value) in &self.headers {
-            response.headers_mut().insert(name, value.clone());
-        }
-        response
+        })
     }
 
     /// A route that gives this to `GET` and `HEAD`.

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use super::Http;
 use super::answers::{BadBody, NoPage, NotChanged, RateLimited};
-use super::conditional::{REVALIDATE, entity_tag, none_match_fails, not_modified};
+use super::conditional::{REVALIDATE, entity_tag, respond};
 use super::error::failure_response;
 use super::extract::{Caller, JsonBody, Presented, Required, SlugText};
 use super::robots::mark_noindex;
@@ -103,13 +103,7 @@ pub(super) async fn create(
 )]
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText, headers: HeaderMap) -> Response {
     match http.service.read(&slug).await {
-        Ok(page) => {
-            let tag = json_tag(&page, &http);
-            if none_match_fails(&headers, &tag) {
-                return not_modified(tag);
-            }
-            page_response(&page, &http)
-        }
+        Ok(page) => respond(&headers, page_fields(&page, &http), || page_body(&page, &http)),
         Err(failure) => failure_response(&failure, &http.base_url),
     }
 }
@@ -150,7 +144,7 @@ pub(super) async fn update(
     JsonBody(body): JsonBody<UpdatePage>,
 ) -> Response {
     let attempt = http.service.update(client, &slug, &credential, body.map(Into::into), &precondition).await;
-    shape(attempt, &http, |page| page_response(&page, &http))
+    shape(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
 }
 
 /// Delete a page
@@ -211,11 +205,15 @@ fn rate_limit_fields(limited: Limited, decision: &Decision) -> [HeaderValue; 2] 
     [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
 }
 
-fn page_response(page: &Page, http: &Http) -> Response {
-    let headers = [(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)];
-    let mut response = (headers, Json(PageBody::new(page, &http.base_url))).into_response();
-    mark_noindex(&mut response, page, &http.base_url);
-    response
+/// The header fields of an answer that shows `page`.
+fn page_fields(page: &Page, http: &Http) -> HeaderMap {
+    let mut fields = HeaderMap::from_iter([(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)]);
+    mark_noindex(&mut fields, page, &http.base_url);
+    fields
+}
+
+fn page_body(page: &Page, http: &Http) -> Response {
+    Json(PageBody::new(page, &http.base_url)).into_response()
 }
 
 fn json_tag(page: &Page, http: &Http) -> HeaderValue {

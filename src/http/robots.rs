@@ -1,7 +1,6 @@
 //! What search engines are told (spec §2.5, rule 5).
 
-use axum::response::Response;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
@@ -10,8 +9,8 @@ const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
 /// Marks an answer that shows `page`, in whatever representation, as not to be indexed if it links elsewhere: so
 /// nobody gains a search engine's favour by publishing links here.
-pub(super) fn mark_noindex(response: &mut Response, page: &Page, base_url: &Origin) {
+pub(super) fn mark_noindex(fields: &mut HeaderMap, page: &Page, base_url: &Origin) {
     if page.rendered.has_external_links(base_url) {
-        response.headers_mut().insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));
+        fields.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));
     }
 }

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 
 use super::Http;
 use super::assets::{self, Asset};
-use super::conditional::{REVALIDATE, entity_tag, none_match_fails, not_modified};
+use super::conditional::{REVALIDATE, entity_tag, respond};
 use super::error::{failure_response, problem_response};
 use super::extract::SlugText;
 use super::fixed::{FOR_AN_HOUR, Fixed};
@@ -86,62 +86,63 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     };
     // A new layout is a new representation of the same page.
     let tag = entity_tag(&page, &format!("html.{}.{}", views::fingerprint(), http.origin_tag));
-    if none_match_fails(headers, &tag) {
-        return not_modified(tag);
-    }
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
-    let view = PageView {
-        base_url: http.base_url.as_str(),
-        url: &url,
-        markdown_url: &markdown_url,
-        title: page.title.as_ref().map(Title::as_str),
-        content_html: &page.rendered.html,
-        description: &views::description(&page.rendered.html),
-        created_at: page.created_at,
-        updated_at: page.updated_at,
-        noindex: page.rendered.has_external_links(&http.base_url),
-    };
-    let mut response = html_response(StatusCode::OK, view.render(), REVALIDATE);
-    response.headers_mut().insert(ETAG, tag);
+    let mut fields = html_fields();
+    fields.insert(ETAG, tag);
     if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
-        response.headers_mut().insert(LINK, link);
+        fields.insert(LINK, link);
     }
-    mark_noindex(&mut response, &page, &http.base_url);
-    response
+    mark_noindex(&mut fields, &page, &http.base_url);
+    respond(headers, fields, || {
+        let view = PageView {
+            base_url: http.base_url.as_str(),
+            url: &url,
+            markdown_url: &markdown_url,
+            title: page.title.as_ref().map(Title::as_str),
+            content_html: &page.rendered.html,
+            description: &views::description(&page.rendered.html),
+            created_at: page.created_at,
+            updated_at: page.updated_at,
+            noindex: page.rendered.has_external_links(&http.base_url),
+        };
+        ([(CONTENT_TYPE, HTML)], view.render()).into_response()
+    })
 }
 
 async fn markdown(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     match http.service.read(slug).await {
-        Ok(page) => {
-            let tag = entity_tag(&page, "md");
-            if none_match_fails(headers, &tag) { not_modified(tag) } else { markdown_response(http, &page, tag) }
-        }
+        Ok(page) => respond(headers, markdown_fields(http, &page), || {
+            ([(CONTENT_TYPE, MARKDOWN)], page.content.as_str().to_owned()).into_response()
+        }),
         Err(failure) => failure_response(&failure, &http.base_url),
     }
 }
 
-fn markdown_response(http: &Http, page: &Page, tag: HeaderValue) -> Response {
-    let headers = [(CONTENT_TYPE, MARKDOWN), (CACHE_CONTROL, REVALIDATE), (ETAG, tag)];
-    let mut response = (headers, page.content.as_str().to_owned()).into_response();
-    mark_noindex(&mut response, page, &http.base_url);
-    response
+fn markdown_fields(http: &Http, page: &Page) -> HeaderMap {
+    let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (ETAG, entity_tag(page, "md"))]);
+    mark_noindex(&mut fields, page, &http.base_url);
+    fields
 }
 
 /// 404 and 410 are pages too; whatever else may fail answers as the API does.
 fn failure_page(failure: &Failure, http: &Http) -> Response {
     let base_url = http.base_url.as_str();
     match failure {
-        Failure::NotFound => html_response(StatusCode::NOT_FOUND, NotFoundView { base_url }.render(), REVALIDATE),
-        Failure::Gone => html_response(StatusCode::GONE, GoneView { base_url }.render(), REVALIDATE),
+        Failure::NotFound => html_response(StatusCode::NOT_FOUND, NotFoundView { base_url }.render()),
+        Failure::Gone => html_response(StatusCode::GONE, GoneView { base_url }.render()),
         _ => failure_response(failure, &http.base_url),
     }
 }
 
-fn html_response(status: StatusCode, html: String, caching: HeaderValue) -> Response {
+fn html_response(status: StatusCode, html: String) -> Response {
+    (status, html_fields(), [(CONTENT_TYPE, HTML)], html).into_response()
+}
+
+/// The header fields of every page for people.
+fn html_fields() -> HeaderMap {
     let policy = HeaderValue::from_static(views::CONTENT_SECURITY_POLICY);
-    let headers = [(CONTENT_TYPE, HTML), (CACHE_CONTROL, caching), (CONTENT_SECURITY_POLICY, policy)];
-    (status, headers, html).into_response()
+    HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, policy)])
 }
 
 fn asset_response(asset: &'static Asset, caching: HeaderValue, request: &HeaderMap) -> Response {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use tracing::Instrument;
 use tracing::field::display;
 
@@ -93,7 +93,10 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let status = response.status().as_u16();
     span.answered(status);
     in_flight.answered(status);
-    response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
+    // A cache takes the fields of a 304 over into what it holds, which has the id of the request that fetched it.
+    if response.status() != StatusCode::NOT_MODIFIED {
+        response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
+    }
     response
 }
 

@@ -66,6 +66,21 @@ fn a_body_of_two_lengths_is_refused() {
 }
 
 #[test]
+fn a_304_says_nothing_of_a_length_and_its_connection_goes_on() {
+    let (_directory, server) = server();
+    let mut connection = Connection::open(server.address).unwrap();
+    let tag = connection.get("/robots.txt").unwrap().header("etag").unwrap().to_owned();
+    for method in ["GET", "HEAD", "GET"] {
+        let answer = connection.request(method, "/robots.txt", &[("If-None-Match", &tag)], b"").unwrap();
+        assert_eq!(answer.status, 304, "{method}");
+        for name in ["content-length", "transfer-encoding", "content-type", "connection"] {
+            assert_eq!(answer.header(name), None, "{name}: {method}");
+        }
+    }
+    assert_eq!(connection.get("/robots.txt").unwrap().status, 200);
+}
+
+#[test]
 fn a_body_in_chunks_is_read_like_any_other() {
     let (_directory, server) = server();
     let mut connection = Connection::open(server.address).unwrap();

@@ -1,10 +1,39 @@
 //! Entity tags and the requests that are conditional on them (contract, decision 8).
 
+use handbill::about::path;
+use http::HeaderMap;
 use serde_json::json;
 
+use super::site::attribute;
 use crate::support::app::{Setup, TestApp};
 use crate::support::calls::Published;
 use crate::support::exchange::{Answer, Request};
+
+/// Requests for everything that has a validator: a page in each representation, and whatever is the same for everybody.
+async fn validated(app: &TestApp, page: &Published) -> Vec<(String, &'static str)> {
+    let home = app.get("/").await;
+    let mut asked: Vec<(String, &str)> = representations(page).map(|target| (target, "*/*")).to_vec();
+    asked.push((format!("/{}", page.slug), "text/markdown"));
+    let linked = |rel: &str| attribute(home.text(), &format!("<link rel=\"{rel}\""), "href").to_owned();
+    asked.extend([linked("stylesheet"), linked("icon")].map(|target| (target, "*/*")));
+    let fixed = ["/", "/favicon.ico", "/robots.txt", path::OPENAPI, path::LLMS, path::ICON, path::AI_CATALOG];
+    let cards = [path::AUTHORIZATION_SERVER, path::PROTECTED_RESOURCE, path::AGENT_CARD, path::SERVER_CARD];
+    for target in fixed.into_iter().chain(cards).chain([path::SERVER_CARD_BESIDE]) {
+        asked.push((target.to_owned(), "*/*"));
+    }
+    asked.push((path::SERVER_CARD.to_owned(), "application/mcp-server-card+json"));
+    asked.push((path::SERVER_CARD_BESIDE.to_owned(), "application/json"));
+    asked
+}
+
+/// The fields of `answer` but those that describe its body or the moment.
+fn kept_fields(answer: &Answer) -> HeaderMap {
+    let mut fields = answer.headers.clone();
+    for left_out in ["content-type", "content-length", "date", "x-request-id"] {
+        fields.remove(left_out);
+    }
+    fields
+}
 
 /// The targets of a page's three representations.
 fn representations(page: &Published) -> [String; 3] {
@@ -86,14 +115,34 @@ async fn a_read_of_what_the_client_holds_answers_304_without_a_body() {
 }
 
 #[tokio::test]
-async fn a_304_varies_as_its_200_does() {
+async fn a_304_has_every_field_of_its_200_with_the_same_value() {
     let app = TestApp::new();
-    let page = app.published().await;
-    for target in representations(&page) {
-        let full = app.get(&target).await;
-        let short = get_if_none_match(&app, &target, full.header("etag")).await;
-        assert_eq!(short.has(304).members("vary"), full.members("vary"));
+    let page = app.publish("Hello", "A [link](https://elsewhere.example/) elsewhere.").await;
+    for (target, accept) in validated(&app, &page).await {
+        for method in ["GET", "HEAD"] {
+            let request = || Request::new(method, target.as_str()).header("accept", accept);
+            let full = app.send(request()).await;
+            assert!(!full.has(200).header("etag").is_empty(), "{target}");
+            let short = app.send(request().header("if-none-match", full.header("etag"))).await;
+            assert_eq!(kept_fields(short.has(304)), kept_fields(&full), "{method} {target} {accept}");
+            // Even a field that may be left out is not there with another value.
+            for name in ["content-type", "content-length", "x-request-id"] {
+                assert!(!short.headers.contains_key(name), "{name}: {method} {target}");
+            }
+        }
     }
+}
+
+#[tokio::test]
+async fn a_304_of_a_page_repeats_the_policy_the_source_and_noindex() {
+    let app = TestApp::new();
+    let page = app.publish("Hello", "A [link](https://elsewhere.example/) elsewhere.").await;
+    let target = format!("/{}", page.slug);
+    let full = app.get(&target).await;
+    let short = get_if_none_match(&app, &target, full.header("etag")).await;
+    assert!(short.has(304).header("content-security-policy").contains("img-src 'self' https:"), "{short:?}");
+    assert!(short.header("link").contains("rel=\"alternate\""), "{short:?}");
+    assert_eq!(short.header("x-robots-tag"), "noindex");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use crate::support::app::{BASE_URL, TestApp};
 use crate::support::exchange::{Answer, Request};
 
 /// The value of the first attribute `name` after `marker`.
-fn attribute<'a>(html: &'a str, marker: &str, name: &str) -> &'a str {
+pub(super) fn attribute<'a>(html: &'a str, marker: &str, name: &str) -> &'a str {
     let tag = &html[html.find(marker).unwrap_or_else(|| panic!("no {marker} in {html}"))..];
     let tag = &tag[..tag.find('>').unwrap()];
     let value = tag.split_once(&format!("{name}=\"")).unwrap().1;
