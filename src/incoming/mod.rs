@@ -4,3 +4,4 @@
 pub mod accept;
 pub mod body;
 pub mod client_ip;
+mod forwarded;
