@@ -138,6 +138,7 @@ fn router_over(
         clock: Arc::clone(clock),
         entropy: Arc::clone(entropy),
         tracer: tracer.clone(),
+        trusted_proxies: proxies.networks.clone(),
     };
     let tools = Mcp {
         service: service.clone(),
