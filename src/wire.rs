@@ -122,7 +122,8 @@ impl PageBody {
     }
 }
 
-/// The answer to a create: the only one that ever shows the key. It has no `Debug`, so that no log can show it.
+// It has no `Debug`, so that no log can show the key. (Not in the comment below: that is published.)
+/// The answer to a create: the only one that ever shows the key.
 #[derive(Serialize, ToSchema, JsonSchema)]
 #[schema(as = Created)]
 pub struct CreatedBody {
@@ -227,7 +228,8 @@ fn listed(codes: impl Iterator<Item = Code>) -> Object {
         .build()
 }
 
-/// What the token endpoint takes, as a form. A description only: the form is read by `http::token`.
+// A description only: the form is read by `http::token`.
+/// What the token endpoint takes, as a form.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only what is derived from it is used")]
 pub struct TokenRequest {
@@ -249,7 +251,8 @@ pub struct TokenRequest {
     scope: String,
 }
 
-/// A token: the very key that was presented. It has no `Debug`, so that no log can show it.
+// It has no `Debug`, so that no log can show the key.
+/// A token: the very key that was presented.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Token)]
 pub struct TokenBody {
