@@ -4,8 +4,9 @@ mod backends;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::process::ExitCode;
+use std::process::{self, ExitCode};
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use thiserror::Error;
@@ -17,7 +18,7 @@ use crate::admin::{self, Admin};
 use crate::backends::embedded::OpenError;
 use crate::backends::{redis, scylla};
 use crate::clock::{SharedClock, SystemClock};
-use crate::config::{HttpSettings, Settings, StoreKind};
+use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::entropy::{SharedEntropy, SystemEntropy};
 use crate::http::{Http, guarded, router};
@@ -28,11 +29,17 @@ use crate::mcp::{self, Allowed, Mcp};
 use crate::service::PageService;
 use crate::store::PageStore;
 use crate::telemetry::http::RequestTelemetry;
-use crate::telemetry::logs::{self, LogFormat};
+use crate::telemetry::logs::LogQueue;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
 use crate::telemetry::traces::export::{self, ExportError};
 use crate::{server, server::ServerLimits};
+
+/// How long the last lines of the log may take at the process's end.
+pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
+
+/// What a process that was ended before its requests were answered ends with.
+const CUT_SHORT: u8 = 1;
 
 /// Why the service did not start.
 #[derive(Debug, Error)]
@@ -138,6 +145,7 @@ fn router_over(
         clock: Arc::clone(clock),
         entropy: Arc::clone(entropy),
         tracer: tracer.clone(),
+        trusted_proxies: proxies.networks.clone(),
     };
     let tools = Mcp {
         service: service.clone(),
@@ -149,29 +157,40 @@ fn router_over(
     router(Http::new(service, base_url, proxies), mcp::router(tools, allowed, guarded), telemetry)
 }
 
-/// Serves until a signal ends it.
-pub fn serve(settings: Settings) -> Result<ExitCode, StartError> {
-    logs::install(settings.log_format.unwrap_or_else(LogFormat::fitting), settings.log.clone());
+/// Serves until a signal ends it. What there is to say goes to `log`.
+pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError> {
+    settings.logs.install(log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let exit_code = runtime.block_on(serve_async(settings));
+    // Before anything else, so that a signal during the start is not lost.
+    let signals = runtime.block_on(async { StopSignals::install() })?;
+    let last_lines = log.clone();
+    lifecycle::enforce(drain_limits(&settings.http), move |overdue| {
+        tracing::error!("{overdue}");
+        last_lines.flush(LOG_FLUSH_TIME);
+        process::exit(CUT_SHORT.into());
+    })?;
+    let exit_code = runtime.block_on(serve_async(settings, signals, log));
     // What still runs was cut off, and may be waiting for a disk.
     runtime.shutdown_background();
     exit_code
 }
 
-async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
-    // Before anything else, so that a signal during the start is not lost.
-    let mut signals = StopSignals::install()?;
-    let (listener, address) = listen(settings.http.listen, "--listen").await?;
-    let (admin_listener, admin_address) = listen(settings.admin_listen, "--admin-listen").await?;
-    let mut around = Surroundings::system();
+fn drain_limits(settings: &HttpSettings) -> DrainLimits {
+    DrainLimits { delay: settings.drain_delay, timeout: settings.drain_timeout }
+}
+
+async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
+    let (listener, address) = listen(settings.http.address.listen, "--listen").await?;
+    let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen").await?;
+    let metrics = Arc::new(Metrics::with_log(log.dropped()));
+    let mut around = Surroundings { metrics, ..Surroundings::system() };
     let mut exports = None;
     if let Some(to) = settings.telemetry.export() {
         let (tracer, exporting) = export::start(&to, &around.metrics, &around.clock, &around.entropy)?;
         around.tracer = tracer;
         exports = Some(exporting);
     }
-    let base_url = settings.http.base_url.clone().unwrap_or_else(|| Origin::of_listener(address));
+    let base_url = settings.http.address.origin(address);
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
     let metrics = &around.metrics;
@@ -193,7 +212,7 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
 
     announce(&base_url, address, admin_address, &kept.place(&settings));
     let serving = server::serve(listener, app, public, metrics.connections.clone(), phases);
-    let limits = DrainLimits { delay: settings.http.drain_delay, timeout: settings.http.drain_timeout };
+    let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
         ended = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => ended,
         error = kept.failed() => return Err(error),
@@ -210,13 +229,13 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     }
     Ok(match ended.drained {
         Drained::Complete => ExitCode::SUCCESS,
-        Drained::CutShort => ExitCode::FAILURE,
+        Drained::CutShort => ExitCode::from(CUT_SHORT),
     })
 }
 
 /// Brings the store's schema up to date, and says what was done.
-pub fn migrate(settings: &Settings) -> Result<String, MigrateError> {
-    logs::install(settings.log_format.unwrap_or_else(LogFormat::fitting), settings.log.clone());
+pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, MigrateError> {
+    settings.logs.install(log);
     match settings.store.store {
         StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),
         StoreKind::Scylla => {

@@ -1,5 +1,6 @@
 //! Subcommands.
 
+mod command_line;
 mod healthcheck;
 mod render;
 
@@ -7,12 +8,12 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::app;
-use crate::config::{Settings, unknown_variables};
-use crate::domain::origin::Origin;
+use crate::app::{self, LOG_FLUSH_TIME};
+use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, unknown_variables, variables};
 use crate::http::openapi_document;
+use crate::telemetry::logs::LogQueue;
 
 /// What a start that was refused, or a command that was misused, ends with.
 const REFUSED: u8 = 2;
@@ -30,13 +31,13 @@ struct Cli {
 #[derive(Subcommand)]
 enum Subcommands {
     /// Serve pages (the default)
-    Serve,
+    Serve(Box<Settings>),
     /// Bring the store's schema up to date
-    Migrate,
+    Migrate(Box<MigrateSettings>),
     /// Print the OpenAPI document
-    Openapi,
+    Openapi(AddressSettings),
     /// Ask the operators' listener whether the process lives; for container health checks
-    Healthcheck,
+    Healthcheck(AdminSettings),
     /// Render Markdown from standard input to HTML on standard output
     Render {
         /// Each line is a JSON object with `input`, and comes back with `html` added
@@ -47,28 +48,47 @@ enum Subcommands {
 
 /// Runs what the command line asks for.
 pub fn run() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
-        Err(error) => return explain(&error),
-    };
-    for name in unknown_variables(&Cli::command()) {
-        eprintln!("handbill: warning: the environment variable {name} is not a setting and is ignored");
-    }
-    let outcome = match cli.command.unwrap_or(Subcommands::Serve) {
-        Subcommands::Serve => app::serve(cli.settings).map_err(|error| error.to_string()),
-        Subcommands::Migrate => {
-            app::migrate(&cli.settings).map_err(|error| error.to_string()).and_then(|done| print(&format!("{done}\n")))
+    let log = match LogQueue::to_stderr() {
+        Ok(log) => log,
+        Err(error) => {
+            eprintln!("handbill: the operating system refused what every process needs ({error})");
+            return ExitCode::from(REFUSED);
         }
-        Subcommands::Openapi => print(&openapi_document(&base_url(&cli.settings))),
-        Subcommands::Healthcheck => Ok(healthcheck::run(cli.settings.admin_listen)),
-        Subcommands::Render { jsonl } => render::run(jsonl),
     };
-    outcome.unwrap_or_else(|error| refuse(&error))
+    let log = FlushedAtEnd(log);
+    run_with(&log.0)
 }
 
-/// The origin that URLs begin with, as far as it is known without a listener.
-fn base_url(settings: &Settings) -> Origin {
-    settings.http.base_url.clone().unwrap_or_else(|| Origin::of_listener(settings.http.listen))
+/// Writes the last lines, also those of a panic.
+struct FlushedAtEnd(LogQueue);
+
+impl Drop for FlushedAtEnd {
+    fn drop(&mut self) {
+        self.0.flush(LOG_FLUSH_TIME);
+    }
+}
+
+fn run_with(log: &LogQueue) -> ExitCode {
+    let (command, variables) = (Cli::command(), variables());
+    let read = command_line::read(&command, std::env::args_os().skip(1), &variables);
+    let cli = match read.and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => cli,
+        Err(error) => return explain(&error, log),
+    };
+    for name in unknown_variables(&command, &variables) {
+        log.line(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
+    }
+    let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
+        Subcommands::Serve(settings) => app::serve(*settings, log).map_err(|error| error.to_string()),
+        Subcommands::Migrate(settings) => {
+            let done = app::migrate(&settings, log).map_err(|error| error.to_string());
+            done.and_then(|done| print(&format!("{done}\n")))
+        }
+        Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
+        Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
+        Subcommands::Render { jsonl } => render::run(jsonl),
+    };
+    outcome.unwrap_or_else(|error| refuse(&error, log))
 }
 
 fn print(text: &str) -> Result<ExitCode, String> {
@@ -77,22 +97,21 @@ fn print(text: &str) -> Result<ExitCode, String> {
 }
 
 /// One clear line on standard error, whatever characters the reason quotes.
-fn refuse(reason: &str) -> ExitCode {
+fn refuse(reason: &str, log: &LogQueue) -> ExitCode {
     let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
-    // Where nobody can read it, the exit code has to do.
-    let _ = writeln!(std::io::stderr(), "handbill: {line}");
+    log.line(&format!("handbill: {line}"));
     ExitCode::from(REFUSED)
 }
 
 /// Prints help as it is, and what is wrong with the command line in one line.
-fn explain(error: &clap::Error) -> ExitCode {
+fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let text = error.render().to_string();
     // What follows the first empty line is usage.
     let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  [", " [");
-    refuse(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()))
+    refuse(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()), log)
 }
 
 #[cfg(test)]
@@ -130,6 +149,23 @@ mod tests {
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
         assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
+    }
+
+    /// The options of a command, by `--help`'s own words.
+    fn options(command: &clap::Command) -> Vec<String> {
+        command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_option_stands_in_a_group_and_subcommands_have_options_of_the_service_alone() {
+        let command = Cli::command();
+        for arg in command.get_arguments() {
+            assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
+        }
+        for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "render") {
+            let (own, all) = (options(subcommand), options(&command));
+            assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! How the process ends: not ready → wait → finish requests → send the last spans → exit. A second signal exits at once.
 
+mod deadline;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -10,6 +12,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::Instant;
+
+pub use self::deadline::{Overdue, enforce};
 
 /// Whether this process should be sent requests, and if not, why.
 #[derive(Debug)]
@@ -65,26 +69,52 @@ pub struct DrainLimits {
     pub timeout: Duration,
 }
 
-/// `SIGTERM` and `SIGINT`.
+/// `SIGTERM`, `SIGINT` and `SIGHUP`.
 #[derive(Debug)]
 pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
+    /// Nothing where whoever started the process has it ignored, as `nohup` does.
+    hangup: Option<Signal>,
 }
 
 impl StopSignals {
-    /// Takes both signals over from the operating system's default, which would end the process at once.
+    /// Takes the signals over from the operating system's default, which would end the process at once.
     pub fn install() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: if is_hangup_ignored() { None } else { Some(signal(SignalKind::hangup())?) },
+        })
     }
 
     /// Returns when one of them arrives.
     pub async fn next(&mut self) {
+        let hangup = async {
+            match &mut self.hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+            _ = hangup => {}
         }
     }
+}
+
+#[cfg(target_os = "linux")]
+fn is_hangup_ignored() -> bool {
+    /// `SIGHUP` is signal 1, the lowest bit (proc_pid_status(5), `SigIgn`).
+    const HANGUP: u64 = 1;
+    let status = procfs::process::Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign & HANGUP != 0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_hangup_ignored() -> bool {
+    false
 }
 
 /// How draining ended.

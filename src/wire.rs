@@ -122,7 +122,7 @@ impl PageBody {
     }
 }
 
-// No `Debug`, so that no log can show the key. What stands in `///` here is in the OpenAPI document.
+// It has no `Debug`, so that no log can show the key. (Not in the comment below: that is published.)
 /// The answer to a create: the only one that ever shows the key.
 #[derive(Serialize, ToSchema, JsonSchema)]
 #[schema(as = Created)]
@@ -251,7 +251,7 @@ pub struct TokenRequest {
     scope: String,
 }
 
-// No `Debug`, so that no log can show it.
+// It has no `Debug`, so that no log can show the key.
 /// A token: the very key that was presented.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Token)]

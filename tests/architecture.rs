@@ -56,7 +56,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "backends",
         ],
     ),
-    ("cli", &["app", "config", "domain", "http"]),
+    ("cli", &["app", "config", "domain", "http", "telemetry"]),
 ];
 
 /// What `domain` may not use: it has no I/O, no clock, no randomness and no async.

@@ -62,7 +62,7 @@ impl Backends {
     ) -> Result<(Self, Kept), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
-                let store = Arc::new(open_embedded(settings.store.data_dir.clone(), &around.metrics).await?);
+                let store = Arc::new(open_embedded(settings.embedded.data_dir.clone(), &around.metrics).await?);
                 around.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
@@ -103,7 +103,7 @@ impl Kept {
     /// Where a person finds the pages.
     pub(super) fn place(&self, settings: &Settings) -> String {
         match self {
-            Self::Embedded(_) => absolute(&settings.store.data_dir).display().to_string(),
+            Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
             Self::Cluster(_) => {
                 let ScyllaSettings { scylla_keyspace, scylla_nodes, .. } = &settings.scylla;
                 format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))

@@ -17,16 +17,16 @@ const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
 #[derive(Args, Debug)]
 pub struct LimitSettings {
     /// Pages that a client may create within the window; 0 switches the limit off
-    #[arg(long, global = true, env = "HANDBILL_CREATE_LIMIT", value_name = "REQUESTS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    #[arg(long, env = "HANDBILL_CREATE_LIMIT", value_name = "REQUESTS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub create_limit: u32,
     /// Updates and deletes that a client may try within the window; 0 switches the limit off
-    #[arg(long, global = true, env = "HANDBILL_EDIT_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    #[arg(long, env = "HANDBILL_EDIT_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub edit_limit: u32,
     /// Tokens that a client may ask for within the window; 0 switches the limit off
-    #[arg(long, global = true, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    #[arg(long, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub token_limit: u32,
     /// The window of every limit, in whole seconds
-    #[arg(long, global = true, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
+    #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,
 }
 

@@ -1,10 +1,11 @@
 //! The settings: each a flag and an environment variable of the same name, read once.
 //!
 //! A setting that makes no sense stops the start with one line. What depends on another setting or on the machine
-//! is checked where it is used.
+//! is checked where it is used. Each subcommand has those settings alone that it uses.
 
 mod http;
 mod limits;
+mod logs;
 mod redis;
 mod scylla;
 mod store;
@@ -14,79 +15,83 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 
 use clap::{Args, Command};
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::ParseError;
 
-pub use self::http::HttpSettings;
+pub use self::http::{AddressSettings, HttpSettings};
 pub use self::limits::LimitSettings;
+pub use self::logs::LogSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::scylla::ScyllaSettings;
-pub use self::store::{StoreKind, StoreSettings};
+pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
 pub use self::telemetry::TelemetrySettings;
-use crate::telemetry::logs::LogFormat;
 
 /// What every environment variable of ours begins with.
 const VARIABLE_PREFIX: &str = "HANDBILL_";
 
-/// Every setting.
+/// Every setting of the service.
 #[derive(Args, Debug)]
 pub struct Settings {
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Public listener")]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub http: HttpSettings,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Store")]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub store: StoreSettings,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub embedded: EmbeddedSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub scylla: ScyllaSettings,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Limits")]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub limits: LimitSettings,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Redis")]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub redis: RedisSettings,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Traces")]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub telemetry: TelemetrySettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub admin: AdminSettings,
+    #[command(flatten, next_help_heading = "Logs")]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub logs: LogSettings,
+}
+
+/// The settings that `migrate` uses.
+#[derive(Args, Debug)]
+pub struct MigrateSettings {
+    #[command(flatten, next_help_heading = "Store")]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub store: StoreSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub scylla: ScyllaSettings,
+    #[command(flatten, next_help_heading = "Logs")]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub logs: LogSettings,
+}
+
+/// Settings of the operators' listener.
+#[derive(Args, Debug)]
+pub struct AdminSettings {
     /// Operators' listener: /metrics, /livez and /readyz. Never to be reached by the public
-    #[arg(
-        long,
-        global = true,
-        env = "HANDBILL_ADMIN_LISTEN",
-        value_name = "ADDRESS:PORT",
-        default_value = "127.0.0.1:9090"
-    )]
+    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub admin_listen: SocketAddr,
-    /// How logs are written to standard error: text or json [default: text on a terminal, json otherwise]
-    #[arg(long, global = true, env = "HANDBILL_LOG_FORMAT", value_name = "FORMAT", value_parser = log_format)]
-    pub log_format: Option<LogFormat>,
-    /// Which events are logged, as tracing-subscriber's filter directives, for example info,handbill=debug
-    #[arg(long, global = true, env = "HANDBILL_LOG", value_name = "DIRECTIVES", default_value = "info", value_parser = log_filter)]
-    pub log: EnvFilter,
 }
 
-fn log_format(text: &str) -> Result<LogFormat, &'static str> {
-    match text {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
-        _ => Err("choose text or json"),
-    }
-}
-
-/// All of the directives, where clap by itself would take the conversion that leaves out what it cannot read.
-fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
-    EnvFilter::builder().parse(text)
-}
-
-/// The environment's variables that look like settings and are none: a misspelt one would be ignored in silence.
-pub fn unknown_variables(command: &Command) -> Vec<String> {
-    let known: Vec<OsString> = command.get_arguments().filter_map(|arg| arg.get_env().map(OsString::from)).collect();
+/// The environment's variables whose names begin as those of settings do.
+pub fn variables() -> Vec<(String, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "this is where settings are read")]
-    let names = std::env::vars_os().map(|(name, _)| name);
-    names
-        .filter(|name| !known.contains(name))
-        .filter_map(|name| name.into_string().ok())
-        .filter(|name| name.starts_with(VARIABLE_PREFIX))
+    let all = std::env::vars_os();
+    all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
+        .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
         .collect()
+}
+
+/// Those of `variables` that are no setting of `command`: a misspelt one would be ignored in silence.
+pub fn unknown_variables<'a>(command: &Command, variables: &'a [(String, OsString)]) -> Vec<&'a str> {
+    let is_known = |name: &str| command.get_arguments().any(|arg| arg.get_env().is_some_and(|known| known == name));
+    variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_known(name)).collect()
 }

@@ -38,28 +38,21 @@ impl From<String> for RedisUrl {
 pub struct RedisSettings {
     /// Redis, as redis:// or rediss://, where replicas share limits; without it limits are counted in this process.
     /// Several, comma-separated, are nodes of a Redis Cluster, or the sentinels
-    #[arg(
-        long,
-        global = true,
-        env = "HANDBILL_REDIS_URL",
-        hide_env_values = true,
-        value_name = "URL",
-        value_delimiter = ','
-    )]
+    #[arg(long, env = "HANDBILL_REDIS_URL", hide_env_values = true, value_name = "URL", value_delimiter = ',')]
     pub redis_url: Vec<RedisUrl>,
     /// How the Redis servers work together [default: single for one address, cluster for several]
-    #[arg(long, global = true, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_enum)]
+    #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_enum)]
     pub redis_mode: Option<RedisMode>,
     /// The name under which the sentinels know the master; needed with --redis-mode sentinel
-    #[arg(long, global = true, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
+    #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
     pub redis_sentinel_master: Option<String>,
     /// Who logs in to the Redis servers. Sentinels take the login that their addresses hold
-    #[arg(long, global = true, env = "HANDBILL_REDIS_USERNAME", value_name = "NAME")]
+    #[arg(long, env = "HANDBILL_REDIS_USERNAME", value_name = "NAME")]
     pub redis_username: Option<String>,
     /// A file that holds the password for the Redis servers
-    #[arg(long, global = true, env = "HANDBILL_REDIS_PASSWORD_FILE", value_name = "FILE")]
+    #[arg(long, env = "HANDBILL_REDIS_PASSWORD_FILE", value_name = "FILE")]
     pub redis_password_file: Option<PathBuf>,
     /// A file of PEM certificates that sign those of rediss:// servers, in place of the system's
-    #[arg(long, global = true, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
+    #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
 }

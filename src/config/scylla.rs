@@ -12,31 +12,31 @@ const MAX_KEYSPACE_CHARS: usize = 48;
 #[derive(Args, Clone, Debug)]
 pub struct ScyllaSettings {
     /// Nodes to reach the cluster by, comma-separated; the others are found from them. Required with --store scylla
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
+    #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
     pub scylla_nodes: Vec<String>,
     /// Keyspace of the pages
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
+    #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
     pub scylla_keyspace: String,
     /// Datacentre that all requests go to [default: that of the first node]
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
+    #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
     /// Copies of each page in the datacentre; counts only when migrate makes the keyspace
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
     pub scylla_replication_factor: u8,
     /// Whether the keyspace uses tablets: true or false; counts only when migrate makes it [default: the server's choice]
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
+    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
     pub scylla_tablets: Option<bool>,
     /// User to log in as [default: no login]
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
+    #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
     /// File with that user's password; a line break at its end does not count
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
+    #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
     pub scylla_password_file: Option<PathBuf>,
     /// Certificates (PEM) that sign the nodes' own; with it every connection is TLS. A node's certificate must name its IP address
-    #[arg(long, global = true, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
+    #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
     pub scylla_ca_file: Option<PathBuf>,
     /// How long serve waits for migrate to bring the schema up to date, and migrate for the cluster to answer
-    #[arg(long, global = true, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub schema_wait: Duration,
 }
 

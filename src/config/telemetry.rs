@@ -9,10 +9,10 @@ use crate::telemetry::traces::export::ExportTo;
 #[derive(Args, Debug)]
 pub struct TelemetrySettings {
     /// Collector that traces are sent to, as OTLP over HTTP, for example `http://collector:4318` [default: none, and no traces]
-    #[arg(long, global = true, env = "HANDBILL_OTLP_ENDPOINT", value_name = "URL", value_parser = endpoint)]
+    #[arg(long, env = "HANDBILL_OTLP_ENDPOINT", value_name = "URL", value_parser = endpoint)]
     pub otlp_endpoint: Option<Url>,
-    /// Share of the traces that begin here which is sent, from 0 to 1. One that a caller began is sent if the caller's part is; 0 sends none
-    #[arg(long, global = true, env = "HANDBILL_OTLP_SAMPLING", value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
+    /// Share of the traces that begin here which is sent, from 0 to 1; 0 sends none. One that a trusted proxy began is sent if its part is
+    #[arg(long, env = "HANDBILL_OTLP_SAMPLING", value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     pub otlp_sampling: f64,
 }
 

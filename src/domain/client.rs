@@ -3,6 +3,8 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
+use ipnet::IpNet;
+
 /// The prefix that one subscriber is commonly given; single IPv6 addresses cost a client nothing.
 const IPV6_PREFIX_BITS: u32 = 64;
 
@@ -39,6 +41,14 @@ impl fmt::Display for Client {
 /// The address of whoever opened a connection: the client, or a proxy. The server puts it into every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
+
+impl Peer {
+    /// Whether one of `networks` holds its address, an IPv4-mapped one as IPv4.
+    pub fn is_in(self, networks: &[IpNet]) -> bool {
+        let address = self.0.ip().to_canonical();
+        networks.iter().any(|network| network.contains(&address))
+    }
+}
 
 /// The one header that trusted proxies name the client in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,6 +7,7 @@ use http::HeaderMap;
 use http::request::Parts;
 use ipnet::IpNet;
 
+use super::forwarded::FromTheRight;
 use crate::domain::client::{Client, ForwardedHeader, Peer};
 
 /// The proxies whose word on the client is believed.
@@ -31,7 +32,7 @@ impl TrustedProxies {
     /// long as the addresses are trusted. The first that is not is the client. An entry that cannot be read ends the
     /// walk at the trusted address before it: what stands further left anyone may have written.
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
-        let mut address = peer.to_canonical();
+        let address = peer.to_canonical();
         if !self.trusts(address) {
             return address;
         }
@@ -39,16 +40,17 @@ impl TrustedProxies {
         let lines: Vec<Cow<'_, str>> =
             headers.get_all(self.header.name()).iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
         let lines = lines.join(",");
-        let entries: Vec<&str> = match self.header {
-            ForwardedHeader::XForwardedFor => lines.split(',').collect(),
-            ForwardedHeader::Forwarded => split_unquoted(&lines, ','),
-        };
-        for entry in entries.into_iter().rev() {
-            let read = match self.header {
-                ForwardedHeader::XForwardedFor => node_address(entry),
-                ForwardedHeader::Forwarded => forwarded_for(entry).and_then(node_address),
-            };
-            let Some(before) = read else { break };
+        match self.header {
+            ForwardedHeader::XForwardedFor => self.walk(address, lines.rsplit(',').map(Some)),
+            ForwardedHeader::Forwarded => self.walk(address, FromTheRight::of(&lines)),
+        }
+    }
+
+    /// The last address of `nodes` that a trusted one passed on, from `peer`, which is trusted.
+    fn walk<'a>(&self, peer: IpAddr, nodes: impl Iterator<Item = Option<&'a str>>) -> IpAddr {
+        let mut address = peer;
+        for node in nodes {
+            let Some(before) = node.and_then(node_address) else { break };
             address = before;
             if !self.trusts(address) {
                 break;
@@ -82,53 +84,6 @@ pub fn private_network(address: IpAddr) -> Option<IpNet> {
     is_private.then(|| IpNet::new_assert(address.to_canonical(), prefix).trunc())
 }
 
-/// Follows the quoted strings of a text, one character after another.
-#[derive(Default)]
-struct Quotes {
-    open: bool,
-    escaped: bool,
-}
-
-impl Quotes {
-    /// Passes `c` and answers whether it stands outside of quoted strings.
-    fn pass(&mut self, c: char) -> bool {
-        let outside = !self.open;
-        match c {
-            _ if self.escaped => self.escaped = false,
-            '\\' if self.open => self.escaped = true,
-            '"' => self.open = !self.open,
-            _ => {}
-        }
-        outside
-    }
-}
-
-/// Splits at `separator` outside quoted strings.
-fn split_unquoted(text: &str, separator: char) -> Vec<&str> {
-    let mut quotes = Quotes::default();
-    text.split(|c| quotes.pass(c) && c == separator).collect()
-}
-
-/// The `for` parameter of one element of `Forwarded`, without its quotes.
-///
-/// An element with a quote left open cannot be read: a client that leaves one open makes the rest of the line, with
-/// the address that the proxy adds, part of its own element.
-fn forwarded_for(element: &str) -> Option<&str> {
-    let mut quotes = Quotes::default();
-    element.chars().for_each(|c| {
-        quotes.pass(c);
-    });
-    if quotes.open {
-        return None;
-    }
-    split_unquoted(element, ';').into_iter().find_map(|pair| {
-        let (name, value) = pair.split_once('=')?;
-        let value = value.trim();
-        let unquoted = value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value);
-        name.trim().eq_ignore_ascii_case("for").then_some(unquoted)
-    })
-}
-
 /// An address, with or without a port; IPv6 with a port, or in `Forwarded`, stands in brackets.
 fn node_address(node: &str) -> Option<IpAddr> {
     let node = node.trim();
@@ -143,7 +98,23 @@ fn node_address(node: &str) -> Option<IpAddr> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+
     use super::*;
+
+    /// What a trusted proxy may append for a client, and the client's address.
+    const APPENDED: &[(&str, &str)] = &[
+        ("for=198.51.100.7", "198.51.100.7"),
+        ("for=198.51.100.7;proto=https", "198.51.100.7"),
+        (r#"for="198.51.100.7:4711""#, "198.51.100.7"),
+        (r#"For="[2001:db8::7]:4711""#, "2001:db8::7"),
+        (r#"by=x;for="[2001:db8::7]""#, "2001:db8::7"),
+        // The proxy copies the client's `Host`, with whatever it holds.
+        (r#"for=198.51.100.7;host="a, for=203.0.113.9""#, "198.51.100.7"),
+        (r#"for=198.51.100.7;host="a\",for=203.0.113.9;b=\"c\\""#, "198.51.100.7"),
+        (r#"host="x=";for="198.51.100.7";by=";y=""#, "198.51.100.7"),
+    ];
 
     fn client(header: ForwardedHeader, peer: &str, lines: &[&str]) -> String {
         let networks = ["10.0.0.0/8", "2001:db8:ffff::/48"].map(|network| network.parse().unwrap()).to_vec();
@@ -199,6 +170,32 @@ mod tests {
     fn forwarded_is_read_with_its_quotes_and_parameters() {
         assert_eq!(forwarded(&[r#"for=192.0.2.43;proto=http, For="[2001:db8::7]:4711";by="a,b""#]), "2001:db8::7");
         assert_eq!(forwarded(&[r#"for="198.51.100.7:99";host="x;for=1.1.1.1", for=10.0.0.2"#]), "198.51.100.7");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_a_client_sends_before_it_the_entry_that_the_trusted_proxy_appended_is_read(
+            // Mostly what separates, quotes and escapes.
+            sent in r#"([ -~]|[",;=\\ ]|for=|for="203\.0\.113\.9"?){0,24}"#,
+            (entry, expected) in select(APPENDED.to_vec()),
+            hops in select(vec!["", ", for=10.0.0.2", r#", for="10.0.0.2:80";by="x,\",y""#]),
+            on_a_line_of_its_own in any::<bool>(),
+        ) {
+            let appended = format!("{entry}{hops}");
+            let read = if on_a_line_of_its_own {
+                forwarded(&[&sent, &appended])
+            } else {
+                forwarded(&[&format!("{sent}, {appended}")])
+            };
+            prop_assert_eq!(read, expected);
+        }
+    }
+
+    #[test]
+    fn a_quote_that_a_client_leaves_open_does_not_hide_the_entry_of_the_proxy() {
+        assert_eq!(forwarded(&[r#"for="203.0.113.9, for=198.51.100.7"#]), "198.51.100.7");
+        assert_eq!(forwarded(&[r#"for="203.0.113.9, for="[2001:db8::7]:4711""#]), "2001:db8::7");
+        assert_eq!(forwarded(&[r#"for="203.0.113.9"#, "for=198.51.100.7"]), "198.51.100.7");
     }
 
     #[test]

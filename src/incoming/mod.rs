@@ -5,3 +5,4 @@ pub mod accept;
 pub mod body;
 pub mod client_ip;
 pub mod credential;
+mod forwarded;

@@ -10,12 +10,14 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
+use ipnet::IpNet;
 use tracing::Instrument;
 use tracing::field::display;
 
 use super::metrics::{Metrics, RequestLabels, TraceLabel};
-use super::traces::{OTHER_METHOD, TraceIds, Tracer, error_type};
+use super::traces::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
 use crate::clock::SharedClock;
+use crate::domain::client::Peer;
 use crate::entropy::SharedEntropy;
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -31,6 +33,8 @@ pub struct RequestTelemetry {
     pub entropy: SharedEntropy,
     /// What makes their spans.
     pub tracer: Tracer,
+    /// The networks of the peers whose word on the trace is believed.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 /// A request until it is answered, or dropped because its client went away first. Its end is recorded when this is dropped.
@@ -82,10 +86,12 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
 
     let (head, body) = request.into_parts();
-    let span = telemetry.tracer.request(&head, method, &route, &id);
+    let trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&telemetry.trusted_proxies));
+    let trust = if trusted { Trust::Continue } else { Trust::Link };
+    let span = telemetry.tracer.request(&head, trust, method, &route, &id);
     let mut request = Request::from_parts(head, body);
     let log = tracing::info_span!("request", request_id = id, method, route);
-    request.extensions_mut().insert(span.within(log.clone()));
+    request.extensions_mut().insert(span.within(trust, log.clone()));
 
     telemetry.metrics.active_requests.inc();
     let in_flight = InFlight { started, method, route, ids: span.ids(), log: log.clone(), status: None, telemetry };
@@ -187,6 +193,7 @@ mod tests {
             clock: Arc::new(SystemClock::new()),
             entropy: Arc::new(SystemEntropy),
             tracer: Tracer::of(&SdkTracerProvider::default()),
+            trusted_proxies: Vec::new(),
         };
         let metrics = Arc::clone(&telemetry.metrics);
         let begun = Arc::new(Notify::new());

@@ -1,6 +1,9 @@
 //! Structured logs on standard error: one JSON object, or one line of text, an event.
 
+mod queue;
+
 use std::io::IsTerminal;
+use std::panic::{self, PanicHookInfo};
 
 use tracing::Level;
 use tracing_subscriber::EnvFilter;
@@ -8,6 +11,9 @@ use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::format::FmtSpan;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+pub use self::queue::LogQueue;
+use crate::domain::edit_key::PREFIX;
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,15 +46,16 @@ fn may_be_logged(target: &str, level: Level) -> bool {
     }
 }
 
-/// Writes the process's events from now on, those that `filter` lets through (`info`, `handbill=debug`, …).
-pub fn install(format: LogFormat, filter: EnvFilter) {
+/// Puts the process's events into `queue` from now on, panics included: those that `filter` lets through (`info`,
+/// `handbill=debug`, …).
+pub fn install(queue: &LogQueue, format: LogFormat, filter: EnvFilter) {
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(queue.clone())
         // In a file, escape sequences would stand between a field and who searches for it.
         .with_ansi(std::io::stderr().is_terminal())
         .with_span_events(FmtSpan::NONE)
-        // Otherwise a line that cannot be written, as on a full disk, panics, and the request it tells of is not answered.
+        // The queue takes every line, so there is nothing to say.
         .log_internal_errors(false);
     let keyless = filter_fn(|metadata| may_be_logged(metadata.target(), *metadata.level()));
     match format {
@@ -58,4 +65,12 @@ pub fn install(format: LogFormat, filter: EnvFilter) {
             builder.finish().with(keyless).init();
         }
     }
+    // The standard hook writes to standard error itself, and waits where nobody reads it.
+    panic::set_hook(Box::new(log_panic));
+}
+
+fn log_panic(panic: &PanicHookInfo<'_>) {
+    // A failed look into a text names the text.
+    let reason = panic.payload_as_str().filter(|reason| !reason.contains(PREFIX)).unwrap_or("not told");
+    tracing::error!(location = panic.location().map(display), reason, "a thread panicked");
 }

@@ -152,6 +152,8 @@ pub struct Metrics {
     pub untrusted_forwarded: Counter,
     /// `handbill_trace_spans_total`.
     pub spans: Family<SpanLabels, Counter>,
+    /// `handbill_log_lines_dropped_total`.
+    pub log_lines_dropped: Counter,
     /// `handbill_draining`.
     pub draining: Gauge,
 }
@@ -159,6 +161,11 @@ pub struct Metrics {
 impl Metrics {
     /// All instruments at zero.
     pub fn new() -> Self {
+        Self::with_log(Counter::default())
+    }
+
+    /// All instruments at zero but the one that counts the log's dropped lines.
+    pub fn with_log(log_lines_dropped: Counter) -> Self {
         let seconds = || -> Histogram { Histogram::new(SECONDS) };
         let traced_seconds = || -> TracedHistogram { HistogramWithExemplars::new(SECONDS.into_iter()) };
         let mut metrics = Self {
@@ -180,6 +187,7 @@ impl Metrics {
             renders: Histogram::new(SECONDS),
             untrusted_forwarded: Counter::default(),
             spans: Family::default(),
+            log_lines_dropped,
             draining: Gauge::default(),
         };
         metrics.register();
@@ -261,6 +269,11 @@ impl Metrics {
             "handbill_trace_spans",
             "Spans exported, not taken by the collector, and dropped because too many waited",
             self.spans.clone(),
+        );
+        registry.register(
+            "handbill_log_lines_dropped",
+            "Lines of the log that were not written, since standard error was not read fast enough or failed",
+            self.log_lines_dropped.clone(),
         );
         registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);

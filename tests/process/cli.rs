@@ -61,12 +61,179 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         for value in values {
             let line = refusal(handbill([format!("--{option}={value}")]));
             assert!(line.contains(&format!("--{option}")), "{line}");
-            let mut command = handbill::<&str>([]);
-            command.env(format!("HANDBILL_{}", option.replace('-', "_").to_uppercase()), value);
-            let line = refusal(command);
-            assert!(line.contains(&format!("--{option}")), "{line}");
+            // An empty variable counts as not set.
+            if !value.is_empty() {
+                let mut command = handbill::<&str>([]);
+                command.env(variable(option), value);
+                let line = refusal(command);
+                assert!(line.contains(&format!("--{option}")), "{line}");
+            }
         }
     }
+}
+
+/// The variable of an option.
+fn variable(option: &str) -> String {
+    format!("HANDBILL_{}", option.replace('-', "_").to_uppercase())
+}
+
+#[test]
+fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_option() {
+    let directory = tempdir().unwrap();
+    let absent = directory.path().join("absent").display().to_string();
+    let base = [&FREE_PORTS[..], &["--data-dir", directory.path().to_str().unwrap()]].concat();
+    let redis = ["--redis-url", "redis://127.0.0.1:1"];
+    let scylla = ["--store", "scylla", "--scylla-nodes", "127.0.0.1:1"];
+    for (with, option, value) in [
+        (&[&scylla[..2], &redis].concat(), "scylla-nodes", "a.example"),
+        (&[&scylla[..], &redis].concat(), "scylla-keyspace", "2A"),
+        (&[&scylla[..], &redis].concat(), "scylla-replication-factor", "0"),
+        (&[&scylla[..], &redis].concat(), "scylla-tablets", "maybe"),
+        (&[&scylla[..], &redis].concat(), "scylla-username", "alone"),
+        (&[&scylla[..], &redis].concat(), "scylla-password-file", &absent),
+        (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
+        (&[&scylla[..], &redis].concat(), "schema-wait", "soon"),
+        (&[&scylla[..], &redis, &["--scylla-username", "user"]].concat(), "scylla-password-file", &absent),
+        (&Vec::new(), "redis-url", "nonsense"),
+        (&redis.to_vec(), "redis-mode", "nonsense"),
+        (&redis.to_vec(), "redis-mode", "sentinel"),
+        (&redis.to_vec(), "redis-password-file", &absent),
+        (&redis.to_vec(), "redis-ca-file", &absent),
+    ] {
+        let line = refusal(handbill([&base[..], with, &[&format!("--{option}={value}")]].concat()));
+        assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
+        let mut command = handbill([&base[..], with].concat());
+        let line = refusal({
+            command.env(variable(option), value);
+            command
+        });
+        assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
+    }
+}
+
+#[test]
+fn a_value_that_begins_with_a_hyphen_is_named_with_its_option() {
+    for (option, value) in [("--create-limit", "-1"), ("--drain-delay", "-5s"), ("--listen", "-h")] {
+        let line = refusal(handbill([option, value]));
+        assert!(line.contains(option) && line.contains(&format!("'{value}'")), "{line}");
+    }
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let directory = tempdir().unwrap();
+    let help = run(handbill(["--help"]), b"");
+    let variables = text(&help.stdout).split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap());
+    let mut command = handbill(["--create-limit", "0"]);
+    let mut count = 0;
+    // The help of serve is complete: `help_lists_every_option_with_its_variable_and_its_default`.
+    for variable in variables {
+        command.env(variable, "");
+        count += 1;
+    }
+    assert!(count > 30, "{count}");
+    let server = Server::start_as(command, directory.path(), &[]);
+    assert_eq!(post(server.address, "Started", "x").unwrap().status, 201);
+}
+
+#[test]
+fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
+    const OF_SCYLLA: [&str; 9] = [
+        "scylla-nodes",
+        "scylla-keyspace",
+        "scylla-datacenter",
+        "scylla-replication-factor",
+        "scylla-tablets",
+        "scylla-username",
+        "scylla-password-file",
+        "scylla-ca-file",
+        "schema-wait",
+    ];
+    let directory = tempdir().unwrap();
+    let mut by_variable = handbill::<&str>([]);
+    for option in OF_SCYLLA {
+        by_variable.env(variable(option), "not\none, at all");
+    }
+    let by_flag = handbill(OF_SCYLLA.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
+    for command in [by_variable, by_flag] {
+        let server = Server::start_as(command, directory.path(), &[]);
+        assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
+        let (status, _, log) = server.stop();
+        assert!(status.success() && !log.contains("scylla") && !log.contains("SCYLLA"), "{log}");
+    }
+
+    let scylla = ["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"];
+    // Nobody makes a directory there.
+    let server = Server::start_as(handbill(scylla), Path::new("/proc/nonsense"), &[]);
+    assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+    let server = Server::start_as(handbill(scylla), Path::new(""), &[]);
+    assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+    // The choice itself may be a variable.
+    let mut chosen = handbill([&FREE_PORTS[..], &["--data-dir", "", "--scylla-keyspace", "2A"]].concat());
+    chosen.env("HANDBILL_STORE", "scylla");
+    assert!(refusal(chosen).contains("--scylla-keyspace"));
+}
+
+#[test]
+fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others() {
+    for (subcommand, own) in [
+        ("openapi", &["listen", "base-url"][..]),
+        ("healthcheck", &["admin-listen"]),
+        ("render", &["jsonl"]),
+        (
+            "migrate",
+            &[
+                "store",
+                "scylla-nodes",
+                "scylla-keyspace",
+                "scylla-datacenter",
+                "scylla-replication-factor",
+                "scylla-tablets",
+                "scylla-username",
+                "scylla-password-file",
+                "scylla-ca-file",
+                "schema-wait",
+                "log-format",
+                "log",
+            ],
+        ),
+    ] {
+        let output = run(handbill([subcommand, "--help"]), b"");
+        let listed = text(&output.stdout).lines().filter_map(|line| line.strip_prefix("      --"));
+        let listed: Vec<_> = listed.map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(listed, own, "{subcommand}");
+        let of_others = if subcommand == "healthcheck" { "listen" } else { "admin-listen" };
+        let line = refusal(handbill([subcommand, &format!("--{of_others}=127.0.0.1:0")]));
+        assert!(line.contains(of_others), "{line}");
+    }
+    let mut command = handbill(["render"]);
+    for of_serve in ["listen", "create-limit", "store", "trusted-proxies"] {
+        command.env(variable(of_serve), "nonsense");
+    }
+    let output = run(command, b"a");
+    assert!(output.status.success());
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("<p>a</p>\n", ""));
+}
+
+#[test]
+fn help_is_grouped_and_the_same_whatever_the_environment_holds() {
+    let help = |command: Command| text(&run(command, b"").stdout).to_owned();
+    let plain = help(handbill(["--help"]));
+    for heading in ["Public listener:", "Store:", "Limits:", "Redis:", "Traces:", "Operators' listener:", "Logs:"] {
+        assert!(plain.contains(&format!("\n\n{heading}\n      --")), "{heading} in {plain}");
+    }
+    let options = |help: &str| help.split_once("\n\nPublic listener:").expect(help).1.to_owned();
+    assert_eq!(options(&help(handbill(["serve", "--help"]))), options(&plain));
+    let mut command = handbill(["--help"]);
+    command.env("HANDBILL_SCYLLA_KEYSPACE", "").env("HANDBILL_REDIS_MODE", "").env("HANDBILL_LISTEN", "");
+    assert_eq!(help(command), plain);
+}
+
+#[test]
+fn a_subcommand_may_stand_behind_its_options() {
+    let output = run(handbill(["--base-url", "https://pages.example", "openapi"]), b"");
+    assert!(text(&output.stdout).contains("https://pages.example"));
+    assert!(output.status.success());
 }
 
 #[test]
@@ -230,6 +397,8 @@ fn render_refuses_what_it_cannot_read_with_one_line() {
     ] {
         let output = run(handbill(args), input);
         assert_eq!(output.status.code(), Some(2));
+        // What could be read was rendered.
+        assert_eq!(text(&output.stdout).lines().count(), input.split(|&byte| byte == b'\n').count().saturating_sub(2));
         assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
     }
 }

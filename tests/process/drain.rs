@@ -1,16 +1,19 @@
-//! `SIGTERM` and `SIGINT`: what is in flight is finished, what rests is closed, nothing that was answered is lost.
+//! `SIGTERM`, `SIGINT` and `SIGHUP`: what is in flight is finished, what rests is closed, nothing that was answered is lost.
 
-use std::io::ErrorKind;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Child, Command};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 
-use rustix::process::Signal;
-use tempfile::tempdir;
+use rustix::process::{Signal, kill_process};
+use tempfile::{TempDir, tempdir};
 
 use crate::client::{Answer, Connection, JSON, get, page_json, post, request_bytes};
-use crate::support::Server;
+use crate::support::{Server, Watchdog, handbill, handbill_after, pid};
 
 /// A create whose body the server waits for.
 struct Upload {
@@ -47,8 +50,8 @@ fn wait_until_refused(address: SocketAddr) {
 }
 
 #[test]
-fn either_signal_finishes_what_is_in_flight_closes_what_rests_and_refuses_what_is_new() {
-    for signal in [Signal::TERM, Signal::INT] {
+fn each_signal_finishes_what_is_in_flight_closes_what_rests_and_refuses_what_is_new() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let directory = tempdir().unwrap();
         let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
         let mut resting = Connection::open(server.address).unwrap();
@@ -113,6 +116,79 @@ fn the_longest_times_that_can_be_set_do_not_break_draining() {
     server.signal(Signal::INT);
     let (status, _, log) = server.finish();
     assert_eq!(status.code(), Some(1), "{log}");
+}
+
+#[test]
+fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
+    let directory = tempdir().unwrap();
+    let server = Server::start_as(handbill_after("trap '' HUP"), directory.path(), &[]);
+    server.signal(Signal::HUP);
+    // Whichever of the two it heard first, it would say that it drains, or end with 1 as for a second signal.
+    server.signal(Signal::TERM);
+    let (status, _, log) = server.finish();
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+/// For `open`, on Linux.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// A process that is stuck while it starts: it reads a password from a pipe that holds none yet.
+struct Stuck {
+    child: Child,
+    /// Keeps the read waiting.
+    _password: File,
+    _directory: TempDir,
+}
+
+impl Stuck {
+    fn with(drain_timeout: &str) -> Self {
+        let directory = tempdir().unwrap();
+        let password = directory.path().join("password");
+        assert!(Command::new("mkfifo").arg(&password).status().unwrap().success());
+        let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--store", "scylla"]);
+        command.args(["--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"]);
+        command.args(["--drain-timeout", drain_timeout, "--scylla-username", "user", "--scylla-password-file"]);
+        let mut child = command.arg(&password).spawn().unwrap();
+        let password = loop {
+            // It succeeds once the other end is being opened.
+            if let Ok(password) = OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&password) {
+                break password;
+            }
+            assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        };
+        Self { child, _password: password, _directory: directory }
+    }
+
+    /// Waits for its end, for which it must be signalled first.
+    fn finish(mut self) -> (Option<i32>, String) {
+        let watchdog = Watchdog::over(&self.child);
+        let status = self.child.wait().unwrap();
+        watchdog.call_off();
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (status.code(), log)
+    }
+}
+
+#[test]
+fn a_process_whose_runtime_is_stuck_ends_with_1_when_the_time_for_draining_is_over() {
+    let stuck = Stuck::with("0s");
+    kill_process(pid(&stuck.child), Signal::TERM).unwrap();
+    let (code, log) = stuck.finish();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("the time for draining is over and the process has not ended"), "{log}");
+}
+
+#[test]
+fn a_process_whose_runtime_is_stuck_ends_with_1_after_a_second_signal() {
+    let mut stuck = Stuck::with("1h");
+    // Two at once may be heard as one.
+    while stuck.child.try_wait().unwrap().is_none() {
+        kill_process(pid(&stuck.child), Signal::TERM).unwrap();
+    }
+    let (code, log) = stuck.finish();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("a second signal came and the process has not ended"), "{log}");
 }
 
 /// Clients that send one request after the other, half of them on new connections and half on kept ones.

@@ -1,13 +1,16 @@
 //! What operators see: logs and metrics. That no key is ever among it is in `scrub`.
 
 use std::collections::HashSet;
+use std::io::PipeReader;
+use std::thread;
 use std::time::Instant;
 
+use rustix::process::Signal;
 use serde_json::Value;
-use tempfile::tempdir;
+use tempfile::{TempDir, tempdir};
 
 use crate::client::{Connection, JSON, get, page_json, post, request, request_bytes};
-use crate::support::{PATIENCE, Server};
+use crate::support::{PATIENCE, Server, Watchdog, handbill, handbill_after};
 
 #[test]
 fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
@@ -59,6 +62,87 @@ fn text_that_is_not_written_to_a_terminal_has_no_escape_sequences() {
     get(server.address, "/").unwrap();
     let (_, _, log) = server.stop();
     assert!(log.contains("answered") && !log.contains('\u{1b}'), "{log}");
+}
+
+/// A server whose standard error is a pipe that nobody reads, which the log of 20 000 requests has filled, and that pipe.
+fn unread(directory: &TempDir) -> (Server, PipeReader) {
+    const REQUESTS: usize = 20_000;
+    const CLIENTS: usize = 4;
+    let (stderr, writer) = std::io::pipe().unwrap();
+    let mut command = handbill(["--log", "trace", "--create-limit", "0"]);
+    command.stderr(writer);
+    let server = Server::start_as(command, directory.path(), &[]);
+    let address = server.address;
+    let clients = [(); CLIENTS].map(|()| {
+        thread::spawn(move || {
+            let mut connection = Connection::open(address).unwrap();
+            for _ in 0..REQUESTS / CLIENTS {
+                assert_eq!(connection.get("/robots.txt").expect("it is answered").status, 200);
+            }
+        })
+    });
+    clients.into_iter().for_each(|client| client.join().unwrap());
+    (server, stderr)
+}
+
+fn dropped_lines(server: &Server) -> u64 {
+    let metrics = get(server.admin, "/metrics").unwrap();
+    let line = metrics.text().lines().find_map(|line| line.strip_prefix("handbill_log_lines_dropped_total "));
+    line.expect("it is counted").parse().unwrap()
+}
+
+#[test]
+fn a_standard_error_that_nobody_reads_holds_up_no_request_no_probe_and_no_signal() {
+    let directory = tempdir().unwrap();
+    let (server, _stderr) = unread(&directory);
+    assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+    assert_eq!(post(server.address, "Unread", "x").unwrap().status, 201);
+    assert!((1..20_000).contains(&dropped_lines(&server)), "{}", dropped_lines(&server));
+    server.signal(Signal::TERM);
+    let (status, ..) = server.finish();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn the_log_says_how_many_lines_are_missing_once_it_is_read_again() {
+    const MESSAGE: &str = "log lines were dropped";
+    let directory = tempdir().unwrap();
+    let (mut server, stderr) = unread(&directory);
+    let dropped = dropped_lines(&server);
+    server.read_log(stderr);
+    server.wait_for_log(MESSAGE);
+    let (status, _, log) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let notices = lines.iter().filter(|line| line["message"].as_str().unwrap().contains(MESSAGE));
+    assert_eq!(notices.map(|line| line["lines"].as_u64().unwrap()).sum::<u64>(), dropped);
+    let answered = lines.iter().filter(|line| line["message"] == "answered").count() as u64;
+    assert!(answered + dropped >= 20_000, "no line is lost without being counted");
+}
+
+#[test]
+fn a_start_that_is_refused_ends_though_nobody_reads_why() {
+    // It writes until the pipe takes no more.
+    let fill = "exec 3>&2; { dd if=/dev/zero of=/dev/fd/3 oflag=nonblock bs=4096 2>/dev/null || true; }";
+    for args in [&["--listen", "nonsense"][..], &["--listen", "127.0.0.1:0", "--admin-listen", "192.0.2.1:1"]] {
+        let mut child = handbill_after(fill).args(args).spawn().unwrap();
+        let watchdog = Watchdog::over(&child);
+        let status = child.wait().unwrap();
+        watchdog.call_off();
+        assert_eq!(status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_start_with_a_cluster_warns_of_no_setting_that_is_ours() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(
+        directory.path(),
+        &["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"],
+    );
+    server.wait_for_log("waiting for the database");
+    let (.., log) = server.stop();
+    assert!(!log.to_lowercase().contains("keepalive"), "{log}");
 }
 
 #[test]

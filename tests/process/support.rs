@@ -73,7 +73,7 @@ impl Server {
     pub(crate) fn start_as(mut command: Command, data_dir: &Path, args: &[&str]) -> Self {
         command.args(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]).arg(data_dir);
         let mut child = command.args(args).stdin(Stdio::null()).spawn().expect("it starts");
-        let log = Log::of(child.stderr.take().expect("it is a pipe"));
+        let log = child.stderr.take().map_or_else(Log::nowhere, Log::of);
         let mut stdout = BufReader::new(child.stdout.take().expect("it is a pipe"));
         let watchdog = Watchdog::over(&child);
         let mut announcement = Vec::new();
@@ -97,8 +97,12 @@ impl Server {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("it has a process id");
-        kill_process(pid, signal).expect("it runs");
+        kill_process(pid(&self.child), signal).expect("it runs");
+    }
+
+    /// Reads standard error, which the test had made a pipe of its own, from now on.
+    pub(crate) fn read_log(&mut self, stderr: impl Read + Send + 'static) {
+        self.log = Log::of(stderr);
     }
 
     /// Waits until a line of the log holds `text`.
@@ -128,6 +132,11 @@ impl Server {
     }
 }
 
+/// The process id of `child`, which runs.
+pub(crate) fn pid(child: &Child) -> Pid {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("it has a process id")
+}
+
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -151,6 +160,11 @@ struct Gathered {
 }
 
 impl Log {
+    /// Of a process whose standard error the test itself keeps.
+    fn nowhere() -> Self {
+        Self(Arc::new((Mutex::new(Gathered { text: String::new(), is_whole: true }), Condvar::new())))
+    }
+
     fn of(stderr: impl Read + Send + 'static) -> Self {
         let shared = Arc::new((Mutex::new(Gathered::default()), Condvar::new()));
         let gathering = Arc::clone(&shared);
@@ -183,11 +197,11 @@ impl Log {
 }
 
 /// Kills a process that outlives [`PATIENCE`], so that a test fails instead of hanging.
-struct Watchdog(mpsc::Sender<()>);
+pub(crate) struct Watchdog(mpsc::Sender<()>);
 
 impl Watchdog {
-    fn over(child: &Child) -> Self {
-        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("it has a process id");
+    pub(crate) fn over(child: &Child) -> Self {
+        let pid = pid(child);
         let (call_off, called_off) = mpsc::channel();
         thread::spawn(move || {
             if called_off.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
@@ -197,7 +211,7 @@ impl Watchdog {
         Self(call_off)
     }
 
-    fn call_off(self) {
+    pub(crate) fn call_off(self) {
         let _ = self.0.send(());
     }
 }

@@ -17,6 +17,9 @@ use crate::support::{Server, handbill};
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID: &str = "b7ad6b7169203331";
 
+/// A share of traces that lets none of a test's through.
+const NEXT_TO_NONE: &str = "0.000000001";
+
 /// The spans below that of a publish.
 const STEPS: [&str; 5] =
     ["decide limits", "render markdown", "reserve slugs", "insert_if_absent pages", "release slugs"];
@@ -182,9 +185,9 @@ fn one_publish_by_an_agent_is_one_trace_with_the_tool_below_the_request() {
 }
 
 #[test]
-fn a_call_of_a_tool_continues_the_trace_in_its_meta_and_links_to_its_request() {
+fn from_a_trusted_proxy_a_call_of_a_tool_continues_the_trace_in_its_meta_and_links_to_its_request() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &[]);
+    let server = start(&collector, &directory, &["--trusted-proxies", "127.0.0.0/8"]);
     publish_by_tool(&server, &json!({"traceparent": format!("00-{TRACE_ID}-{PARENT_ID}-01"), "tracestate": "agent=1"}));
     server.stop();
     let spans = collector.spans();
@@ -200,10 +203,10 @@ fn a_call_of_a_tool_continues_the_trace_in_its_meta_and_links_to_its_request() {
 }
 
 #[test]
-fn a_request_continues_the_trace_of_its_caller_unless_the_caller_is_not_sampled() {
+fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    // Of the traces that begin here, next to none: what comes is because of the caller.
-    let server = start(&collector, &directory, &["--otlp-sampling", "0.000000001"]);
+    // Of the traces that begin here, next to none: what comes is because of the proxy.
+    let server = start(&collector, &directory, &["--otlp-sampling", NEXT_TO_NONE, "--trusted-proxies", "127.0.0.0/8"]);
     let ask = |path: &str, flags: &str| {
         let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-{flags}");
         let headers = [("Traceparent", traceparent.as_str()), ("Tracestate", "mesh=1")];
@@ -222,6 +225,43 @@ fn a_request_continues_the_trace_of_its_caller_unless_the_caller_is_not_sampled(
     // One that is not sampled cannot be looked at.
     let exemplars: Vec<_> = metrics.text().lines().filter(|line| line.contains(" # {")).collect();
     assert!(exemplars.len() == 1 && exemplars[0].contains(r#"http_response_status_code="404""#), "{exemplars:?}");
+}
+
+#[test]
+fn a_stranger_does_not_choose_what_is_sampled_by_traceparent_or_meta() {
+    let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-01");
+    // A trusted proxy hands on the message as it came, whoever wrote it.
+    for proxies in [&[][..], &["--trusted-proxies", "127.0.0.0/8"]] {
+        let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+        let server = start(&collector, &directory, &[&["--otlp-sampling", NEXT_TO_NONE], proxies].concat());
+        if proxies.is_empty() {
+            request(server.address, "GET", "/", &[("Traceparent", traceparent.as_str())], b"").unwrap();
+        }
+        publish_by_tool(&server, &json!({"traceparent": traceparent}));
+        let (.., log) = server.stop();
+        assert_eq!(collector.messages(), Vec::<Vec<u8>>::new());
+        assert!(!log.contains(TRACE_ID), "{log}");
+    }
+}
+
+#[test]
+fn a_stranger_that_is_not_sampled_is_still_seen_in_a_trace_that_links_to_its_own() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &[]);
+    let meta = json!({"traceparent": format!("00-{TRACE_ID}-{PARENT_ID}-00"), "tracestate": "stranger=1"});
+    publish_by_tool(&server, &meta);
+    let headers = [("Traceparent", meta["traceparent"].as_str().unwrap()), ("Tracestate", "stranger=1")];
+    request(server.address, "GET", "/robots.txt", &headers, b"").unwrap();
+    server.stop();
+    let spans = collector.spans();
+    let (by_agent, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
+    assert_eq!((&tool.trace_id, &tool.parent_span_id), (&by_agent.trace_id, &by_agent.span_id));
+    for span in [tool, named(&spans, "GET /robots.txt")] {
+        let [link] = &span.links[..] else { panic!("one link: {span:#?}") };
+        assert_eq!((hexadecimal(&link.trace_id), hexadecimal(&link.span_id)), (TRACE_ID.into(), PARENT_ID.into()));
+        assert_ne!(hexadecimal(&span.trace_id), TRACE_ID);
+        assert_eq!((&*span.trace_state, &*link.trace_state), ("", ""));
+    }
 }
 
 #[test]

@@ -44,6 +44,54 @@ fn each_operation_lists_exactly_the_statuses_of_the_specification_and_the_common
     }
 }
 
+/// What stands between backticks in `text` that no client can send, receive or look up: not the name of a field, code,
+/// header or scheme, nor a value or its form.
+fn remarks_for_programmers(text: &str) -> Vec<&str> {
+    const NAMES: [&str; 4] = ["If-Match", "Bearer", "Basic", "Authorization"];
+    let is_of_the_interface = |quoted: &str| {
+        let is_field_or_code = quoted.bytes().all(|byte| byte.is_ascii_lowercase() || b"_-".contains(&byte));
+        is_field_or_code
+            || quoted.starts_with('"')
+            || NAMES.contains(&quoted.split([':', ' ']).next().unwrap_or_default())
+    };
+    text.split('`').skip(1).step_by(2).filter(|quoted| quoted.contains("::") || !is_of_the_interface(quoted)).collect()
+}
+
+/// Every description, summary and title in `value`, with where it stands.
+fn texts(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let place = format!("{place}/{name}");
+                match member.as_str() {
+                    Some(text) if ["description", "summary", "title"].contains(&&**name) => {
+                        found.push((place, text.to_owned()));
+                    }
+                    _ => texts(member, &place, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| texts(item, place, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_holds_no_remark_for_programmers_of_the_service() {
+    const WORDS: [&str; 12] =
+        ["::", "[`", "Self", "struct", "enum ", "trait", "Rust", "serde", "derive(", "Debug", "log can", "this module"];
+    assert_eq!(remarks_for_programmers("It has no `Debug`, see `http::token`."), ["Debug", "http::token"]);
+    let mut found = Vec::new();
+    texts(&DOCUMENT.0, "", &mut found);
+    assert!(found.len() > 100, "{}", found.len());
+    for (place, text) in found {
+        assert_eq!(remarks_for_programmers(&text), Vec::<&str>::new(), "{place}: {text}");
+        for word in WORDS {
+            assert!(!text.contains(word), "{word:?} at {place}: {text}");
+        }
+    }
+}
+
 #[test]
 fn the_schemas_accept_the_titles_that_the_service_accepts() {
     let schemas = &DOCUMENT.0["components"]["schemas"];

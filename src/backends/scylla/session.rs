@@ -120,9 +120,10 @@ pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsErro
         .keyspaces_to_fetch([&settings.scylla_keyspace])
         .default_execution_profile_handle(profile(None).into_handle())
         .connection_timeout(CONNECT_TIMEOUT)
-        .keepalive_interval(KEEPALIVE)
-        .keepalive_timeout(KEEPALIVE)
         .schema_agreement_timeout(SCHEMA_AGREEMENT);
+    // Not by the builder's methods, which log at each start that this is short.
+    builder.config.keepalive_interval = Some(KEEPALIVE);
+    builder.config.keepalive_timeout = Some(KEEPALIVE);
     match (&settings.scylla_username, &settings.scylla_password_file) {
         (Some(user), Some(file)) => builder = builder.user(user, password(file)?),
         (None, None) => {}

@@ -69,8 +69,8 @@ pub enum ExportError {
 pub struct ExportTo {
     /// The collector's address; spans are posted to `/v1/traces` below it.
     pub endpoint: Url,
-    /// Of traces that begin here, the share that is exported, from 0 to 1. One that a caller began is exported if the
-    /// caller's part is, and none is at 0.
+    /// Of traces that begin here, the share that is exported, from 0 to 1. One that a trusted proxy began is exported if
+    /// its part is, and none is at 0.
     pub sampling: f64,
 }
 

@@ -4,6 +4,7 @@
 use http::HeaderMap;
 use opentelemetry::Context;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
+use opentelemetry::trace::{Link, SpanContext, TraceContextExt, TraceState};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
 use crate::domain::edit_key::PREFIX;
@@ -13,6 +14,17 @@ const TRACESTATE: &str = "tracestate";
 
 /// Longest `tracestate` that is kept, in bytes: what everyone must propagate (W3C Trace Context §3.3.1.5).
 const MAX_TRACESTATE_BYTES: usize = 512;
+
+/// What a caller's word on the trace is worth.
+///
+/// Whoever chooses the trace also chooses whether it is sampled, and may put any request into any trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// Its peer is a trusted proxy: its trace is continued.
+    Continue,
+    /// It may be anyone: a trace of our own begins, with a link to the caller's.
+    Link,
+}
 
 /// What a caller says of its own span, not parsed yet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,6 +48,19 @@ impl<'a> CallerTrace<'a> {
     }
 }
 
+/// A link to the span of a caller that may be anyone: its identifiers and nothing that it chose freely.
+pub(super) fn link_to_stranger(caller: &SpanContext) -> Link {
+    let bare = SpanContext::new(caller.trace_id(), caller.span_id(), caller.trace_flags(), true, TraceState::default());
+    Link::with_context(bare)
+}
+
+/// The span `caller` as a parent that does not decide on sampling: that is `is_sampled`, as was decided already.
+pub(super) fn parent_sampled_as(caller: &SpanContext, is_sampled: bool) -> Context {
+    let flags = caller.trace_flags().with_sampled(is_sampled);
+    let state = caller.trace_state().clone();
+    Context::new().with_remote_span_context(SpanContext::new(caller.trace_id(), caller.span_id(), flags, true, state))
+}
+
 impl Extractor for CallerTrace<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         match name {
@@ -56,8 +81,6 @@ impl Extractor for CallerTrace<'_> {
 
 #[cfg(test)]
 mod tests {
-    use opentelemetry::trace::TraceContextExt;
-
     use super::*;
 
     const CALLER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

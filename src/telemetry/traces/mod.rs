@@ -21,7 +21,8 @@ use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::Instrument;
 
-pub use self::incoming::CallerTrace;
+pub use self::incoming::{CallerTrace, Trust};
+use self::incoming::{link_to_stranger, parent_sampled_as};
 
 /// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
 const ABANDONED: &str = "abandoned";
@@ -111,10 +112,11 @@ impl Tracer {
         Self(Some(provider.tracer("test")))
     }
 
-    /// The span of a request with this head, which continues the trace that the head names (W3C Trace Context).
+    /// The span of a request with this head, which continues the trace that the head names (W3C Trace Context), or has a
+    /// link to it, as `trust` says.
     ///
     /// `method` and `route` are what the metrics call them, `request_id` what the log does.
-    pub fn request(&self, head: &Parts, method: &'static str, route: &str, request_id: &str) -> Span {
+    pub fn request(&self, head: &Parts, trust: Trust, method: &'static str, route: &str, request_id: &str) -> Span {
         let Some(tracer) = &self.0 else { return Span::none() };
         let verb = if method == OTHER_METHOD { "HTTP" } else { method };
         // A request that no route takes has only its method for a name.
@@ -132,32 +134,42 @@ impl Tracer {
         if let Some(version) = protocol_version(head.version) {
             attributes.push(KeyValue::new("network.protocol.version", version));
         }
-        let builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server).with_attributes(attributes);
-        Span::start(tracer, builder, &CallerTrace::in_headers(&head.headers).span())
+        let mut builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server).with_attributes(attributes);
+        let caller = CallerTrace::in_headers(&head.headers).span();
+        if trust == Trust::Continue {
+            return Span::start(tracer, builder, &caller);
+        }
+        if caller.has_active_span() {
+            builder = builder.with_links(vec![link_to_stranger(caller.span().span_context())]);
+        }
+        Span::start(tracer, builder, &Context::new())
     }
 
     /// The span of a call of the MCP tool named `tool` that came with the request in `within`.
     ///
-    /// Where `caller` names a span of another trace than the request's, it is part of that trace and linked to the request.
+    /// Where `caller` names a span of another trace than the request's, and the request's peer is a trusted proxy, it is
+    /// part of that trace and linked to the request. Otherwise it is part of the request's trace and linked to `caller`.
+    /// It is sampled if the request is in any case: no proxy looks into a message, so anyone may have written it.
     pub fn tool(&self, within: Option<&Within>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
         let Some(tracer) = &self.0 else { return Span::none() };
         let request = within.and_then(|within| within.context.clone()).unwrap_or_default();
         let caller = caller.span();
-        let mut builder = SpanBuilder::from_name(format!("tools/call {tool}")).with_kind(SpanKind::Server);
-        builder = builder.with_attributes([
-            KeyValue::new("mcp.method.name", "tools/call"),
-            KeyValue::new("gen_ai.operation.name", "execute_tool"),
-            KeyValue::new("gen_ai.tool.name", tool),
-        ]);
+        let builder =
+            SpanBuilder::from_name(format!("tools/call {tool}")).with_kind(SpanKind::Server).with_attributes([
+                KeyValue::new("mcp.method.name", "tools/call"),
+                KeyValue::new("gen_ai.operation.name", "execute_tool"),
+                KeyValue::new("gen_ai.tool.name", tool),
+            ]);
         let of_request = request.span().span_context().clone();
         let of_caller = caller.span().span_context().clone();
         if !of_caller.is_valid() || of_caller.trace_id() == of_request.trace_id() {
             return Span::start(tracer, builder, &request);
         }
-        if of_request.is_valid() {
-            builder = builder.with_links(vec![Link::with_context(of_request)]);
+        if of_request.is_valid() && within.is_some_and(|within| within.trust == Trust::Continue) {
+            let parent = parent_sampled_as(&of_caller, of_request.is_sampled());
+            return Span::start(tracer, builder.with_links(vec![Link::with_context(of_request)]), &parent);
         }
-        Span::start(tracer, builder, &caller)
+        Span::start(tracer, builder.with_links(vec![link_to_stranger(&of_caller)]), &request)
     }
 
     /// The span of one `operation` on `target` within the request that is being answered; none outside of one.
@@ -194,6 +206,7 @@ fn protocol_version(version: http::Version) -> Option<&'static str> {
 #[derive(Clone, Debug)]
 pub struct Within {
     context: Option<Context>,
+    trust: Trust,
     log: tracing::Span,
 }
 
@@ -231,9 +244,9 @@ impl Span {
         Some(TraceIds { trace_id, span_id, is_sampled: context.is_sampled() })
     }
 
-    /// What is to travel with a request that has this span, and `log` in the log.
-    pub fn within(&self, log: tracing::Span) -> Within {
-        Within { context: self.context.clone(), log }
+    /// What is to travel with a request that has this span, a caller of this `trust`, and `log` in the log.
+    pub fn within(&self, trust: Trust, log: tracing::Span) -> Within {
+        Within { context: self.context.clone(), trust, log }
     }
 
     /// Does `work`, whose spans are then below this one.
@@ -354,7 +367,7 @@ mod tests {
 
     fn request_span(tracer: &Tracer) -> Span {
         let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
-        tracer.request(&head, "GET", "/", "1")
+        tracer.request(&head, Trust::Link, "GET", "/", "1")
     }
 
     fn ended(
@@ -383,7 +396,7 @@ mod tests {
         let spans = Ended::default();
         let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
         for (method, route) in [("GET", "/{slug}"), ("GET", ""), (OTHER_METHOD, "/{slug}"), (OTHER_METHOD, "")] {
-            spans.tracer().request(&head, method, route, "1").answered(200);
+            spans.tracer().request(&head, Trust::Link, method, route, "1").answered(200);
         }
         let names: Vec<_> = spans.summary().into_iter().map(|(name, ..)| name).collect();
         assert_eq!(names, ["GET /{slug}", "GET", "HTTP /{slug}", "HTTP"]);

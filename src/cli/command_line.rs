@@ -1,0 +1,125 @@
+//! What clap is given to read: the command line and the environment, without what does not count.
+//!
+//! Clap checks every value that it finds. These are taken out before:
+//!
+//! * options and variables of a store that is not chosen;
+//! * variables of other subcommands;
+//! * variables that are empty, which count as not set.
+//!
+//! And a subcommand may stand behind its options, and a value may begin with a hyphen, so that what is said of `-1` is
+//! that it is out of range.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::builder::Resettable;
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Command, ValueEnum};
+
+use crate::config::StoreKind;
+
+/// The option that chooses a store, and its variable.
+const STORE: (&str, &str) = ("store", "HANDBILL_STORE");
+
+/// Reads `args`, without the program's name, and `variables` by `command`.
+pub(super) fn read(
+    command: &Command,
+    args: impl IntoIterator<Item = OsString>,
+    variables: &[(String, OsString)],
+) -> Result<ArgMatches, clap::Error> {
+    let Line { subcommand, tokens } = Line::of(command, args);
+    let ignored = chosen_store(&tokens, variables).map(not_chosen);
+    let is_ignored = |arg: &Arg| ignored.is_some_and(|heading| arg.get_help_heading() == Some(heading));
+    let tokens = tokens.into_iter().filter(|token| !option(command, token.name()).is_some_and(&is_ignored));
+    let args: Vec<OsString> =
+        [OsString::from("handbill")].into_iter().chain(subcommand.clone()).chain(tokens.map(|token| token.0)).collect();
+
+    let is_empty =
+        |arg: &Arg| variables.iter().any(|(name, value)| arg.get_env() == Some(name.as_ref()) && value.is_empty());
+    let unset = |arg: Arg| if is_empty(&arg) || is_ignored(&arg) { without_variable(arg) } else { arg };
+    let name = subcommand.as_deref().and_then(OsStr::to_str).filter(|name| command.find_subcommand(name).is_some());
+    let counting = match name {
+        Some(name) => command.clone().mut_args(without_variable).mut_subcommand(name, |sub| sub.mut_args(unset)),
+        None => command.clone().mut_args(unset),
+    };
+    match counting.try_get_matches_from(&args) {
+        // Help shows every variable.
+        Err(error) if error.kind() == ErrorKind::DisplayHelp => command.clone().try_get_matches_from(args),
+        read => read,
+    }
+}
+
+/// A command line whose options have their values with them.
+struct Line {
+    subcommand: Option<OsString>,
+    tokens: Vec<Token>,
+}
+
+/// An argument: an option with its value, `--name=value`, or anything else.
+struct Token(OsString);
+
+impl Token {
+    /// The option's name, with or without a value.
+    fn name(&self) -> Option<&str> {
+        let name = self.0.as_bytes().strip_prefix(b"--")?.split(|&byte| byte == b'=').next()?;
+        std::str::from_utf8(name).ok()
+    }
+
+    /// The option's value, where it is with the option.
+    fn value(&self) -> Option<&OsStr> {
+        let at = self.0.as_bytes().iter().position(|&byte| byte == b'=')?;
+        Some(OsStr::from_bytes(&self.0.as_bytes()[at + 1..]))
+    }
+}
+
+impl Line {
+    fn of(command: &Command, args: impl IntoIterator<Item = OsString>) -> Self {
+        let mut line = Self { subcommand: None, tokens: Vec::new() };
+        let mut args = args.into_iter().map(Token).peekable();
+        while let Some(mut token) = args.next() {
+            let takes_value = token.value().is_none()
+                && option(command, token.name()).is_some_and(|arg| arg.get_action().takes_values());
+            if takes_value && let Some(Token(value)) = args.next_if(|next| !next.0.as_bytes().starts_with(b"--")) {
+                token.0.push("=");
+                token.0.push(value);
+            }
+            if line.subcommand.is_none() && !token.0.as_bytes().starts_with(b"-") {
+                line.subcommand = Some(token.0);
+            } else {
+                line.tokens.push(token);
+            }
+        }
+        line
+    }
+}
+
+/// The option of this name, of whichever subcommand.
+fn option<'a>(command: &'a Command, name: Option<&str>) -> Option<&'a Arg> {
+    let of = |command: &'a Command| command.get_arguments().find(|arg| arg.get_long() == name);
+    name?;
+    of(command).or_else(|| command.get_subcommands().find_map(of))
+}
+
+/// The store that is used, as far as that can be told.
+fn chosen_store(tokens: &[Token], variables: &[(String, OsString)]) -> Option<StoreKind> {
+    let (option, variable) = STORE;
+    let flag = tokens.iter().rfind(|token| token.name() == Some(option)).map(|token| token.value());
+    let from_environment = || variables.iter().find(|(name, value)| name == variable && !value.is_empty());
+    let text = flag.unwrap_or_else(|| from_environment().map(|(_, value)| value.as_os_str()));
+    match text {
+        Some(text) => StoreKind::from_str(text.to_str()?, false).ok(),
+        None => Some(StoreKind::Embedded),
+    }
+}
+
+/// The heading of the options that do not count with `store`.
+fn not_chosen(store: StoreKind) -> &'static str {
+    match store {
+        StoreKind::Embedded => StoreKind::Scylla.help_heading(),
+        StoreKind::Scylla => StoreKind::Embedded.help_heading(),
+    }
+}
+
+fn without_variable(arg: Arg) -> Arg {
+    arg.env(Resettable::Reset)
+}

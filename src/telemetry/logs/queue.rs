@@ -1,0 +1,249 @@
+//! Lines on their way to standard error: a bounded queue, and a thread of its own that writes them.
+//!
+//! Whoever reads standard error may stop reading. A thread that wrote there itself would then wait for ever, and with
+//! it every request, probe and signal that it is to answer. So a line is put into the queue or, where that is full,
+//! dropped and counted; once lines are written again, one of them says how many are missing.
+//!
+//! `tracing-appender` has such a queue too. Its bound is a number of lines, not of bytes, and at the process's end it
+//! prints to standard error by itself, which an unread one holds up.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::mem;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use prometheus_client::metrics::counter::Counter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Most bytes of lines that wait, and as many again that are being written: about 4000 requests' lines each. It is as
+/// much as a disk or a collector that pauses for a moment may be behind, and little beside what requests themselves take.
+const MAX_BYTES: usize = 1024 * 1024;
+
+/// Largest buffer that is kept for the next lines once its own are written.
+const KEPT_BYTES: usize = 64 * 1024;
+
+/// How long to wait before trying again where standard error takes nothing at the moment, as whoever shares it has made
+/// it non-blocking.
+const FULL_PAUSE: Duration = Duration::from_millis(10);
+
+/// Where lines are put. Clones are of the same queue.
+#[derive(Clone, Debug)]
+pub struct LogQueue(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    waiting: Mutex<Waiting>,
+    /// Lines came, or were written.
+    changed: Condvar,
+    max_bytes: usize,
+    dropped: Counter,
+    /// The thread that writes. Its own lines are never dropped, or nobody would learn that others were.
+    writer: OnceLock<ThreadId>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<u8>,
+    /// Whether lines were taken out that are not written yet.
+    is_writing: bool,
+    /// Lines dropped since the log last said so.
+    unreported: u64,
+}
+
+impl LogQueue {
+    /// A queue whose lines go to standard error.
+    pub fn to_stderr() -> io::Result<Self> {
+        // A handle of its own, so that no lock is held while a write waits.
+        let stderr = io::stderr().as_fd().try_clone_to_owned()?;
+        Self::start(File::from(stderr), MAX_BYTES)
+    }
+
+    fn start(sink: impl Write + Send + 'static, max_bytes: usize) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            waiting: Mutex::default(),
+            changed: Condvar::new(),
+            max_bytes,
+            dropped: Counter::default(),
+            writer: OnceLock::new(),
+        });
+        let writing = Arc::clone(&shared);
+        let writer = thread::Builder::new().name("log-writer".to_owned()).spawn(move || writing.write_to(sink))?;
+        shared.writer.get_or_init(|| writer.thread().id());
+        Ok(Self(shared))
+    }
+
+    /// Counts the lines that were dropped.
+    pub fn dropped(&self) -> Counter {
+        self.0.dropped.clone()
+    }
+
+    /// Puts a line of its own, which is no event, behind those that wait.
+    pub fn line(&self, text: &str) {
+        self.0.push(format!("{text}\n").as_bytes());
+    }
+
+    /// Waits until all lines are written, for at most `time`; whether they are.
+    pub fn flush(&self, time: Duration) -> bool {
+        let is_behind = |waiting: &mut Waiting| waiting.is_writing || !waiting.lines.is_empty();
+        let waited = self.0.changed.wait_timeout_while(self.0.lock(), time, is_behind);
+        let (_waiting, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        !timeout.timed_out()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn push(&self, line: &[u8]) {
+        let mut waiting = self.lock();
+        let is_full = line.len() > self.max_bytes.saturating_sub(waiting.lines.len());
+        if is_full && self.writer.get() != Some(&thread::current().id()) {
+            waiting.unreported += 1;
+            self.dropped.inc();
+            return;
+        }
+        waiting.lines.extend_from_slice(line);
+        drop(waiting);
+        self.changed.notify_all();
+    }
+
+    fn write_to(&self, mut sink: impl Write) {
+        let mut taken = Vec::new();
+        loop {
+            let mut waiting = self.lock();
+            waiting.is_writing = false;
+            self.changed.notify_all();
+            let came = self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty());
+            waiting = came.unwrap_or_else(PoisonError::into_inner);
+            mem::swap(&mut waiting.lines, &mut taken);
+            waiting.is_writing = true;
+            drop(waiting);
+            let lost = write_lines(&mut sink, &taken);
+            taken.clear();
+            taken.shrink_to(KEPT_BYTES);
+            self.dropped.inc_by(lost);
+            let mut waiting = self.lock();
+            waiting.unreported += lost;
+            let unreported = if lost == 0 { mem::take(&mut waiting.unreported) } else { 0 };
+            drop(waiting);
+            if unreported > 0 {
+                tracing::warn!(lines = unreported, "log lines were dropped: standard error was not read fast enough");
+            }
+        }
+    }
+}
+
+/// Writes whole lines. Returns how many could not be written.
+fn write_lines(sink: &mut impl Write, mut lines: &[u8]) -> u64 {
+    while !lines.is_empty() {
+        match sink.write(lines) {
+            Ok(written @ 1..) => lines = &lines[written..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(FULL_PAUSE),
+            // On a full disk, or where the reader has closed its end, later lines may do better.
+            Ok(0) | Err(_) => return lines.iter().filter(|&&byte| byte == b'\n').count() as u64,
+        }
+    }
+    0
+}
+
+impl<'a> MakeWriter<'a> for LogQueue {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line(&self.0)
+    }
+}
+
+/// Takes one event, which comes as one piece.
+#[derive(Debug)]
+pub struct Line<'a>(&'a Shared);
+
+impl Write for Line<'_> {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.push(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// When something that must happen counts as not happening. Nothing depends on it being short.
+    const PATIENCE: Duration = Duration::from_mins(2);
+
+    /// Says which lines it is given, and takes none before it is let.
+    struct Gate {
+        given: mpsc::Sender<String>,
+        let_through: mpsc::Receiver<io::Result<()>>,
+    }
+
+    impl Write for Gate {
+        fn write(&mut self, lines: &[u8]) -> io::Result<usize> {
+            self.given.send(String::from_utf8(lines.to_vec()).unwrap()).unwrap();
+            self.let_through.recv().unwrap_or(Ok(())).map(|()| lines.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A queue of 8 bytes whose writer has one line already and waits with it.
+    fn held_up() -> (LogQueue, mpsc::Receiver<String>, mpsc::Sender<io::Result<()>>) {
+        let ((given, takes), (open, let_through)) = (mpsc::channel(), mpsc::channel());
+        let queue = LogQueue::start(Gate { given, let_through }, 8).unwrap();
+        queue.line("first");
+        assert_eq!(takes.recv_timeout(PATIENCE).unwrap(), "first\n");
+        (queue, takes, open)
+    }
+
+    #[test]
+    fn lines_are_written_in_order_and_a_flush_waits_for_them() {
+        let (queue, takes, open) = held_up();
+        queue.line("a");
+        queue.line("b");
+        drop(open);
+        assert!(queue.flush(PATIENCE));
+        assert_eq!(takes.try_iter().collect::<Vec<_>>(), ["a\nb\n"]);
+        assert_eq!(queue.dropped().get(), 0);
+    }
+
+    #[test]
+    fn a_line_that_finds_the_queue_full_is_dropped_and_counted_and_nobody_waits() {
+        let (queue, takes, open) = held_up();
+        for line in ["123", "too long for it", "456", "7"] {
+            queue.line(line);
+        }
+        assert_eq!(queue.dropped().get(), 2);
+        assert!(!queue.flush(Duration::from_millis(1)), "a flush gives up on a writer that waits");
+        drop(open);
+        assert!(queue.flush(PATIENCE));
+        assert_eq!(takes.try_iter().collect::<Vec<_>>(), ["123\n456\n"]);
+    }
+
+    #[test]
+    fn lines_that_cannot_be_written_are_counted_and_later_ones_are_written() {
+        let (queue, takes, open) = held_up();
+        queue.line("a");
+        open.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
+        assert_eq!(takes.recv_timeout(PATIENCE).unwrap(), "a\n");
+        drop(open);
+        assert!(queue.flush(PATIENCE));
+        assert_eq!(queue.dropped().get(), 1);
+        queue.line("b");
+        assert_eq!(takes.recv_timeout(PATIENCE).unwrap(), "b\n");
+    }
+}
