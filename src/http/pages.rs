@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, ETAG, LOCATION};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
@@ -22,6 +23,7 @@ use crate::limits::Limited;
 use crate::service::Attempt;
 use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
 
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -108,7 +110,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
             if none_match_fails(&headers, &tag) {
                 return not_modified(tag);
             }
-            page_response(&page, &http)
+            page_response(&page.share(), &http)
         }
         Err(failure) => failure_response(&failure, &http.base_url),
     }
@@ -209,9 +211,10 @@ fn rate_limit_fields(limited: Limited, decision: &Decision) -> [HeaderValue; 2] 
     [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
 }
 
-fn page_response(page: &Page, http: &Http) -> Response {
-    let headers = [(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)];
-    let mut response = (headers, Json(PageBody::new(page, &http.base_url))).into_response();
+fn page_response(page: &Arc<Page>, http: &Http) -> Response {
+    let headers = [(CONTENT_TYPE, JSON), (ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)];
+    let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url, true).into_body());
+    let mut response = (headers, body).into_response();
     mark_noindex(&mut response, page, &http.base_url);
     response
 }

@@ -9,6 +9,7 @@ mod allowed;
 mod calls;
 mod error;
 mod mend;
+mod page_result;
 mod server;
 mod tools;
 mod unique;
