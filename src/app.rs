@@ -1,6 +1,7 @@
 //! The composition root: settings → backends → service → routers. The only module that names backends.
 
 mod backends;
+mod operators;
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
@@ -207,8 +208,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     // It outlives the public listener, so that draining can be watched.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
-    let uncounted = prometheus_client::metrics::gauge::Gauge::default();
-    tokio::spawn(server::serve(admin_listener, admin, ServerLimits::ADMIN, uncounted, admin_phases));
+    operators::start(admin_listener, admin, admin_phases)?;
 
     announce(&base_url, address, admin_address, &kept.place(&settings));
     let serving = server::serve(listener, app, public, metrics.connections.clone(), phases);

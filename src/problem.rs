@@ -227,6 +227,7 @@ impl Problem {
                 "The store did not answer in time.",
                 "A change may or may not have been made, wholly or not at all: read the page, or try again",
             ),
+            Failure::Overloaded => Self::unavailable("Too many large pages are being read right now.", "Retry"),
             Failure::NoFreeSlug => {
                 Self::unavailable("No free address was found for this title.", "Nothing was published: try again")
             }

@@ -1,10 +1,15 @@
 //! The JSON shapes of the interface (spec §2), for REST and MCP alike.
 
+mod page_json;
+
+use std::sync::Arc;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
+pub use self::page_json::{Nesting, PageJson, StreamedJson};
 use crate::about;
 use crate::domain::edit_key::EditKey;
 use crate::domain::origin::Origin;
@@ -102,23 +107,24 @@ pub struct PageBody {
 }
 
 impl PageBody {
-    /// The shape of `page`, whose addresses begin with `base_url`.
-    pub fn new(page: &Page, base_url: &Origin) -> Self {
+    /// `page` in this shape, whose addresses begin with `base_url`, written while it is sent. The HTML says nothing that
+    /// the source does not.
+    pub fn json(page: Arc<Page>, base_url: &Origin, with_html: bool) -> PageJson {
+        let shape = Self::without_texts(&page, base_url, with_html);
+        PageJson::new(page, &shape, with_html)
+    }
+
+    /// The shape of `page` with nothing in the places of its long texts.
+    fn without_texts(page: &Page, base_url: &Origin, with_html: bool) -> Self {
         Self {
             slug: page.slug.to_string(),
             url: page_url(&page.slug, base_url),
             title: page.title.as_ref().map(|title| title.as_str().to_owned()),
-            content: page.content.as_str().to_owned(),
-            content_html: Some(page.rendered.html.clone()),
+            content: String::new(),
+            content_html: with_html.then(String::new),
             created_at: page.created_at.to_string(),
             updated_at: page.updated_at.to_string(),
         }
-    }
-
-    /// The same without the HTML, which says nothing that the source does not.
-    #[must_use]
-    pub fn without_html(self) -> Self {
-        Self { content_html: None, ..self }
     }
 }
 

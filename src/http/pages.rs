@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use axum::Json;
+use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, ETAG, LOCATION};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
@@ -22,6 +23,7 @@ use crate::limits::Limited;
 use crate::service::Attempt;
 use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
 
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -103,7 +105,7 @@ pub(super) async fn create(
 )]
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText, headers: HeaderMap) -> Response {
     match http.service.read(&slug).await {
-        Ok(page) => respond(&headers, page_fields(&page, &http), || page_body(&page, &http)),
+        Ok(page) => respond(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
         Err(failure) => failure_response(&failure, &http.base_url),
     }
 }
@@ -212,8 +214,9 @@ fn page_fields(page: &Page, http: &Http) -> HeaderMap {
     fields
 }
 
-fn page_body(page: &Page, http: &Http) -> Response {
-    Json(PageBody::new(page, &http.base_url)).into_response()
+fn page_body(page: &Arc<Page>, http: &Http) -> Response {
+    let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url, true).into_body());
+    ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
 fn json_tag(page: &Page, http: &Http) -> HeaderValue {

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::Mcp;
 use super::arguments::{take_key, take_slug};
 use super::error::failed;
+use super::page_result::PageSlot;
 use super::tools::ToolName;
 use crate::domain::client::Client;
 use crate::incoming::body::parse_object;
 use crate::problem::{self, Code, Interface, Problem};
 use crate::service::{Body, Failure, Precondition};
-use crate::wire::{CreatePage, CreatedBody, DeletedBody, PageBody, UpdatePage};
+use crate::wire::{CreatePage, CreatedBody, DeletedBody, UpdatePage};
 
 /// What `get_page` takes besides the slug.
 #[derive(Deserialize)]
@@ -29,20 +30,21 @@ struct GetOptions {
 struct Nothing {}
 
 impl Mcp {
-    /// The result of one call, and the code of its failure.
+    /// The result of one call, and the code of its failure. A page that the result shows is left in `slot`.
     pub(super) async fn call(
         &self,
         tool: ToolName,
         client: Client,
         mut arguments: JsonObject,
+        slot: &PageSlot,
     ) -> (CallToolResult, Option<Code>) {
         // Models fill in null for what they leave out.
         arguments.retain(|_, value| !value.is_null());
         let outcome = match tool {
             ToolName::Create => self.create(client, arguments).await,
             ToolName::Delete => self.delete(client, arguments).await,
-            ToolName::Get => self.get(arguments).await,
-            ToolName::Update => self.update(client, arguments).await,
+            ToolName::Get => self.get(arguments, slot).await,
+            ToolName::Update => self.update(client, arguments, slot).await,
         };
         match outcome {
             Ok(result) => (result, None),
@@ -60,20 +62,25 @@ impl Mcp {
         Ok(done(&CreatedBody::new(&created, &self.base_url)))
     }
 
-    async fn get(&self, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
+    async fn get(&self, mut arguments: JsonObject, slot: &PageSlot) -> Result<CallToolResult, Failure> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let options: Body<GetOptions> = parse_object(arguments, &["slug", "include_html"]);
-        let page = PageBody::new(&*self.service.read(&slug).await?, &self.base_url);
-        Ok(done(&if options?.include_html.unwrap_or(true) { page } else { page.without_html() }))
+        let page = self.service.read(&slug).await?;
+        Ok(slot.leave(page, &self.base_url, options?.include_html.unwrap_or(true)))
     }
 
-    async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
+    async fn update(
+        &self,
+        client: Client,
+        mut arguments: JsonObject,
+        slot: &PageSlot,
+    ) -> Result<CallToolResult, Failure> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body: Body<UpdatePage> = parse_object(arguments, &["slug", "edit_key", "title", "content"]);
         let body = body.map(Into::into);
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(done(&PageBody::new(&page, &self.base_url)))
+        Ok(slot.leave(page.into(), &self.base_url, true))
     }
 
     async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {

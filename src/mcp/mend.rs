@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::advice;
 use super::error::refusal;
+use super::page_result::PageSlot;
 use super::unique::Read;
 use crate::about::MCP_PROTOCOL_VERSIONS;
 use crate::domain::edit_key::PREFIX;
@@ -78,8 +79,10 @@ pub(super) async fn mend(request: Request, next: Next) -> Response {
     }
     // Other names for JSON were judged above, by the rule that REST has.
     parts.headers.insert(CONTENT_TYPE, JSON);
+    let slot = PageSlot::default();
+    parts.extensions.insert(slot.clone());
     let answer = next.run(Request::from_parts(parts, Body::from(bytes))).await;
-    in_json(answer, envelope.id).await
+    in_json(slot.fill(answer).await, envelope.id).await
 }
 
 impl Envelope {

@@ -10,6 +10,7 @@ mod arguments;
 mod calls;
 mod error;
 mod mend;
+mod page_result;
 mod server;
 mod tools;
 mod unique;

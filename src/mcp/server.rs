@@ -18,6 +18,7 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 use super::Mcp;
 use super::error::failed;
 use super::mend::supported_versions;
+use super::page_result::PageSlot;
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::about;
 use crate::domain::client::Client;
@@ -134,7 +135,8 @@ impl ServerHandler for Server {
         let caller =
             CallerTrace { traceparent: context.meta.get_traceparent(), tracestate: context.meta.get_tracestate() };
         let span = self.0.mcp.tracer.tool(within, caller, tool.as_str());
-        let calling = span.around(self.0.mcp.call(tool, self.client(&context), arguments));
+        let slot = head(&context).extensions.get::<PageSlot>().expect("`mend` puts it there");
+        let calling = span.around(self.0.mcp.call(tool, self.client(&context), arguments, slot));
         // The task that calls this is started by `rmcp`, so that the request must be brought here.
         let calling = async {
             match within {

@@ -47,6 +47,9 @@ pub enum Failure {
     /// The operation took too long. A change may or may not have been made, none in part.
     #[error("the operation took longer than its deadline")]
     DeadlinePassed,
+    /// Too many large pages are being read at once. Nothing was done.
+    #[error("too many large pages are being read at once")]
+    Overloaded,
     /// No free slug was found in as many attempts as are made.
     #[error("no free slug was found")]
     NoFreeSlug,

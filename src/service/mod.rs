@@ -19,6 +19,7 @@
 mod create;
 mod delete;
 mod error;
+mod large_reads;
 mod patience;
 mod read;
 mod rendering;
@@ -43,6 +44,8 @@ use crate::store::{Lookup, PageStore};
 
 pub use create::Created;
 pub use error::{BodyFault, Failure};
+use large_reads::LargeReads;
+pub use large_reads::PageRead;
 pub use patience::PATIENCE;
 use patience::Patience;
 use rendering::Rendering;
@@ -65,6 +68,7 @@ pub struct PageService {
     entropy: SharedEntropy,
     quotas: Quotas,
     rendering: Rendering,
+    large_reads: LargeReads,
 }
 
 /// What became of a limited operation, and where its client stands.
@@ -94,7 +98,8 @@ impl PageService {
         entropy: SharedEntropy,
         quotas: Quotas,
     ) -> Self {
-        Self { store, limiter, reservations, clock, entropy, quotas, rendering: Rendering(renderer) }
+        let (rendering, large_reads) = (Rendering(renderer), LargeReads::new());
+        Self { store, limiter, reservations, clock, entropy, quotas, rendering, large_reads }
     }
 
     /// What clients are limited to.

@@ -1,18 +1,26 @@
 //! Reading a page.
 
-use std::sync::Arc;
-
-use super::{Failure, PageService, Patience, within_deadline};
-use crate::domain::page::Page;
+use super::{Failure, PageRead, PageService, Patience, within_deadline};
 use crate::domain::slug::Slug;
 
 impl PageService {
-    /// The page under `slug`, with HTML that is not older than this renderer.
-    pub async fn read(&self, slug: &str) -> Result<Arc<Page>, Failure> {
+    /// The page under `slug`, with HTML that is not older than this renderer. [`Failure::Overloaded`] where too many
+    /// large pages are being read.
+    pub async fn read(&self, slug: &str) -> Result<PageRead, Failure> {
         let slug = Slug::parse(slug).map_err(|_| Failure::NotFound)?;
         within_deadline(async {
-            let page = self.existing(&slug, &mut Patience::new()).await?;
-            Ok(self.rendering.current(page).await)
+            let mut patience = Patience::new();
+            let mut page = self.existing(&slug, &mut patience).await?;
+            let turn = match self.large_reads.try_turn(&page) {
+                Ok(turn) => turn,
+                Err(waits_for) => {
+                    drop(page);
+                    let turn = self.large_reads.turn(waits_for).await?;
+                    page = self.existing(&slug, &mut patience).await?;
+                    turn
+                }
+            };
+            Ok(PageRead::new(self.rendering.current(page).await, turn))
         })
         .await
     }

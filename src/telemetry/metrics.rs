@@ -278,7 +278,7 @@ impl Metrics {
         registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
         registry.register("handbill_build", "What is running", build);
-        registry.register_collector(Box::new(RuntimeFigures));
+        registry.register_collector(Box::new(RuntimeFigures::new()));
         #[cfg(target_os = "linux")]
         registry.register_collector(Box::new(ProcessFigures::new()));
     }

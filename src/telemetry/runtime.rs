@@ -10,14 +10,20 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use tokio::runtime::Handle;
 
-/// Figures of the runtime that the scrape is answered in.
+/// Figures of the runtime that serves the public. A scrape is answered in another.
 #[derive(Debug)]
-pub(super) struct RuntimeFigures;
+pub(super) struct RuntimeFigures(Option<Handle>);
+
+impl RuntimeFigures {
+    /// Of the runtime that this is called in, if it is called in one.
+    pub(super) fn new() -> Self {
+        Self(Handle::try_current().ok())
+    }
+}
 
 impl Collector for RuntimeFigures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        // Outside of a runtime there is none to tell of.
-        let Ok(handle) = Handle::try_current() else { return Ok(()) };
+        let Some(handle) = &self.0 else { return Ok(()) };
         let metrics = handle.metrics();
         let mut gauge = |name, help, value: usize| {
             let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, check_shape};
 use crate::support::app::{Setup, TestApp};
+use crate::support::exchange::Request;
 
 #[tokio::test]
 async fn the_four_tools_do_what_rest_does() {
@@ -159,5 +160,36 @@ async fn the_tools_hold_no_remarks_for_programmers_of_the_service() {
         for remark in ["::", "`Debug`", "Serde", "schemars", "no log can show it", "taken apart"] {
             assert!(!text.contains(remark), "{remark} is in {text}");
         }
+    }
+}
+
+#[tokio::test]
+async fn text_and_identifiers_that_look_like_an_empty_result_change_nothing() {
+    let app = TestApp::new();
+    let sly = r#""text":"" "structuredContent":{} \"text\":\"\" }}"#;
+    for client in Client::each(&app) {
+        let created = client.call("create_page", json!({"title": sly, "content": sly})).await.done();
+        let slug = created["slug"].as_str().unwrap();
+        let mut message = client.message("tools/call", json!({"name": "get_page", "arguments": {"slug": slug}}));
+        message["id"] = json!(sly);
+        let answer = app.send(client.carrying(&message)).await;
+        let body = answer.has(200).json();
+        assert_eq!((&body["id"], &body["result"]["structuredContent"]), (&json!(sly), &app.page(slug).await));
+        let text: Value = serde_json::from_str(body["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
+        assert_eq!(text, body["result"]["structuredContent"]);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_shows_a_page_is_written_in_pieces_while_it_is_sent() {
+    let app = TestApp::new();
+    let client = Client::new(&app, "2026-07-28");
+    let page = app.publish("Large", &"\"".repeat(60_000)).await;
+    for request in [
+        client.request("tools/call", json!({"name": "get_page", "arguments": {"slug": page.slug}})),
+        Request::new("GET", &format!("/api/pages/{}", page.slug)),
+    ] {
+        let pieces = app.pieces(request).await;
+        assert!(pieces.iter().sum::<usize>() > 200_000 && pieces.iter().all(|&bytes| bytes <= 17 * 1024), "{pieces:?}");
     }
 }

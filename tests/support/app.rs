@@ -171,6 +171,17 @@ impl TestApp {
         answer
     }
 
+    /// How many bytes each piece of the answer to `request` has.
+    pub(crate) async fn pieces(&self, request: Request) -> Vec<usize> {
+        let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
+        let mut body = response.into_body();
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            pieces.push(frame.unwrap().into_data().map_or(0, |data| data.len()));
+        }
+        pieces
+    }
+
     /// Counts a request, and answers how many will have been answered after it if no other runs beside it.
     fn begin(&self) -> Option<usize> {
         let sent = self.sent.fetch_add(1, Ordering::SeqCst);

@@ -136,12 +136,10 @@ impl PageStore for EmbeddedStore {
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let turn = turn(&self.reads, 1).await?;
         let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
-        let read = task::spawn_blocking(move || {
-            // Given back when the thread is free, not when the caller goes away.
-            let _turn = turn;
-            read(&shared, &jobs, &slug)
-        });
-        read.await.unwrap_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())))
+        // Given back when the caller has its answer, so that no more answers wait to be taken than may be read at once. One
+        // whose caller went away is dropped when its thread is free.
+        let read = task::spawn_blocking(move || (read(&shared, &jobs, &slug), turn));
+        read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _turn)| found)
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {

@@ -1,0 +1,170 @@
+"""Clients that hold on to as much as they can: one program for each attack, run in the namespace of the clients.
+
+    python3 attackers.py '{"kind": …, "to": [host, port], "from": [addresses], "connections": n, "seconds": s, "page": slug}'
+
+Prints what became of the connections, as JSON. Each is attempted once; one that the server ends is not opened again.
+"""
+
+import errno
+import json
+import resource
+import select
+import socket
+import sys
+import time
+
+BODY_BYTES = 128 * 1024  # what a request body may have
+HEAD_BYTES = 30 * 1024
+CONNECTING = 400  # at once: fewer than the server's queue of connections that it has not accepted holds
+IP_BIND_ADDRESS_NO_PORT = 24
+
+GET_PAGE = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_page", "arguments": {}}}
+
+
+def request(kind, host, page):
+    """What a connection of this kind sends."""
+    def head(method, path, *fields):
+        return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {host}", *fields, "", ""]).encode()
+
+    if kind == "heads":
+        begun = head("GET", "/", "X-Long: ")[:-4]
+        return begun + b"a" * (HEAD_BYTES - len(begun))
+    if kind == "bodies":
+        whole = head("POST", "/api/pages", "Content-Type: application/json", f"Content-Length: {BODY_BYTES}")
+        return whole + b'{"title": "a", "content": "' + b"a" * (BODY_BYTES - 2048 - 27)
+    if kind in ("mcp", "calls"):
+        GET_PAGE["params"]["arguments"] = {"slug": page}
+        call = json.dumps(GET_PAGE).encode()
+        fields = ("Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-11-25")
+        return head("POST", "/mcp", *fields, f"Content-Length: {len(call)}") + call
+    return head("GET", {"idle": "/robots.txt", "html": f"/{page}", "json": f"/api/pages/{page}"}[kind])
+
+
+class Connection:
+    def __init__(self, attack, source):
+        self.attack, self.left, self.state, self.got, self.expected = attack, attack.request, "connecting", b"", None
+        self.socket = socket.socket()
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+        if attack.refuses_to_read:
+            # The least that the kernel gives: the answer stays with the server.
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+        self.socket.bind((source, 0))
+        if self.socket.connect_ex(attack.to) not in (0, errno.EINPROGRESS):
+            self.end("refused")
+
+    def write(self):
+        if self.state == "connecting":
+            if self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+                return self.end("refused")
+            self.state = "sending"
+        try:
+            while self.left:
+                self.left = self.left[self.socket.send(self.left) :]
+        except BlockingIOError:
+            return None
+        except OSError:
+            return self.end("closed")
+        self.state = "holding"
+        return None
+
+    def read(self):
+        try:
+            while data := self.socket.recv(256 * 1024):
+                self.attack.take(self, data)
+        except BlockingIOError:
+            return
+        except OSError:
+            pass
+        self.end("closed")
+
+    def end(self, how):
+        self.state = how
+        self.socket.close()
+
+    def status_at_the_end(self):
+        """The status of an answer that was not read until now."""
+        try:
+            self.socket.setblocking(False)
+            return self.socket.recv(12, socket.MSG_PEEK)[9:12].decode() or None
+        except OSError:
+            return None
+
+
+class Attack:
+    def __init__(self, kind, to, sources, connections, seconds, page):
+        self.kind, self.to, self.sources, self.connections, self.seconds = kind, tuple(to), sources, connections, seconds
+        self.request = memoryview(request(kind, f"{to[0]}:{to[1]}", page))
+        self.refuses_to_read = kind in ("html", "json", "mcp")
+        self.statuses, self.answers, self.held = {}, 0, 0
+
+    def run(self):
+        poll, by_number, everyone = select.epoll(), {}, []
+        end = time.monotonic() + self.seconds
+        watched = select.EPOLLOUT | select.EPOLLRDHUP | select.EPOLLET | (0 if self.refuses_to_read else select.EPOLLIN)
+        counted = 0.0
+        while time.monotonic() < end:
+            connecting = sum(1 for one in by_number.values() if one.state == "connecting") if len(everyone) < self.connections else 0
+            while len(everyone) < self.connections and connecting < CONNECTING:
+                one = Connection(self, self.sources[len(everyone) % len(self.sources)])
+                everyone.append(one)
+                if one.state == "connecting":
+                    by_number[one.socket.fileno()] = one
+                    poll.register(one.socket, watched)
+                    connecting += 1
+            for number, events in poll.poll(0.05, 1024):
+                one = by_number[number]
+                if events & select.EPOLLOUT and one.state in ("connecting", "sending"):
+                    one.write()
+                if events & select.EPOLLIN and one.state in ("sending", "holding"):
+                    one.read()
+                if events & (select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR) and one.state in ("connecting", "sending", "holding"):
+                    if self.refuses_to_read:
+                        self.count(one.status_at_the_end())
+                    one.end("closed")
+                if one.state in ("closed", "refused"):
+                    del by_number[number]
+            if time.monotonic() - counted > 0.2:
+                counted = time.monotonic()
+                self.held = max(self.held, sum(1 for one in by_number.values() if one.state == "holding"))
+        ended = {}
+        for one in everyone:
+            ended[one.state] = ended.get(one.state, 0) + 1
+            if self.refuses_to_read and one.state == "holding":
+                self.count(one.status_at_the_end())
+        return {"attempted": len(everyone), "held": self.held, "states": ended, "statuses": self.statuses, "answers": self.answers}
+
+    def count(self, status):
+        if status:
+            self.statuses[status] = self.statuses.get(status, 0) + 1
+
+    def take(self, one, data):
+        """Part of an answer. A caller calls again when it has all of one."""
+        if self.kind != "calls":
+            if not one.got:
+                one.got = data[:12]
+                self.count(data[9:12].decode("latin-1"))
+            return
+        if one.expected is None:
+            one.got += data
+            head, found, rest = one.got.partition(b"\r\n\r\n")
+            if not found:
+                return
+            fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
+            one.expected, data = int(fields[b"content-length"]), rest
+            status = head[9:12].decode("latin-1")
+            # A tool that is overloaded says so in its result.
+            self.count("busy" if b'"isError":true' in rest else status)
+        one.expected -= len(data)
+        if one.expected <= 0:
+            self.answers += 1
+            one.got, one.expected, one.left, one.state = b"", None, self.request, "sending"
+            one.write()
+
+
+if __name__ == "__main__":
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    asked = json.loads(sys.argv[1])
+    attack = Attack(asked["kind"], asked["to"], asked["from"], asked["connections"], asked["seconds"], asked["page"])
+    print(json.dumps(attack.run()))

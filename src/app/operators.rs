@@ -1,0 +1,93 @@
+//! The operators' listener, on a thread and a runtime of its own: probes and scrapes are answered however busy the public
+//! keeps every other thread.
+
+use std::io;
+use std::thread;
+
+use axum::Router;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::lifecycle::Phase;
+use crate::server::{self, ServerLimits};
+
+/// Serves `routes` on `listener` until `phase` says stop or the process ends.
+pub(super) fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {
+    let listener = listener.into_std()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let serving = move || {
+        runtime.block_on(async {
+            match TcpListener::from_std(listener) {
+                // Its connections are no clients' and are counted nowhere.
+                Ok(listener) => server::serve(listener, routes, ServerLimits::ADMIN, Gauge::default(), phase).await,
+                Err(error) => tracing::error!(%error, "the operators' listener is lost"),
+            }
+        });
+    };
+    thread::Builder::new().name("handbill-admin".to_owned()).spawn(serving)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{SocketAddr, TcpStream};
+    use std::sync::{Arc, mpsc};
+    use std::time::Duration;
+
+    use super::*;
+    use crate::admin::{self, Admin};
+    use crate::lifecycle::Readiness;
+    use crate::telemetry::metrics::Metrics;
+
+    /// When an answer counts as one that never comes. Nothing depends on it being short.
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    fn get(address: SocketAddr, path: &str) -> String {
+        let mut connection = TcpStream::connect(address).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    #[test]
+    fn operators_are_answered_while_every_thread_for_the_public_is_busy() {
+        let public = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let metrics = Arc::new(Metrics::new());
+        let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
+        let (_phase, phases) = watch::channel(Phase::Serving);
+        let address = public.block_on(async {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let routes = admin::router(Admin { metrics, readiness: Arc::clone(&readiness) });
+            start(listener, routes, phases).unwrap();
+            address
+        });
+
+        let (busy, all_busy) = mpsc::channel();
+        let releases: Vec<_> = (0..2)
+            .map(|_| {
+                let (release, released) = mpsc::channel::<()>();
+                let busy = busy.clone();
+                public.spawn(async move {
+                    busy.send(()).unwrap();
+                    let _ = released.recv();
+                });
+                release
+            })
+            .collect();
+        for _ in &releases {
+            all_busy.recv_timeout(PATIENCE).unwrap();
+        }
+
+        assert!(get(address, "/livez").starts_with("HTTP/1.1 200 "));
+        assert!(get(address, "/readyz").starts_with("HTTP/1.1 200 "));
+        readiness.set_missing("store", "not reached yet");
+        assert!(get(address, "/readyz").starts_with("HTTP/1.1 503 "), "what changed elsewhere is seen here");
+        assert!(get(address, "/metrics").starts_with("HTTP/1.1 200 "));
+        drop(releases);
+    }
+}
