@@ -1,0 +1,182 @@
+//! Only the key of a page opens it, in one `Authorization` header alone, and no answer repeats it.
+//!
+//! Requests go through the real router over a store in memory. The first line of an input is the query string, each
+//! further one a line of `Authorization`. The byte 1, which stands in neither, becomes the page's key, and the byte 2
+//! the credentials of HTTP Basic that are right, so that inputs come near to what opens the page.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use axum::Router;
+use axum::body::Body;
+use base64::prelude::{BASE64_STANDARD, Engine};
+use handbill::app::{Surroundings, public_router};
+use handbill::backends::embedded::EmbeddedStore;
+use handbill::domain::client::{ForwardedHeader, Peer};
+use handbill::domain::origin::Origin;
+use handbill::entropy::Entropy;
+use handbill::incoming::client_ip::TrustedProxies;
+use handbill::limits::Quotas;
+use handbill::mcp::Allowed;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::Value;
+use tokio::runtime::Runtime;
+use tower::ServiceExt;
+use url::form_urlencoded;
+
+/// A service with one page.
+struct Service {
+    runtime: Mutex<Runtime>,
+    router: Router,
+    slug: String,
+    key: String,
+}
+
+/// What was answered, to the end.
+struct Answer {
+    status: StatusCode,
+    text: String,
+    body: Value,
+}
+
+static SERVICE: LazyLock<Service> = LazyLock::new(Service::start);
+
+pub(crate) fn check(input: &[u8]) {
+    let service = &*SERVICE;
+    let basic = BASE64_STANDARD.encode(format!("{}:{}", service.slug, service.key));
+    let mut lines = input.split(|&byte| byte == b'\n').map(|line| {
+        let written = line.iter().flat_map(|byte| match byte {
+            1 => service.key.as_bytes(),
+            2 => basic.as_bytes(),
+            other => std::slice::from_ref(other),
+        });
+        written.copied().collect::<Vec<u8>>()
+    });
+    let query = lines.next().and_then(|line| String::from_utf8(line).ok()).unwrap_or_default();
+    let lines: Vec<HeaderValue> = lines.filter_map(|line| HeaderValue::from_bytes(&line).ok()).collect();
+
+    check_update(service, &query, &lines);
+    check_token(service, &query, &lines);
+}
+
+/// An update of nothing, which answers 200 to whoever has the key and changes nothing.
+fn check_update(service: &Service, query: &str, lines: &[HeaderValue]) {
+    let path = format!("/api/pages/{}", service.slug);
+    let Some(answer) = service.ask(Method::PATCH, &path, query, lines, "application/json", "{}") else { return };
+    assert!(!answer.text.contains(&service.key), "the key is shown: {}", answer.text);
+    let in_query = holds(query, &service.key);
+    match answer.status {
+        StatusCode::OK => {
+            let [line] = lines else { panic!("{} headers open the page", lines.len()) };
+            let line = String::from_utf8_lossy(line.as_bytes());
+            let scheme = line.get(..7).unwrap_or_default();
+            assert!(scheme.eq_ignore_ascii_case("bearer "), "{line:?} opens the page");
+            assert_eq!(line[7..].trim(), service.key, "{line:?} opens the page");
+            assert!(!in_query, "{query:?} does not close it");
+        }
+        StatusCode::UNAUTHORIZED => {
+            let code = answer.body["error"].as_str().unwrap_or_default();
+            assert!(["key_in_query", "missing_key", "invalid_key"].contains(&code), "{}", answer.text);
+            assert!(!in_query || code == "key_in_query", "{query:?} is {code}");
+            let is_right = lines.len() == 1 && lines[0].as_bytes() == format!("Bearer {}", service.key).as_bytes();
+            assert!(!is_right || code == "key_in_query", "the right header is {code}");
+        }
+        other => panic!("an update is answered {other}: {}", answer.text),
+    }
+}
+
+/// A token by HTTP Basic, which answers 200 to whoever has slug and key.
+fn check_token(service: &Service, query: &str, lines: &[HeaderValue]) {
+    let form = "grant_type=client_credentials";
+    let Some(answer) =
+        service.ask(Method::POST, "/oauth/token", query, lines, "application/x-www-form-urlencoded", form)
+    else {
+        return;
+    };
+    match answer.status {
+        StatusCode::OK => {
+            assert_eq!(answer.body["access_token"], *service.key);
+            let [line] = lines else { panic!("{} headers give a token", lines.len()) };
+            let line = String::from_utf8_lossy(line.as_bytes());
+            let encoded = line.split_once(' ').expect("a scheme and credentials").1.trim();
+            let decoded = String::from_utf8(BASE64_STANDARD.decode(encoded).unwrap()).unwrap();
+            let decoded: String = form_urlencoded::parse(decoded.as_bytes()).map(|(name, _)| name).collect();
+            assert_eq!(decoded, format!("{}:{}", service.slug, service.key));
+            assert!(!holds(query, &service.key), "{query:?} does not refuse it");
+        }
+        StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED => {
+            assert!(!answer.text.contains(&service.key), "the key is shown: {}", answer.text);
+        }
+        other => panic!("a token is answered {other}: {}", answer.text),
+    }
+}
+
+/// Whether any parameter of `query`, decoded, holds `key`.
+fn holds(query: &str, key: &str) -> bool {
+    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| name.contains(key) || value.contains(key))
+}
+
+impl Service {
+    /// Without limits, and with a page.
+    fn start() -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let around = Surroundings { entropy: Arc::new(Counter(AtomicU8::new(0))), ..Surroundings::system() };
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let router = public_router(
+            Arc::new(EmbeddedStore::in_memory().unwrap()),
+            Quotas { create: None, edit: None, token: None },
+            base_url.clone(),
+            TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            Allowed::new(&base_url, Vec::new(), Vec::new()),
+            &around,
+        );
+        let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };
+        let page = r#"{"title": "A page", "content": "Text"}"#;
+        let created = service.ask(Method::POST, "/api/pages", "", &[], "application/json", page).unwrap();
+        service.slug = created.body["slug"].as_str().unwrap().to_owned();
+        service.key = created.body["edit_key"].as_str().unwrap().to_owned();
+        service
+    }
+
+    /// The answer to a request; `None` where it cannot be one.
+    fn ask(
+        &self,
+        method: Method,
+        path: &str,
+        query: &str,
+        authorization: &[HeaderValue],
+        content_type: &str,
+        body: &'static str,
+    ) -> Option<Answer> {
+        let uri = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(uri)
+            .header(CONTENT_TYPE, content_type)
+            .extension(Peer(([192, 0, 2, 1], 4711).into()))
+            .body(Body::from(body))
+            .ok()?;
+        for line in authorization {
+            request.headers_mut().append(AUTHORIZATION, line.clone());
+        }
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(runtime.block_on(async {
+            let Ok(response) = self.router.clone().oneshot(request).await;
+            let (parts, body) = response.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let text = format!("{:?} {}", parts.headers, String::from_utf8_lossy(&body));
+            Answer { status: parts.status, text, body: serde_json::from_slice(&body).unwrap_or_default() }
+        }))
+    }
+}
+
+/// Every byte in turn, so that each run has the same key.
+struct Counter(AtomicU8);
+
+impl Entropy for Counter {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill_with(|| self.0.fetch_add(1, Ordering::Relaxed));
+    }
+}

@@ -1,0 +1,20 @@
+//! Any text renders to bounded HTML of the subset alone, which a browser reads as it was written.
+
+use handbill::domain::markdown::render;
+
+use crate::html::{assert_only_the_subset, reserialised};
+
+/// What HTML may have beyond six times its source, in bytes (contract, decision 12).
+const FIXED_BYTES: usize = 64 * 1024;
+
+/// Largest HTML of all, in bytes (contract, decision 12).
+const MAX_BYTES: usize = 4_000_000;
+
+pub(crate) fn check(input: &[u8]) {
+    let source = String::from_utf8_lossy(input);
+    let html = render(&source).html;
+    let bound = MAX_BYTES.min(FIXED_BYTES + 6 * source.len());
+    assert!(html.len() <= bound, "{} bytes of HTML from {} bytes", html.len(), source.len());
+    assert_only_the_subset(&html, &source);
+    assert_eq!(reserialised(&html), html, "a browser reads it otherwise");
+}

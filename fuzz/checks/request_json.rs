@@ -1,0 +1,81 @@
+//! A body is taken only if it is one JSON object of the fields that it may have, and a refusal repeats nothing of it
+//! that could be a key.
+
+use handbill::domain::content::Content;
+use handbill::domain::edit_key::{PREFIX, SECRET_CHARS};
+use handbill::domain::title::Title;
+use handbill::incoming::body::{parse, parse_object};
+use handbill::service::{Body, BodyFault, CreateFields, UpdateFields};
+use handbill::wire::{CreatePage, UpdatePage};
+use serde_json::{Map, Value};
+
+/// What both bodies may have.
+const FIELDS: [&str; 2] = ["title", "content"];
+
+/// Longest message of a refusal, in bytes. It is for people to read, whatever was sent.
+const MAX_MESSAGE_BYTES: usize = 300;
+
+pub(crate) fn check(input: &[u8]) {
+    let create: Body<CreatePage> = parse(input, &FIELDS);
+    let update: Body<UpdatePage> = parse(input, &FIELDS);
+    let object = match serde_json::from_slice(input) {
+        Ok(Value::Object(object)) => Some(object),
+        _ => None,
+    };
+    // Whatever has fields of the right kinds is taken, unless one of them is there twice, which `Value` does not show.
+    let fits = |needed: bool, null: bool| object.as_ref().is_some_and(|object| is_of(object, needed, null));
+    check_one(create, fits(true, false), |body| {
+        let CreateFields { title, content } = body.into();
+        let object = object.as_ref().expect("it was taken");
+        assert_eq!((Some(&*title), Some(&*content)), (text(object, "title"), text(object, "content")));
+        let _ = (Title::parse(&title), Content::parse(content));
+    });
+    check_one(update, fits(false, true), |body| {
+        let UpdateFields { title, content } = body.into();
+        let object = object.as_ref().expect("it was taken");
+        for (name, value) in [("title", title), ("content", content)] {
+            assert_eq!(value.is_some(), object.contains_key(name));
+            assert_eq!(value.flatten().as_deref(), text(object, name));
+        }
+    });
+    // The same object as an argument of a tool, where no field can be there twice any more.
+    if let Some(object) = &object {
+        let create: Body<CreatePage> = parse_object(object.clone(), &FIELDS);
+        assert_eq!(create.is_ok(), is_of(object, true, false));
+        let update: Body<UpdatePage> = parse_object(object.clone(), &FIELDS);
+        assert_eq!(update.is_ok(), is_of(object, false, true));
+    }
+}
+
+fn check_one<T>(body: Body<T>, fits: bool, taken: impl FnOnce(T)) {
+    match body {
+        Ok(body) => {
+            assert!(fits, "it does not fit and was taken");
+            taken(body);
+        }
+        Err(BodyFault::Malformed(message)) => {
+            assert!(!fits || message.contains("twice"), "it fits and was refused: {message}");
+            assert!(message.len() <= MAX_MESSAGE_BYTES, "{message}");
+            assert!(!holds_key(&message), "{message}");
+        }
+        Err(other) => assert!(!fits, "it fits and was refused: {other}"),
+    }
+}
+
+/// Whether `object` has strings (or `null`, where that may be) in fields that there are, and in all that are `needed`.
+fn is_of(object: &Map<String, Value>, needed: bool, null: bool) -> bool {
+    object.iter().all(|(name, value)| FIELDS.contains(&&**name) && (value.is_string() || (null && value.is_null())))
+        && (!needed || FIELDS.iter().all(|name| object.contains_key(*name)))
+}
+
+fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    object.get(name).and_then(Value::as_str)
+}
+
+/// Whether a whole key stands anywhere in `text`.
+fn holds_key(text: &str) -> bool {
+    text.match_indices(PREFIX).any(|(at, _)| {
+        let secret = text.as_bytes().iter().skip(at + PREFIX.len());
+        secret.take_while(|byte| byte.is_ascii_alphanumeric()).count() >= SECRET_CHARS
+    })
+}

@@ -1,0 +1,8 @@
+//! Runs `checks/authorization.rs` on what the fuzzer makes up.
+
+#![no_main]
+
+#[path = "../checks/authorization.rs"]
+mod authorization;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| authorization::check(input));

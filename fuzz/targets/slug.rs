@@ -1,0 +1,8 @@
+//! Runs `checks/slug.rs` on what the fuzzer makes up.
+
+#![no_main]
+
+#[path = "../checks/slug.rs"]
+mod slug;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| slug::check(input));

@@ -1,0 +1,59 @@
+//! What `fuzz/run` checks with input that it makes up, checked here with the inputs of `fuzz/seeds`: what the fuzzer begins
+//! with, and whatever once broke a rule.
+
+use std::fs;
+use std::path::Path;
+
+use super::{authorization, forwarding, records, rendering, request_json, slug};
+
+/// Calls `check` with each input of `target`.
+fn on_each_seed(target: &str, check: fn(&[u8])) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
+    let inputs: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(!inputs.is_empty(), "{target} has inputs to begin with");
+    for input in inputs {
+        eprintln!("{}", input.display());
+        check(&fs::read(input).unwrap());
+    }
+}
+
+#[test]
+fn any_text_renders_to_bounded_html_of_the_subset() {
+    on_each_seed("rendering", rendering::check);
+}
+
+#[test]
+fn a_slug_is_taken_in_its_grammar_alone_and_every_title_gives_one() {
+    on_each_seed("slug", slug::check);
+}
+
+#[test]
+fn a_body_is_taken_if_it_fits_alone_and_a_refusal_repeats_no_key() {
+    on_each_seed("request_json", request_json::check);
+}
+
+#[test]
+fn whatever_a_client_forwards_the_address_that_the_proxy_appends_is_read() {
+    on_each_seed("forwarding", forwarding::check);
+}
+
+#[test]
+fn only_the_key_opens_a_page_and_no_answer_repeats_it() {
+    on_each_seed("authorization", authorization::check);
+}
+
+#[test]
+fn stored_bytes_are_a_record_or_an_error() {
+    on_each_seed("records", records::check);
+}
+
+#[test]
+fn every_target_is_checked_here() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/targets");
+    let targets = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let here = include_str!("fuzzed.rs");
+    let missing: Vec<_> = targets
+        .filter(|target| !here.contains(&format!("on_each_seed(\"{}\",", target.trim_end_matches(".rs"))))
+        .collect();
+    assert_eq!(missing, Vec::<String>::new());
+}
