@@ -106,7 +106,7 @@ impl StopSignals {
 
 #[cfg(target_os = "linux")]
 fn is_hangup_ignored() -> bool {
-    /// `SIGHUP` is signal 1, the lowest bit (proc_pid_status(5), `SigIgn`).
+    /// `SIGHUP` is signal 1, the lowest bit (`SigIgn` in `proc_pid_status(5)`).
     const HANGUP: u64 = 1;
     let status = procfs::process::Process::myself().and_then(|process| process.status());
     status.is_ok_and(|status| status.sigign & HANGUP != 0)

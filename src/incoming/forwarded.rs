@@ -31,13 +31,11 @@ impl<'a> Iterator for FromTheRight<'a> {
             if pair.name.eq_ignore_ascii_case("for") {
                 node = Some(pair.value);
             }
-            match pair.before.strip_suffix(';') {
-                Some(before) => rest = before,
-                None => {
-                    self.rest = pair.before.strip_suffix(',');
-                    return Some(node);
-                }
-            }
+            let Some(before) = pair.before.strip_suffix(';') else {
+                self.rest = pair.before.strip_suffix(',');
+                return Some(node);
+            };
+            rest = before;
         }
     }
 }

@@ -135,6 +135,7 @@ const O_NONBLOCK: i32 = 0o4000;
 /// A process that is stuck while it starts: it reads a password from a pipe that holds none yet.
 struct Stuck {
     child: Child,
+    watchdog: Watchdog,
     /// Keeps the read waiting.
     _password: File,
     _directory: TempDir,
@@ -156,14 +157,14 @@ impl Stuck {
             }
             assert!(child.try_wait().unwrap().is_none(), "it has ended");
         };
-        Self { child, _password: password, _directory: directory }
+        let watchdog = Watchdog::over(&child);
+        Self { child, watchdog, _password: password, _directory: directory }
     }
 
     /// Waits for its end, for which it must be signalled first.
     fn finish(mut self) -> (Option<i32>, String) {
-        let watchdog = Watchdog::over(&self.child);
         let status = self.child.wait().unwrap();
-        watchdog.call_off();
+        self.watchdog.call_off();
         let mut log = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
         (status.code(), log)

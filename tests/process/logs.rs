@@ -81,7 +81,9 @@ fn unread(directory: &TempDir) -> (Server, PipeReader) {
             }
         })
     });
-    clients.into_iter().for_each(|client| client.join().unwrap());
+    for client in clients {
+        client.join().unwrap();
+    }
     (server, stderr)
 }
 

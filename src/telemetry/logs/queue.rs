@@ -146,7 +146,7 @@ fn write_lines(sink: &mut impl Write, mut lines: &[u8]) -> u64 {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(FULL_PAUSE),
             // On a full disk, or where the reader has closed its end, later lines may do better.
-            Ok(0) | Err(_) => return lines.iter().filter(|&&byte| byte == b'\n').count() as u64,
+            Ok(0) | Err(_) => return lines.split_inclusive(|&byte| byte == b'\n').count() as u64,
         }
     }
     0
