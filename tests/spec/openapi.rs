@@ -175,6 +175,23 @@ fn the_document_holds_no_remarks_for_programmers_of_the_service() {
 }
 
 #[test]
+fn every_answer_that_the_limiter_precedes_documents_its_fields() {
+    for (method, path, operation) in DOCUMENT.operations() {
+        let never: &[&str] = match (method, path) {
+            ("get", _) => continue,
+            (_, "/api/pages") => &["400", "408", "413", "431"],
+            _ => &["431"],
+        };
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            for field in ["RateLimit", "RateLimit-Policy"] {
+                let is_listed = response["headers"][field].is_object();
+                assert_eq!(is_listed, !never.contains(&status.as_str()), "{method} {path} {status} {field}");
+            }
+        }
+    }
+}
+
+#[test]
 fn every_example_has_the_shape_that_it_is_an_example_of() {
     let mut examples = 0;
     for (method, path, operation) in DOCUMENT.operations() {
@@ -304,4 +321,7 @@ fn an_answer_that_the_document_does_not_list_fails_the_test_that_sees_it() {
         "a field more"
     );
     assert!(refused("DELETE", answer(204, "", "text")), "a body");
+    let mut with_field = answer(404, "application/json", error);
+    with_field.headers.insert("etag", "\"x\"".parse().unwrap());
+    assert!(refused("GET", with_field), "a header field");
 }
