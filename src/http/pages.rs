@@ -95,10 +95,12 @@ pub(super) async fn create(
         (status = 200, description = "The page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
         )),
         (status = 304, description = "The client holds the page as it is.", headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
         )),
         NoPage,
     ),
@@ -129,6 +131,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
         (status = 200, description = "The updated page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's new entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
         )),
         BadBody,
         NoPage,

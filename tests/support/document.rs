@@ -21,8 +21,17 @@ const SPECIFIED: [(&str, &str, &[u16]); 5] = [
 ];
 
 /// Header fields that an answer may have only where the document lists them for it.
-const DOCUMENTED_FIELDS: [&str; 8] =
-    ["cache-control", "etag", "location", "pragma", "ratelimit", "ratelimit-policy", "retry-after", "www-authenticate"];
+const DOCUMENTED_FIELDS: [&str; 9] = [
+    "cache-control",
+    "etag",
+    "location",
+    "pragma",
+    "ratelimit",
+    "ratelimit-policy",
+    "retry-after",
+    "www-authenticate",
+    "x-robots-tag",
+];
 
 /// The document, which is the same at every origin but for the origin.
 pub(crate) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
