@@ -74,8 +74,6 @@ pub(super) enum RateLimited {
         status = 429,
         headers(
             ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"<limit>\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"<limit>\";q=<requests>;w=<seconds>`."),
         ),
         example = json!({
             "error": "rate_limited",
@@ -120,8 +118,6 @@ pub(super) enum BadToken {
         status = 429,
         headers(
             ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"token\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"token\";q=<requests>;w=<seconds>`."),
         ),
         example = json!({
             "error": "rate_limited",

@@ -3,12 +3,13 @@
 use serde_json::json;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBuilder, OAuth2, Scopes, SecurityScheme};
-use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, ResponseBuilder, Server};
+use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefOr, ResponseBuilder, Server};
 use utoipa::{Modify, OpenApi as _, PartialSchema};
 
 use super::api_routes;
 use crate::about;
 use crate::domain::origin::Origin;
+use crate::limits::Limited;
 use crate::problem::Problem;
 use crate::service::{BodyFault, Failure};
 use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage};
@@ -57,6 +58,7 @@ pub fn document(base_url: &Origin) -> String {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
             add_common_answers(operation, path == about::path::TOKEN);
+            add_common_fields(operation, path == about::path::TOKEN);
         }
     }
     let mut json = document.to_pretty_json().expect("the document is made of strings");
@@ -96,6 +98,47 @@ fn add_common_answers(operation: &mut Operation, is_token: bool) {
         let status = problem.code.status().to_string();
         operation.responses.responses.insert(status, response.build().into());
     }
+}
+
+/// Adds the header fields that come with a status whatever the operation, or with any answer of a limited one.
+fn add_common_fields(operation: &mut Operation, is_token: bool) {
+    let limited = limit_of(operation);
+    for (status, response) in &mut operation.responses.responses {
+        let RefOr::T(response) = response else { continue };
+        let mut add = |name: &str, description: String| {
+            let mut header = Header::new(String::schema());
+            header.description = Some(description);
+            response.headers.insert(name.to_owned(), header.into());
+        };
+        if is_token {
+            add("Cache-Control", "`no-store`: an answer may hold a secret.".to_owned());
+            add("Pragma", "`no-cache`, for caches that know nothing newer.".to_owned());
+        } else if ["404", "410"].contains(&status.as_str()) {
+            add("Cache-Control", "`no-cache`: may be kept, must be revalidated.".to_owned());
+        }
+        if let Some(limited) = limited.filter(|&limited| is_asked(limited, status)) {
+            let name = limited.name();
+            add("RateLimit", format!("What is left of the limit, as `\"{name}\";r=<requests>;t=<seconds>`."));
+            add("RateLimit-Policy", format!("The limit, as `\"{name}\";q=<requests>;w=<seconds>`."));
+        }
+    }
+}
+
+/// The limit of an operation that has one.
+fn limit_of(operation: &Operation) -> Option<Limited> {
+    match operation.operation_id.as_deref()? {
+        "createPage" => Some(Limited::Create),
+        "updatePage" | "deletePage" => Some(Limited::Edit),
+        "getToken" => Some(Limited::Token),
+        _ => None,
+    }
+}
+
+/// Whether the limiter may have been asked before an answer of `status`. What is wrong with the body of a create is
+/// found before, and so is too large a head.
+fn is_asked(limited: Limited, status: &str) -> bool {
+    let before: &[&str] = if limited == Limited::Create { &["400", "408", "413", "431"] } else { &["431"] };
+    !before.contains(&status)
 }
 
 /// The document without its operations, for [`api_routes`] to add them.

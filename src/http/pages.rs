@@ -56,8 +56,6 @@ struct SlugParameter {
             ("Location" = String, description = "Where the page is read, updated and deleted."),
             ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
             ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"create\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"create\";q=<requests>;w=<seconds>`."),
         )),
         BadBody,
         RateLimited,
@@ -97,8 +95,13 @@ pub(super) async fn create(
         (status = 200, description = "The page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
         )),
-        (status = 304, description = "The client holds the page as it is."),
+        (status = 304, description = "The client holds the page as it is.", headers(
+            ("ETag" = String, description = "The page's entity tag."),
+            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
+        )),
         NoPage,
     ),
     security(()),
@@ -127,8 +130,8 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
     responses(
         (status = 200, description = "The updated page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's new entity tag."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
+            ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
+            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
         )),
         BadBody,
         NoPage,
@@ -163,10 +166,7 @@ pub(super) async fn update(
         ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be deleted, in any representation; 412 while the page has one. `*` is any, and so always 412."),
     ),
     responses(
-        (status = 204, description = "Deleted.", headers(
-            ("RateLimit" = String, description = "What is left of the limit, as `\"edit\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"edit\";q=<requests>;w=<seconds>`."),
-        )),
+        (status = 204, description = "Deleted."),
         NoPage,
         NotChanged,
         RateLimited,

@@ -41,11 +41,7 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
         description = "At most 131072 bytes. `client_id` and `client_secret` may be left out where `Authorization: Basic` holds them.",
     ),
     responses(
-        (status = 200, description = "The token.", body = TokenBody, headers(
-            ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
-            ("RateLimit" = String, description = "What is left of the limit, as `\"token\";r=<requests>;t=<seconds>`."),
-            ("RateLimit-Policy" = String, description = "The limit, as `\"token\";q=<requests>;w=<seconds>`."),
-        )),
+        (status = 200, description = "The token.", body = TokenBody),
         BadToken,
     ),
     security(()),

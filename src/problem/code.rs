@@ -73,7 +73,7 @@ impl Code {
     /// The code as it is written, the HTTP status that goes with it, and what to do about it in a few words.
     const fn entry(self) -> (&'static str, u16, &'static str) {
         match self {
-            Self::InvalidBody => ("invalid_body", 400, "mend the field that the message names"),
+            Self::InvalidBody => ("invalid_body", 400, "correct the field that the message names"),
             Self::EmptyContent => ("empty_content", 400, "send at least one character"),
             Self::MissingKey => {
                 ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
@@ -99,7 +99,7 @@ impl Code {
                 503,
                 "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
             ),
-            Self::InvalidRequest => ("invalid_request", 400, "mend the form as the message says"),
+            Self::InvalidRequest => ("invalid_request", 400, "correct the form as the message says"),
             Self::InvalidClient => {
                 ("invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`")
             }

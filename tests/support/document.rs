@@ -20,6 +20,19 @@ const SPECIFIED: [(&str, &str, &[u16]); 5] = [
     ("post", "/oauth/token", &[200, 400, 401, 413, 429]),
 ];
 
+/// Header fields that an answer may have only where the document lists them for it.
+const DOCUMENTED_FIELDS: [&str; 9] = [
+    "cache-control",
+    "etag",
+    "location",
+    "pragma",
+    "ratelimit",
+    "ratelimit-policy",
+    "retry-after",
+    "www-authenticate",
+    "x-robots-tag",
+];
+
 /// The document, which is the same at every origin but for the origin.
 pub(crate) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
     let text = handbill::http::openapi_document(&Origin::parse("https://pages.example").unwrap());
@@ -48,6 +61,11 @@ impl Document {
 
         let response = &operation["responses"][status.to_string()];
         assert!(response.is_object(), "{at}, which is not in the document");
+        let documented = response.get("headers").and_then(Value::as_object);
+        for field in DOCUMENTED_FIELDS.into_iter().filter(|field| answer.headers.contains_key(*field)) {
+            let is_listed = documented.is_some_and(|fields| fields.keys().any(|name| name.eq_ignore_ascii_case(field)));
+            assert!(is_listed, "{at} with the field {field}, which is not in the document");
+        }
         let Some(content) = response.get("content").and_then(Value::as_object) else {
             assert!(answer.body.is_empty(), "{at} with a body, which is not in the document");
             return;

@@ -39,6 +39,10 @@ async def failures(base_url, mode):
             ("update_page", {"slug": ABSENT, "edit_key": key, "content": "…"}, 404, "not_found", ""),
             ("update_page", {"slug": gone, "edit_key": gone_key, "content": "…"}, 410, "gone", ""),
             ("update_page", {"slug": slug, "content": "…"}, 401, "missing_key", "edit_key"),
+            ("update_page", {"slug": slug, "edit_key": "", "content": "…"}, 401, "missing_key", "edit_key"),
+            ("update_page", {"slug": slug, "edit_key": "Bearer", "content": "…"}, 401, "missing_key", "edit_key"),
+            ("update_page", {"slug": slug, "edit_key": 7, "content": "…"}, 400, "invalid_body", "edit_key"),
+            ("update_page", {"slug": 7, "edit_key": key, "content": "…"}, 400, "invalid_body", "slug"),
             ("update_page", {"slug": slug, "edit_key": "sesame", "content": "…"}, 401, "invalid_key", "edit key"),
             ("update_page", {"slug": slug, "edit_key": WRONG_KEY, "content": "…"}, 401, "invalid_key", "edit key"),
             ("update_page", {"slug": slug, "edit_key": gone_key, "content": "…"}, 401, "invalid_key", "edit key"),
@@ -69,6 +73,12 @@ async def failures(base_url, mode):
             raise AssertionError("there is no such tool")
         except MCPError as error:
             assert error.error.code == INVALID_PARAMS, error
+
+        # A page's address is taken as its slug, and a key with the scheme of the header before it.
+        by_address = await call(client, "update_page", slug=page["url"], edit_key=f"Bearer {key}")
+        assert by_address["slug"] == slug, by_address
+        for name in (page["url"], f"/{slug}", f"{slug}.md"):
+            assert await call(client, "get_page", slug=name) == by_address, name
 
         read = await call(client, "get_page", slug=slug)
         assert (read["title"], read["content"]) == ("To be left alone", "Unchanged."), read

@@ -168,9 +168,11 @@ pub(crate) async fn run(transport: &dyn Transport, plan: Plan, meanwhile: impl A
 async fn work(run: Arc<Run>, mut clients: Vec<Client>) {
     while !run.is_over() {
         let Some((history, key)) = clients[0].create().await else { continue };
+        let first_tag = clients[0].tag.clone();
         run.record().pages.push((Arc::clone(&history), Arc::clone(&key)));
         let bursts = clients.into_iter().map(|mut client| {
             let (history, key) = (Arc::clone(&history), Arc::clone(&key));
+            (client.version, client.tag) = (1, first_tag.clone());
             tokio::spawn(async move {
                 client.burst(&history, &key).await;
                 client
@@ -189,12 +191,21 @@ struct Client {
     chance: Chance,
     /// The newest version of the page that it was told about.
     version: u64,
+    /// The entity tag of that version.
+    tag: String,
 }
 
 impl Client {
     fn new(run: &Arc<Run>, transport: &dyn Transport, number: usize) -> Self {
         let chance = Chance(run.plan.seed.wrapping_add((number as u64).wrapping_mul(0x5851_F42D_4C95_7F2D)));
-        Self { run: Arc::clone(run), number, connection: transport.connect(number), chance, version: 1 }
+        Self {
+            run: Arc::clone(run),
+            number,
+            connection: transport.connect(number),
+            chance,
+            version: 1,
+            tag: String::new(),
+        }
     }
 
     /// Publishes a page. Nobody knows the slug of one whose creation was not answered, so it has no history.
@@ -223,6 +234,7 @@ impl Client {
         let response = response.expect("it was just looked at");
         let body: Value = serde_json::from_slice(response.body()).expect("a creation result");
         let [slug, key] = ["slug", "edit_key"].map(|field| body[field].as_str().expect("a creation result").to_owned());
+        tag(&response).expect("an entity tag").clone_into(&mut self.tag);
         let answer = Answer::Created { version: version(&response).expect("an entity tag") };
         self.count(began, &answer).await;
         history.answered(id, answer);
@@ -230,7 +242,6 @@ impl Client {
     }
 
     async fn burst(&mut self, history: &History, key: &str) {
-        self.version = 1;
         for _ in 0..self.run.plan.burst {
             if history.unknown() >= UNKNOWN_OUTCOMES {
                 break;
@@ -257,13 +268,14 @@ impl Client {
     }
 
     async fn call(&mut self, history: &History, key: &str, call: Call) {
-        let request = request(history.slug(), key, &call);
+        let request = request(history.slug(), key, &call, &self.tag);
         let began = Instant::now();
         let id = history.invoked(self.number, call);
         let response = self.connection.send(request).await;
         let answer = response.as_ref().map_or(Answer::Unknown, answer);
         if let Answer::Page { version, .. } = answer {
             self.version = version;
+            response.iter().filter_map(tag).for_each(|tag| tag.clone_into(&mut self.tag));
         }
         history.answered(id, answer.clone());
         self.count(began, &answer).await;
@@ -290,10 +302,11 @@ impl Client {
     }
 }
 
-fn request(slug: &str, key: &str, call: &Call) -> Request<Bytes> {
+/// The request for `call`, where `tag` is that of the version which it requires, if it does.
+fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
     let builder = Request::builder().uri(format!("/api/pages/{slug}"));
     let if_match = |builder: http::request::Builder, version: &Option<u64>| match version {
-        Some(version) => builder.header(IF_MATCH, format!("\"{version}-json\"")),
+        Some(_) => builder.header(IF_MATCH, tag),
         None => builder,
     };
     let request = match call {
@@ -344,9 +357,14 @@ fn page(response: &Response<Bytes>, body: &Value) -> Option<Answer> {
     Some(Answer::Page { version: version(response)?, title, content: body["content"].as_str()?.into() })
 }
 
+/// The page's entity tag.
+fn tag(response: &Response<Bytes>) -> Option<&str> {
+    response.headers().get(ETAG)?.to_str().ok()
+}
+
 /// The page's version, which is the first part of its entity tag.
 fn version(response: &Response<Bytes>) -> Option<u64> {
-    let tag = response.headers().get(ETAG)?.to_str().ok()?;
+    let tag = tag(response)?;
     tag.strip_prefix('"')?.split_once('-')?.0.parse().ok()
 }
 

@@ -151,14 +151,14 @@ async fn an_unreadable_entry_ends_the_walk_at_the_last_trusted_address() {
 async fn a_quote_that_a_client_leaves_open_hides_nothing_and_lets_it_choose_no_address() {
     // What stands before the last comma came from the client; the proxy added the rest.
     let forwarded = ForwardedHeader::Forwarded;
-    for line in [
-        "for=203.0.113.9;by=\", for=198.51.100.7",
-        "for=203.0.113.9;by=\"\\, for=198.51.100.7",
-        "for=203.0.113.9;by=\", for=\"[2001:db8::7]:4711\"",
-        "for=203.0.113.9;by=\", for=\"198.51.100.7:1\";host=\"pages.example\"",
-        "\", for=198.51.100.7",
+    for (line, client) in [
+        ("for=203.0.113.9;by=\", for=198.51.100.7", "198.51.100.7"),
+        ("for=203.0.113.9;by=\"\\, for=198.51.100.7", "198.51.100.7"),
+        ("for=203.0.113.9;by=\", for=\"[2001:db8::7]:4711\"", "2001:db8::9"),
+        ("for=203.0.113.9;by=\", for=\"198.51.100.7:1\";host=\"pages.example\"", "198.51.100.7"),
+        ("\", for=198.51.100.7", "198.51.100.7"),
     ] {
-        counted_as(forwarded, line, "10.0.0.1").await;
+        counted_as(forwarded, line, client).await;
     }
     let x_forwarded_for = ForwardedHeader::XForwardedFor;
     counted_as(x_forwarded_for, "203.0.113.9\", 198.51.100.7", "198.51.100.7").await;
