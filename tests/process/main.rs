@@ -3,6 +3,7 @@
 //! Nothing here sleeps: a test waits for what the process shows, a line, an answer, the end of a connection, its exit.
 //! [`support::PATIENCE`] is only the point at which it gives up.
 
+mod attack;
 mod cli;
 mod client;
 #[path = "../support/collector.rs"]
