@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use axum::Router;
+use futures_util::FutureExt;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use self::backends::Backends;
+use self::backends::{Backends, STORE};
 use crate::admin::{self, Admin};
-use crate::backends::embedded::OpenError;
+use crate::backends::embedded::{OpenError, WriterError};
 use crate::backends::{redis, scylla};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::{HttpSettings, Settings, StoreKind};
@@ -34,7 +35,7 @@ use crate::telemetry::traces::Tracer;
 use crate::telemetry::traces::export::{self, ExportError};
 use crate::{server, server::ServerLimits};
 
-/// Why the service did not start.
+/// Why the service did not start, or could not go on.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// An address cannot be listened on.
@@ -50,6 +51,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The store ended while it served.
+    #[error(transparent)]
+    StoreEnded(Arc<WriterError>),
     /// Replicas would each have limits of their own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
@@ -65,6 +69,13 @@ pub enum StartError {
     /// The runtime or the signals cannot be had.
     #[error("the operating system refused what every process needs ({0})")]
     System(#[from] io::Error),
+}
+
+impl StartError {
+    /// Whether the service had started, so that starting it again may help.
+    pub fn is_after_the_start(&self) -> bool {
+        matches!(self, Self::StoreEnded(_))
+    }
 }
 
 /// Why the schema was not brought up to date.
@@ -196,7 +207,10 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     let limits = DrainLimits { delay: settings.http.drain_delay, timeout: settings.http.drain_timeout };
     let ended = tokio::select! {
         ended = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => ended,
-        error = kept.failed() => return Err(error),
+        error = kept.failed() => {
+            readiness.set_missing(STORE, error.to_string());
+            return Err(error);
+        }
     };
     let flush = async {
         if let Some(exports) = exports {
@@ -207,6 +221,9 @@ async fn serve_async(settings: Settings) -> Result<ExitCode, StartError> {
     tokio::select! {
         ((), ()) = async { tokio::join!(kept.close(), flush) } => {}
         () = signals.next() => {}
+    }
+    if let Some(error) = kept.failed().now_or_never() {
+        return Err(error);
     }
     Ok(match ended.drained {
         Drained::Complete => ExitCode::SUCCESS,

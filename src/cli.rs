@@ -17,6 +17,9 @@ use crate::http::openapi_document;
 /// What a start that was refused, or a command that was misused, ends with.
 const REFUSED: u8 = 2;
 
+/// What a service that had started and could not go on ends with.
+const FAILED: u8 = 1;
+
 /// Publishes text posts without accounts: post a title and Markdown, get a public address and an edit key.
 #[derive(Parser)]
 #[command(name = "handbill", version, about, max_term_width = 120)]
@@ -55,7 +58,10 @@ pub fn run() -> ExitCode {
         eprintln!("handbill: warning: the environment variable {name} is not a setting and is ignored");
     }
     let outcome = match cli.command.unwrap_or(Subcommands::Serve) {
-        Subcommands::Serve => app::serve(cli.settings).map_err(|error| error.to_string()),
+        Subcommands::Serve => app::serve(cli.settings).or_else(|error| {
+            let code = if error.is_after_the_start() { FAILED } else { REFUSED };
+            Ok(end(&error.to_string(), code))
+        }),
         Subcommands::Migrate => {
             app::migrate(&cli.settings).map_err(|error| error.to_string()).and_then(|done| print(&format!("{done}\n")))
         }
@@ -76,12 +82,16 @@ fn print(text: &str) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One clear line on standard error, whatever characters the reason quotes.
 fn refuse(reason: &str) -> ExitCode {
+    end(reason, REFUSED)
+}
+
+/// One clear line on standard error, whatever characters the reason quotes.
+fn end(reason: &str, code: u8) -> ExitCode {
     let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
     // Where nobody can read it, the exit code has to do.
     let _ = writeln!(std::io::stderr(), "handbill: {line}");
-    ExitCode::from(REFUSED)
+    ExitCode::from(code)
 }
 
 /// Prints help as it is, and what is wrong with the command line in one line.

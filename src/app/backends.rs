@@ -23,7 +23,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::System;
 
 /// What `/readyz` calls the page store.
-const STORE: &str = "store";
+pub(super) const STORE: &str = "store";
 
 /// What stands behind each trait, measured.
 pub(super) struct Backends {
@@ -111,12 +111,15 @@ impl Kept {
         }
     }
 
-    /// Returns once the backends can never be used, and why.
+    /// Returns once the backends can never be used, or not any more, and why.
     pub(super) async fn failed(&mut self) -> StartError {
-        if let Self::Cluster(failed) = self
-            && let Ok(error) = failed.await
-        {
-            return error.into();
+        match self {
+            Self::Embedded(store) => return StartError::StoreEnded(store.failed().await),
+            Self::Cluster(failed) => {
+                if let Ok(error) = failed.await {
+                    return error.into();
+                }
+            }
         }
         std::future::pending().await
     }

@@ -9,6 +9,7 @@ mod client;
 mod collector;
 mod connections;
 mod crash;
+mod damage;
 mod document;
 mod drain;
 #[path = "../support/exposition.rs"]
