@@ -135,7 +135,7 @@ fn router_over(
     around: &Surroundings,
 ) -> Router {
     let Surroundings { clock, entropy, metrics, tracer } = around;
-    let service = PageService::new(
+    let mut service = PageService::new(
         backends.store,
         backends.limiter,
         backends.reservations,
@@ -144,6 +144,9 @@ fn router_over(
         Arc::clone(entropy),
         quotas,
     );
+    if backends.renewed_pages_are_written_back {
+        service = service.writing_renewed_pages_back();
+    }
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),

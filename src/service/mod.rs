@@ -94,7 +94,15 @@ impl PageService {
         entropy: SharedEntropy,
         quotas: Quotas,
     ) -> Self {
-        Self { store, limiter, reservations, clock, entropy, quotas, rendering: Rendering(renderer) }
+        Self { store, limiter, reservations, clock, entropy, quotas, rendering: Rendering::new(renderer, None) }
+    }
+
+    /// The same service, which writes pages that it had to render again back to its store. For a store of this process
+    /// alone: where replicas share one, each would write.
+    #[must_use]
+    pub fn writing_renewed_pages_back(self) -> Self {
+        let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));
+        Self { rendering, ..self }
     }
 
     /// What clients are limited to.
