@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use futures_util::FutureExt;
 use thiserror::Error;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use self::backends::Backends;
+use self::backends::{Backends, STORE};
 use crate::admin::{self, Admin};
-use crate::backends::embedded::OpenError;
+use crate::backends::embedded::{OpenError, WriterError};
 use crate::backends::{redis, scylla};
 use crate::clock::{SharedClock, SystemClock};
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
@@ -42,7 +43,7 @@ pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 /// What a process that was ended before its requests were answered ends with.
 const CUT_SHORT: u8 = 1;
 
-/// Why the service did not start.
+/// Why the service did not start, or could not go on.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// An address cannot be listened on.
@@ -58,6 +59,9 @@ pub enum StartError {
     /// The store cannot be opened.
     #[error(transparent)]
     Store(#[from] OpenError),
+    /// The store ended while it served.
+    #[error(transparent)]
+    StoreEnded(Arc<WriterError>),
     /// Replicas would each have limits of their own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
@@ -73,6 +77,13 @@ pub enum StartError {
     /// The runtime or the signals cannot be had.
     #[error("the operating system refused what every process needs ({0})")]
     System(#[from] io::Error),
+}
+
+impl StartError {
+    /// Whether the service had started, so that starting it again may help.
+    pub fn is_after_the_start(&self) -> bool {
+        matches!(self, Self::StoreEnded(_))
+    }
 }
 
 /// Why the schema was not brought up to date.
@@ -132,7 +143,7 @@ fn router_over(
     around: &Surroundings,
 ) -> Router {
     let Surroundings { clock, entropy, metrics, tracer } = around;
-    let service = PageService::new(
+    let mut service = PageService::new(
         backends.store,
         backends.limiter,
         backends.reservations,
@@ -141,6 +152,9 @@ fn router_over(
         Arc::clone(entropy),
         quotas,
     );
+    if backends.renewed_pages_are_written_back {
+        service = service.writing_renewed_pages_back();
+    }
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),
@@ -215,7 +229,10 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
         ended = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => ended,
-        error = kept.failed() => return Err(error),
+        error = kept.failed() => {
+            readiness.set_missing(STORE, error.to_string());
+            return Err(error);
+        }
     };
     let flush = async {
         if let Some(exports) = exports {
@@ -226,6 +243,9 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     tokio::select! {
         ((), ()) = async { tokio::join!(kept.close(), flush) } => {}
         () = signals.next() => {}
+    }
+    if let Some(error) = kept.failed().now_or_never() {
+        return Err(error);
     }
     Ok(match ended.drained {
         Drained::Complete => ExitCode::SUCCESS,

@@ -18,6 +18,9 @@ use crate::telemetry::logs::LogQueue;
 /// What a start that was refused, or a command that was misused, ends with.
 const REFUSED: u8 = 2;
 
+/// What a service that had started and could not go on ends with.
+const FAILED: u8 = 1;
+
 /// Publishes text posts without accounts: post a title and Markdown, get a public address and an edit key.
 #[derive(Parser)]
 #[command(name = "handbill", version, about, max_term_width = 120)]
@@ -79,7 +82,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
         log.line(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
-        Subcommands::Serve(settings) => app::serve(*settings, log).map_err(|error| error.to_string()),
+        Subcommands::Serve(settings) => app::serve(*settings, log).or_else(|error| {
+            let code = if error.is_after_the_start() { FAILED } else { REFUSED };
+            Ok(end(&error.to_string(), code, log))
+        }),
         Subcommands::Migrate(settings) => {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
@@ -96,11 +102,15 @@ fn print(text: &str) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One clear line on standard error, whatever characters the reason quotes.
 fn refuse(reason: &str, log: &LogQueue) -> ExitCode {
+    end(reason, REFUSED, log)
+}
+
+/// One clear line on standard error, whatever characters the reason quotes.
+fn end(reason: &str, code: u8, log: &LogQueue) -> ExitCode {
     let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
     log.line(&format!("handbill: {line}"));
-    ExitCode::from(REFUSED)
+    ExitCode::from(code)
 }
 
 /// Prints help as it is, and what is wrong with the command line in one line.

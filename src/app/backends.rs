@@ -23,7 +23,7 @@ use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::System;
 
 /// What `/readyz` calls the page store.
-const STORE: &str = "store";
+pub(super) const STORE: &str = "store";
 
 /// What stands behind each trait, measured.
 pub(super) struct Backends {
@@ -31,6 +31,8 @@ pub(super) struct Backends {
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) reservations: Arc<dyn SlugReservations>,
     pub(super) renderer: Arc<dyn Renderer>,
+    /// Whether the store belongs to this process alone, so that nobody else renders its old pages again.
+    pub(super) renewed_pages_are_written_back: bool,
 }
 
 /// What has to be looked after while the backends are used.
@@ -51,6 +53,7 @@ impl Backends {
             reservations: measure
                 .reservations(Arc::new(InProcessReservations::new(Arc::clone(&around.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::new())),
+            renewed_pages_are_written_back: true,
         }
     }
 
@@ -68,7 +71,8 @@ impl Backends {
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, around)
                 } else {
-                    Self::sharing(measure(around).store(pages, System::Redb), settings, around)?
+                    let store = measure(around).store(pages, System::Redb);
+                    Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, around)? }
                 };
                 Ok((backends, Kept::Embedded(store)))
             }
@@ -95,6 +99,7 @@ impl Backends {
             limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
             reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
             renderer: measure.renderer(Arc::new(RenderThreads::new())),
+            renewed_pages_are_written_back: false,
         })
     }
 }
@@ -111,12 +116,15 @@ impl Kept {
         }
     }
 
-    /// Returns once the backends can never be used, and why.
+    /// Returns once the backends can never be used, or not any more, and why.
     pub(super) async fn failed(&mut self) -> StartError {
-        if let Self::Cluster(failed) = self
-            && let Ok(error) = failed.await
-        {
-            return error.into();
+        match self {
+            Self::Embedded(store) => return StartError::StoreEnded(store.failed().await),
+            Self::Cluster(failed) => {
+                if let Ok(error) = failed.await {
+                    return error.into();
+                }
+            }
         }
         std::future::pending().await
     }

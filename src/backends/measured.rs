@@ -90,6 +90,9 @@ impl Around<dyn PageStore> {
             Err(StoreError::OutcomeUnknown(_)) => ("unknown", false),
             Err(StoreError::Unreadable(_)) => ("unreadable", true),
         };
+        if outcome == "unreadable" {
+            metrics.corrupt_records.inc();
+        }
         metrics.store_available.set(i64::from(is_available));
         record(&metrics.store, operation, outcome, took);
         if result.is_ok() {

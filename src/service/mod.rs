@@ -98,8 +98,16 @@ impl PageService {
         entropy: SharedEntropy,
         quotas: Quotas,
     ) -> Self {
-        let (rendering, large_reads) = (Rendering(renderer), LargeReads::new());
+        let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
         Self { store, limiter, reservations, clock, entropy, quotas, rendering, large_reads }
+    }
+
+    /// The same service, which writes pages that it had to render again back to its store. For a store of this process
+    /// alone: where replicas share one, each would write.
+    #[must_use]
+    pub fn writing_renewed_pages_back(self) -> Self {
+        let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));
+        Self { rendering, ..self }
     }
 
     /// What clients are limited to.

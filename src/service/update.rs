@@ -63,6 +63,10 @@ impl PageService {
             None => None,
         };
         loop {
+            if rendered.is_none() {
+                // What stays of the page is kept as it is shown.
+                page = self.rendering.current(page).await;
+            }
             let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));
             let swapped = self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next)));
             match patience.wait(swapped).await? {

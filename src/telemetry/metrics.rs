@@ -132,6 +132,8 @@ pub struct Metrics {
     pub store_available: Gauge,
     /// `handbill_store_commit_writes`.
     pub commit_writes: Histogram,
+    /// `handbill_store_corrupt_records_total`.
+    pub corrupt_records: Counter,
     /// `handbill_store_lookup_joins_total`.
     pub lookup_joins: Counter,
     /// `handbill_reservation_duration_seconds`.
@@ -177,6 +179,7 @@ impl Metrics {
             store: Family::new_with_constructor(seconds),
             store_available: Gauge::default(),
             commit_writes: Histogram::new(WRITES),
+            corrupt_records: Counter::default(),
             lookup_joins: Counter::default(),
             reservations: Family::new_with_constructor(seconds),
             decisions: Family::default(),
@@ -224,6 +227,11 @@ impl Metrics {
             "handbill_store_commit_writes",
             "Writes that shared one commit of the embedded store",
             self.commit_writes.clone(),
+        );
+        registry.register(
+            "handbill_store_corrupt_records",
+            "Calls of the page store that met a record which cannot be read: damaged, or of a later version",
+            self.corrupt_records.clone(),
         );
         registry.register(
             "handbill_store_lookup_joins",

@@ -40,6 +40,7 @@ struct State {
     refuses_writes: bool,
     refuses_reads: bool,
     fails_one_read: bool,
+    panics_when_opened: bool,
     /// How many syncs succeed before one fails.
     syncs_until_failure: Option<usize>,
     /// Whether all syncs after that fail too.
@@ -98,7 +99,8 @@ impl HeldSyncs {
 }
 
 impl Disk {
-    fn with(bytes: Vec<u8>) -> Self {
+    /// A disk with a file of these bytes.
+    pub(crate) fn with(bytes: Vec<u8>) -> Self {
         let blocks = bytes.len() as u64 / BLOCK_BYTES + 1;
         let state = State { durable: bytes.clone(), bytes, given: (0..blocks).collect(), ..State::default() };
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
@@ -137,6 +139,21 @@ impl Disk {
     /// Whether there has been a read since [`Disk::fail_one_read`].
     pub(crate) fn has_failed_that_read(&self) -> bool {
         !self.state().fails_one_read
+    }
+
+    /// From now on whoever opens the file panics.
+    pub(crate) fn panic_when_opened(&self) {
+        self.state().panics_when_opened = true;
+    }
+
+    /// The file as it stands.
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.state().bytes.clone()
+    }
+
+    /// Changes the file behind the back of whoever has it open.
+    pub(crate) fn damage(&self, damage: impl FnOnce(&mut Vec<u8>)) {
+        damage(&mut self.state().bytes);
     }
 
     /// After `succeeding` more syncs one fails, and if `keep_failing` every later one until [`Disk::heal_syncs`].
@@ -193,6 +210,7 @@ impl Medium for Disk {
 
     fn read_write(&self) -> io::Result<Box<dyn StorageBackend>> {
         let mut state = self.state();
+        assert!(!state.panics_when_opened, "as planned");
         assert!(!state.open_for_writing, "opened for writing while it is open for writing");
         state.open_for_writing = true;
         Ok(self.handle(true))

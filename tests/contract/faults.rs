@@ -223,6 +223,53 @@ async fn a_lookup_that_meets_one_failed_read_finds_its_page_all_the_same() {
     assert_eq!(store.insert_if_absent(large()).await.unwrap(), Inserted::Done);
 }
 
+#[tokio::test]
+async fn a_panic_while_the_file_is_opened_again_ends_the_store_and_says_why() {
+    let (disk, store, page) = with_one_page().await;
+    disk.panic_when_opened();
+    disk.fail_sync(1, false);
+    let unknown = store.insert_if_absent(Arc::new(page_like(&page))).await.unwrap_err();
+    assert!(matches!(unknown, StoreError::OutcomeUnknown(_)), "the commit may have been made: {unknown}");
+    let why = store.failed().await.to_string();
+    assert!(why.contains("as planned") && !why.contains('\n'), "{why}");
+    let refused = store.insert_if_absent(large()).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+    let refused = store.lookup(&page.slug).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
+    store.close().await;
+    assert!(survives_power_failure(&disk, &page).await);
+}
+
+#[tokio::test]
+async fn a_panic_anywhere_on_the_writer_thread_ends_the_store_and_says_why() {
+    let (disk, store, page) = with_one_page().await;
+    store.observe_commits(|_| panic!("as planned"));
+    // The commit before this one may not have been observed yet, in which case this one is not begun.
+    let _ = store.insert_if_absent(large()).await;
+    let why = store.failed().await.to_string();
+    assert!(why.contains("as planned") && !why.contains('\n'), "{why}");
+    assert!(survives_power_failure(&disk, &page).await);
+}
+
+#[tokio::test]
+async fn a_file_that_was_damaged_so_that_it_cannot_be_opened_again_ends_the_store_and_says_why() {
+    let (disk, store, page) = with_one_page().await;
+    disk.damage(|bytes| bytes[4096..].fill(0xaa));
+    disk.fail_sync(0, false);
+    store.insert_if_absent(Arc::new(page_like(&page))).await.unwrap_err();
+    let why = store.failed().await.to_string();
+    assert!(why.contains("is damaged") && !why.contains('\n'), "{why}");
+}
+
+#[tokio::test]
+async fn a_store_that_works_or_was_closed_has_not_failed() {
+    let (_disk, store, page) = with_one_page().await;
+    assert!(store.failed().now_or_never().is_none());
+    store.close().await;
+    store.lookup(&page.slug).await.unwrap_err();
+    assert!(store.failed().now_or_never().is_none());
+}
+
 fn page_like(page: &Page) -> Page {
     crate::pages::page(page.content.as_str())
 }

@@ -2,6 +2,7 @@
 
 mod backends;
 mod batches;
+mod damage;
 mod disk;
 mod faults;
 mod limiter;

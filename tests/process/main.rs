@@ -10,6 +10,7 @@ mod client;
 mod collector;
 mod connections;
 mod crash;
+mod damage;
 mod document;
 mod drain;
 #[path = "../support/exposition.rs"]

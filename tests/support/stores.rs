@@ -10,6 +10,7 @@ use async_trait::async_trait;
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use tokio::sync::watch;
 
 /// One of the store's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,16 @@ pub(crate) struct Calls {
     pub(crate) swaps: usize,
 }
 
+impl Calls {
+    fn of(&mut self, operation: Operation) -> &mut usize {
+        match operation {
+            Operation::Insert => &mut self.inserts,
+            Operation::Lookup => &mut self.lookups,
+            Operation::Swap => &mut self.swaps,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Plan {
     calls: Calls,
@@ -60,11 +71,12 @@ struct Plan {
 pub(crate) struct WatchedStore {
     inner: Arc<dyn PageStore>,
     plan: Mutex<Plan>,
+    answered: watch::Sender<Calls>,
 }
 
 impl WatchedStore {
     pub(crate) fn around(inner: Arc<dyn PageStore>) -> Self {
-        Self { inner, plan: Mutex::default() }
+        Self { inner, plan: Mutex::default(), answered: watch::Sender::default() }
     }
 
     /// Plans `fault` for the next call of `operation` that has none yet.
@@ -88,6 +100,12 @@ impl WatchedStore {
         self.plan().calls
     }
 
+    /// Returns when `count` calls of `operation` have been answered.
+    pub(crate) async fn has_answered(&self, operation: Operation, count: usize) {
+        let mut answered = self.answered.subscribe();
+        answered.wait_for(|calls| *{ *calls }.of(operation) >= count).await.expect("the store lives");
+    }
+
     fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,11 +113,7 @@ impl WatchedStore {
     /// Counts a call and takes the fault that was planned for it.
     fn enter(&self, operation: Operation) -> Option<Fault> {
         let mut plan = self.plan();
-        match operation {
-            Operation::Insert => plan.calls.inserts += 1,
-            Operation::Lookup => plan.calls.lookups += 1,
-            Operation::Swap => plan.calls.swaps += 1,
-        }
+        *plan.calls.of(operation) += 1;
         let planned = plan.next.iter().position(|(planned, _)| *planned == operation);
         planned
             .and_then(|at| plan.next.remove(at))
@@ -108,6 +122,17 @@ impl WatchedStore {
     }
 
     async fn pass<T>(
+        &self,
+        operation: Operation,
+        lost: Option<T>,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let answer = self.answer(operation, lost, call).await;
+        self.answered.send_modify(|calls| *calls.of(operation) += 1);
+        answer
+    }
+
+    async fn answer<T>(
         &self,
         operation: Operation,
         lost: Option<T>,

@@ -1,15 +1,17 @@
 //! The data directory: made, locked and checked before anything in it is touched.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend, StorageError};
 use thiserror::Error;
 
+use super::caught::Panicked;
 use super::file;
+use super::folders::{self, FileSystem, Folders};
 use super::medium::Medium;
 
 /// The file in the data directory that holds the pages.
@@ -21,8 +23,7 @@ const LOCK_FILE: &str = "handbill.lock";
 /// The database while it is made for the first time.
 const UNFINISHED_FILE: &str = "handbill.redb.new";
 
-/// Pages may be drafts that nobody was given the address of: only the service's user reads them on disk.
-const DIRECTORY_MODE: u32 = 0o700;
+/// As with the directory, only the service's user reads what is in it.
 const FILE_MODE: u32 = 0o600;
 
 /// Why the store cannot be opened. Each is one line that says what to do.
@@ -60,6 +61,16 @@ pub enum OpenError {
         /// The newest format that is known here.
         known: u64,
     },
+    /// An earlier version of Handbill wrote it, in a format that is no longer read.
+    #[error("{} has format {found}, which Handbill 0.2.0 and before wrote, and this Handbill reads format {known} alone: start the version that wrote it, or choose another data directory", path.display())]
+    OlderFormat {
+        /// The database.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The format that is known here.
+        known: u64,
+    },
     /// It is not what Handbill writes.
     #[error("{} is damaged or no Handbill database ({reason}): restore it from a backup, or choose another data directory", path.display())]
     Damaged {
@@ -79,6 +90,16 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether opening again later cannot help, whatever becomes of the disk.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::NewerFormat { .. } | Self::OlderFormat { .. } | Self::Damaged { .. } => true,
+            Self::InUse(_) | Self::NotADirectory(_) | Self::Denied { .. } | Self::Full { .. } | Self::Io { .. } => {
+                false
+            }
+        }
+    }
+
     pub(super) fn io(path: &Path, reason: io::Error) -> Self {
         let path = path.to_owned();
         match reason.kind() {
@@ -93,6 +114,10 @@ impl OpenError {
             }
             _ => Self::Io { path, reason },
         }
+    }
+
+    pub(super) fn panicked(path: &Path, panicked: &Panicked) -> Self {
+        Self::Damaged { path: path.to_owned(), reason: panicked.to_string() }
     }
 
     pub(super) fn database(path: &Path, error: impl Into<redb::Error>) -> Self {
@@ -117,7 +142,7 @@ impl DataDirectory {
     /// A process that ends at any moment of that leaves nothing that a later start takes for a database: a new one gets
     /// its name when it is complete.
     pub(super) fn prepare(directory: &Path) -> Result<Self, OpenError> {
-        make_directory(directory).map_err(|reason| OpenError::io(directory, reason))?;
+        folders::make(&FileSystem, directory).map_err(|reason| OpenError::io(directory, reason))?;
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
         match fs::metadata(&database) {
@@ -126,7 +151,10 @@ impl DataDirectory {
                 return Err(OpenError::Damaged { path: database, reason: "the file is empty".to_owned() });
             }
             Ok(_) => {}
-            Err(reason) if reason.kind() == io::ErrorKind::NotFound => make_database(directory, &database)?,
+            Err(reason) if reason.kind() == io::ErrorKind::NotFound => {
+                folders::sync_way(&FileSystem, &fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned()));
+                make_database(directory, &database)?;
+            }
             Err(reason) => return Err(OpenError::io(&database, reason)),
         }
         Ok(Self { database, _lock: lock })
@@ -144,21 +172,6 @@ impl Medium for DataDirectory {
 
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
         backend(File::open(&self.database)?)
-    }
-}
-
-fn make_directory(directory: &Path) -> io::Result<()> {
-    if directory.is_dir() {
-        return Ok(());
-    }
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(directory).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => io::ErrorKind::NotADirectory.into(),
-        _ => error,
-    })?;
-    // The directory's own name must outlive a power failure too.
-    match directory.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
-        _ => sync_directory(Path::new(".")),
     }
 }
 
@@ -186,16 +199,12 @@ fn make_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
         .map_err(io)
         .and_then(|new| file::open(&unfinished, new).map(drop))
         .and_then(|()| fs::rename(&unfinished, database).map_err(io))
-        .and_then(|()| sync_directory(directory).map_err(io));
+        .and_then(|()| FileSystem.sync(directory).map_err(io));
     if made.is_err() {
         // On a full disk the half of a file would take what room there is.
         let _ = fs::remove_file(&unfinished);
     }
     made
-}
-
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
 }
 
 fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {

@@ -12,6 +12,7 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::store::{Lookup, Record, StoreError};
 
+use super::caught::caught;
 use super::directory::OpenError;
 use super::medium::Boxed;
 use super::record;
@@ -25,8 +26,8 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 /// Which tables there are and what they mean. Records carry versions of their own.
 const FORMAT_KEY: &str = "format";
 
-/// The format that is written, and the newest that is read.
-pub(super) const FORMAT: u64 = 1;
+/// The format that is written and read. Records of format 1, that of Handbill 0.2.0, have no checksum.
+pub(super) const FORMAT: u64 = 2;
 
 /// The number of the last batch that was committed.
 const BATCH_KEY: &str = "batch";
@@ -70,6 +71,11 @@ pub(super) enum Applied {
 
 /// Opens the database on `backend`, making the tables where there are none. `path` is for the error.
 pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
+    caught(|| open_or_panic(path, backend)).unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
+}
+
+/// The same, but on some damaged files `redb` panics.
+fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
     let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let database = Builder::new()
         .set_cache_size(CACHE_BYTES)
@@ -78,6 +84,7 @@ pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Data
     match format(&database).map_err(|error| OpenError::database(path, error))? {
         Format::Known => Ok(database),
         Format::Newer(found) => Err(OpenError::NewerFormat { path: path.to_owned(), found, known: FORMAT }),
+        Format::Older(found) => Err(OpenError::OlderFormat { path: path.to_owned(), found, known: FORMAT }),
         Format::Foreign => Err(damaged("its tables are not Handbill's")),
         Format::Empty => {
             make_tables(&database).map_err(|error| OpenError::database(path, error))?;
@@ -90,6 +97,7 @@ enum Format {
     Empty,
     Known,
     Newer(u64),
+    Older(u64),
     Foreign,
 }
 
@@ -110,6 +118,7 @@ fn format(database: &Database) -> Result<Format, redb::Error> {
     Ok(match found {
         Some(FORMAT) => Format::Known,
         Some(found) if found > FORMAT => Format::Newer(found),
+        Some(found @ 1..FORMAT) => Format::Older(found),
         _ => Format::Foreign,
     })
 }
@@ -187,7 +196,7 @@ fn stage_one(
         Operation::Insert(page) => (Ok(pages.get(page.slug.as_str())?.is_none()), &page.slug),
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
-            let version = stored.map(|bytes| record::active_version(bytes.value())).transpose();
+            let version = stored.map(|bytes| record::active_version(next.slug(), bytes.value())).transpose();
             (version.map(|version| version.flatten() == Some(*expected)), next.slug())
         }
     };
@@ -215,5 +224,14 @@ pub(super) fn is_about_the_disk(error: &redb::Error) -> bool {
         redb::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
         redb::Error::PreviousIo | redb::Error::DatabaseClosed | redb::Error::LockPoisoned(_) => true,
         _ => false,
+    }
+}
+
+/// Whether `error`, once it has come from a file that was opened anew, is a fault of the bytes themselves.
+pub(super) fn is_damage(error: &redb::Error) -> bool {
+    match error {
+        // A damaged page leads beyond the end of the file.
+        redb::Error::Io(error) => matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof),
+        other => !is_about_the_disk(other),
     }
 }

@@ -24,6 +24,18 @@
 //! opened for reading only, lookups go on from it and writes are refused as unavailable; the writer tries to open it
 //! for writing at every batch and every second, so that service resumes by itself.
 //!
+//! Where the file was damaged so that it cannot be opened any more, or the writer thread panicked, no waiting helps: the
+//! store ends, [`EmbeddedStore::failed`] says why, and the process exits for its supervisor.
+//!
+//! # What happens when the file is damaged
+//!
+//! Each record has a checksum of its own, over its slug too, which every read verifies: a flipped bit is
+//! [`crate::store::StoreError::Unreadable`], never another text. `redb` has checksums of its pages, but verifies them only
+//! when it repairs a file, not when it reads. So damage to the pages between the records is found only where it makes no
+//! sense: `redb` then returns an error or panics, which is caught and is `Unreadable` too. A damaged key may hide its
+//! record, whose slug then looks unused; a damaged page number may make `redb` reserve up to 4 GiB before it finds that
+//! the file ends earlier.
+//!
 //! # When deleted text leaves the disk
 //!
 //! Deleting replaces the page by its tombstone in the same transaction. No request can read the old bytes from then on,
@@ -32,8 +44,10 @@
 //! stopped) moves what is in use together and gives the rest back to the file system, whose blocks may keep the bytes
 //! until it reuses them. Backups keep what they copied.
 
+mod caught;
 mod directory;
 mod file;
+mod folders;
 mod limiter;
 mod medium;
 mod pages;
@@ -47,4 +61,4 @@ pub use limiter::WindowLimiter;
 pub use medium::Medium;
 pub use pages::EmbeddedStore;
 pub use reservations::InProcessReservations;
-pub use writer::Committed;
+pub use writer::{Committed, WriterError};

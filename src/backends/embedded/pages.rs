@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use thiserror::Error;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
 use tokio::time;
 
@@ -15,10 +15,11 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 
+use super::caught::{Panicked, caught};
 use super::directory::{DataDirectory, OpenError};
 use super::file::{self, Operation, Outcome};
 use super::medium::{Medium, Memory};
-use super::writer::{Closed, Committed, Job, Shared, Slot, Write, Writer, cause};
+use super::writer::{Closed, Committed, Job, Shared, Slot, Write, Writer, WriterError, cause};
 
 /// Room for writes that wait or are being committed, in bytes: eight full batches.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
@@ -51,6 +52,7 @@ pub struct EmbeddedStore {
     queue: Arc<Semaphore>,
     reads: Arc<Semaphore>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    failed: watch::Receiver<Option<Arc<WriterError>>>,
 }
 
 /// No turn came in time.
@@ -75,14 +77,27 @@ impl EmbeddedStore {
         let place = medium.place().to_owned();
         let writer = Writer::open(medium, queued)?;
         let shared = writer.shared();
-        let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || writer.run());
+        let (fail, failed) = watch::channel(None);
+        let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || writer.run(&fail));
         Ok(Self {
             shared,
             jobs,
             queue: Arc::new(Semaphore::new(QUEUE_BYTES)),
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
             writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&place, reason))?)),
+            failed,
         })
+    }
+
+    /// Returns once the store does nothing more though nobody closed it, and why: its process should end, so that its
+    /// supervisor starts it again. Of a store that works or was closed it never returns.
+    pub async fn failed(&self) -> Arc<WriterError> {
+        let mut failed = self.failed.clone();
+        // An error means that the writer ended as it was told to.
+        if let Ok(Some(error)) = failed.wait_for(Option::is_some).await.as_deref() {
+            return Arc::clone(error);
+        }
+        std::future::pending().await
     }
 
     /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first observer counts.
@@ -93,7 +108,7 @@ impl EmbeddedStore {
     /// Finishes what is queued and closes the file. Calls made later are [`StoreError::Unavailable`].
     pub async fn close(&self) {
         if let Some(writer) = self.end_writer() {
-            // A writer that panicked has nothing left to finish.
+            // The writer catches its own panics.
             let _ = task::spawn_blocking(move || writer.join()).await;
         }
     }
@@ -111,8 +126,8 @@ impl EmbeddedStore {
         let (answer, answered) = oneshot::channel();
         let closed = || StoreError::Unavailable(cause(&Arc::new(Closed)));
         self.jobs.send(Job::Write(Write { operation, bytes, answer, room })).map_err(|_| closed())?;
-        // Without an answer it was still queued when the writer ended.
-        answered.await.unwrap_or_else(|_| Err(closed()))
+        // Without an answer the writer ended by itself, perhaps in the middle of this very write.
+        answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(cause(&Arc::new(Closed)))))
     }
 }
 
@@ -173,32 +188,62 @@ fn queued_bytes(operation: &Operation) -> usize {
 /// A lookup, on a thread that may block. One that meets a failed disk tries once more on the file opened anew.
 fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup, StoreError> {
     let seen = shared.generation();
-    match read_once(shared, slug) {
-        Ok(found) => found,
-        Err(error) if file::is_about_the_disk(&error) => {
-            let (done, reopened) = mpsc::sync_channel(1);
-            let asked = jobs.send(Job::Reopen { seen, done });
-            if asked.is_err() || reopened.recv_timeout(REOPEN_LIMIT).is_err() {
-                return Err(StoreError::Unavailable(error.into()));
-            }
-            read_once(shared, slug).unwrap_or_else(|error| Err(failed(error)))
+    let error = match read_once(shared, slug) {
+        Err(error) if error.may_pass(shared) => error,
+        answer => return answer.map_err(StoreError::from),
+    };
+    let (done, reopened) = mpsc::sync_channel(1);
+    let asked = jobs.send(Job::Reopen { seen, done });
+    if asked.is_err() || reopened.recv_timeout(REOPEN_LIMIT).is_err() {
+        return Err(error.into());
+    }
+    Ok(read_once(shared, slug)?)
+}
+
+fn read_once(shared: &Shared, slug: &Slug) -> Result<Lookup, ReadError> {
+    let found = match &*shared.slot() {
+        Slot::Writable(database) | Slot::ReadOnly(database, _) => caught(|| file::lookup(database, slug)),
+        Slot::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
+        Slot::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(Closed))))),
+    };
+    found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)
+}
+
+/// Why a lookup has no answer.
+#[derive(Debug)]
+enum ReadError {
+    /// The store itself says so.
+    Store(StoreError),
+    /// The database says so.
+    Database(redb::Error),
+    /// The database met damage that it did not expect.
+    Panicked(Panicked),
+}
+
+impl ReadError {
+    /// Whether the same lookup may succeed once the file was opened anew.
+    fn may_pass(&self, shared: &Shared) -> bool {
+        match self {
+            Self::Store(_) => false,
+            Self::Database(error) => file::is_about_the_disk(error),
+            // Damage stays where it is. Only where the panic left the database's own locks unusable is a new one needed.
+            Self::Panicked(_) => match &*shared.slot() {
+                Slot::Writable(database) | Slot::ReadOnly(database, _) => {
+                    !matches!(caught(|| file::last_batch(database)), Ok(Ok(_)))
+                }
+                Slot::Broken(_) | Slot::Closed => false,
+            },
         }
-        Err(error) => Err(failed(error)),
     }
 }
 
-fn read_once(shared: &Shared, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
-    match &*shared.slot() {
-        Slot::Writable(database) | Slot::ReadOnly(database, _) => file::lookup(database, slug),
-        Slot::Broken(reason) => Ok(Err(StoreError::Unavailable(cause(reason)))),
-        Slot::Closed => Ok(Err(StoreError::Unavailable(cause(&Arc::new(Closed))))),
-    }
-}
-
-fn failed(error: redb::Error) -> StoreError {
-    if file::is_about_the_disk(&error) {
-        StoreError::Unavailable(error.into())
-    } else {
-        StoreError::Unreadable(error.into())
+impl From<ReadError> for StoreError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Store(error) => error,
+            ReadError::Database(error) if file::is_damage(&error) => Self::Unreadable(error.into()),
+            ReadError::Database(error) => Self::Unavailable(error.into()),
+            ReadError::Panicked(panicked) => Self::Unreadable(panicked.into()),
+        }
     }
 }

@@ -1,13 +1,17 @@
-//! How a page or tombstone is written to the file: a version byte, then `postcard`.
+//! How a page or tombstone is written to the file: a version byte, a checksum of 8 bytes, then `postcard`.
 //!
-//! A field is added by a `V2` of the types here and a second arm in [`decode`]; records of version 1 stay as they are.
-//! The slug is the key under which a record stands, and not in it.
+//! The checksum is over the slug, the version byte and the body. The slug is the key under which a record stands and is
+//! not in it: so a record that stands under another key does not match either. `redb` has checksums of its own, but
+//! verifies them only after a crash, never when it reads: without ours, a flipped bit would be served as the page's text.
+//!
+//! A field is added by a next version of the types here and a second arm in [`decode`]; older records stay as they are.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
 
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
@@ -21,6 +25,13 @@ use crate::store::Record;
 /// The version that [`encode`] writes.
 const VERSION: u8 = 1;
 
+/// Size of the checksum, in bytes: `XXH3` of 64 bits. Damage passes it once in 2⁶⁴ times; it is no defence against
+/// somebody who can write the file.
+const CHECKSUM_BYTES: usize = 8;
+
+/// What is before the body, in bytes.
+const HEAD_BYTES: usize = 1 + CHECKSUM_BYTES;
+
 /// A record that this version of Handbill cannot read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum RecordError {
@@ -30,6 +41,9 @@ pub(super) enum RecordError {
     /// Written by a later version.
     #[error("the record has version {0}, this Handbill knows up to {VERSION}")]
     Newer(u8),
+    /// Its bytes are not those that were written under this slug.
+    #[error("the record does not match its checksum")]
+    Damaged,
     /// Not what its version says.
     #[error("the record does not decode: {0}")]
     Malformed(#[from] postcard::Error),
@@ -94,12 +108,15 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
             deleted_at: tombstone.deleted_at.get(),
         }),
     };
-    Ok(postcard::to_extend(&stored, vec![VERSION])?)
+    let mut bytes = postcard::to_extend(&stored, vec![VERSION; HEAD_BYTES])?;
+    let checksum = checksum(record.slug(), &bytes[HEAD_BYTES..]);
+    bytes[1..HEAD_BYTES].copy_from_slice(&checksum);
+    Ok(bytes)
 }
 
 /// The record that stands under `slug` as `bytes`.
 pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
-    let (stored, rest) = postcard::take_from_bytes::<StoredV1>(body(bytes)?)?;
+    let (stored, rest) = postcard::take_from_bytes::<StoredV1>(body(&slug, bytes)?)?;
     if !rest.is_empty() {
         return Err(RecordError::TooLong(rest.len()));
     }
@@ -127,21 +144,32 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
     })
 }
 
-/// The version of the page in `bytes`; `None` where they are a tombstone.
-pub(super) fn active_version(bytes: &[u8]) -> Result<Option<PageVersion>, RecordError> {
-    Ok(match postcard::from_bytes::<HeadV1>(body(bytes)?)? {
+/// The version of the page that stands under `slug` as `bytes`; `None` where they are a tombstone.
+pub(super) fn active_version(slug: &Slug, bytes: &[u8]) -> Result<Option<PageVersion>, RecordError> {
+    Ok(match postcard::from_bytes::<HeadV1>(body(slug, bytes)?)? {
         HeadV1::Active { version } => Some(PageVersion::new(version)),
         HeadV1::Deleted => None,
     })
 }
 
-/// What follows the version byte.
-fn body(bytes: &[u8]) -> Result<&[u8], RecordError> {
-    match bytes.split_first() {
-        None => Err(RecordError::Empty),
-        Some((&VERSION, body)) => Ok(body),
-        Some((&newer, _)) => Err(RecordError::Newer(newer)),
+/// What follows the version byte and the checksum, which it matches.
+fn body<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<&'a [u8], RecordError> {
+    match bytes.first() {
+        None => return Err(RecordError::Empty),
+        Some(&VERSION) => {}
+        Some(&newer) => return Err(RecordError::Newer(newer)),
     }
+    let (head, body) = bytes.split_at_checked(HEAD_BYTES).ok_or(RecordError::Damaged)?;
+    if head[1..] == checksum(slug, body) { Ok(body) } else { Err(RecordError::Damaged) }
+}
+
+fn checksum(slug: &Slug, body: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut hash = Xxh3::new();
+    hash.update(slug.as_str().as_bytes());
+    // No slug holds this byte, so that what follows cannot be taken for a part of one.
+    hash.update(&[VERSION]);
+    hash.update(body);
+    hash.digest().to_le_bytes()
 }
 
 #[cfg(test)]
@@ -189,18 +217,43 @@ mod tests {
 
     #[test]
     fn the_version_is_read_without_the_rest() {
-        assert_eq!(active_version(&encode(&page(None)).unwrap()), Ok(Some(PageVersion::new(300))));
-        assert_eq!(active_version(&encode(&tombstone()).unwrap()), Ok(None));
+        assert_eq!(active_version(&slug(), &encode(&page(None)).unwrap()), Ok(Some(PageVersion::new(300))));
+        assert_eq!(active_version(&slug(), &encode(&tombstone()).unwrap()), Ok(None));
     }
 
     #[test]
     fn the_bytes_of_version_1_stay_as_they_are() {
-        let mut expected = vec![1, 0, 0xac, 0x02, 2, 1];
+        let mut expected = vec![0, 0xac, 0x02, 2, 1];
         let Record::Active(written) = page(Some("T")) else { unreachable!() };
         expected.extend(postcard::to_allocvec(&written.key_hash).unwrap());
         expected.extend(b"\x01\x01T\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x01\x11https://a.example\x07");
-        assert_eq!(encode(&Record::Active(written)).unwrap(), expected);
-        assert_eq!(encode(&tombstone()).unwrap(), [1, 1, 2, 6, 8]);
+        let bytes = encode(&Record::Active(written)).unwrap();
+        assert_eq!((bytes[0], &bytes[HEAD_BYTES..]), (1, expected.as_slice()));
+        let checksum = xxhash_rust::xxh3::xxh3_64(b"a-page-22222222\x01\x01\x02\x06\x08").to_le_bytes();
+        assert_eq!(encode(&tombstone()).unwrap(), [&[1][..], &checksum, &[1, 2, 6, 8]].concat());
+    }
+
+    #[test]
+    fn any_flipped_bit_is_an_error() {
+        for record in [page(Some("Title")), tombstone()] {
+            let whole = encode(&record).unwrap();
+            for bit in 0..whole.len() * 8 {
+                let mut flipped = whole.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(slug(), &flipped).is_err(), "bit {bit}");
+                assert!(active_version(&slug(), &flipped).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_under_another_slug_is_an_error() {
+        for record in [page(Some("Title")), tombstone()] {
+            let whole = encode(&record).unwrap();
+            let other = Slug::parse("a-page-22222223").unwrap();
+            assert_eq!(decode(other.clone(), &whole), Err(RecordError::Damaged));
+            assert_eq!(active_version(&other, &whole), Err(RecordError::Damaged));
+        }
     }
 
     #[test]
@@ -212,10 +265,13 @@ mod tests {
         let mut newer = whole.clone();
         newer[0] = 2;
         assert_eq!(decode(slug(), &newer), Err(RecordError::Newer(2)));
-        assert_eq!(active_version(&newer), Err(RecordError::Newer(2)));
+        assert_eq!(active_version(&slug(), &newer), Err(RecordError::Newer(2)));
 
-        let mut longer = whole;
+        let mut longer = whole.clone();
         longer.push(0);
+        assert_eq!(decode(slug(), &longer), Err(RecordError::Damaged));
+        let checksum = checksum(&slug(), &longer[HEAD_BYTES..]);
+        longer[1..HEAD_BYTES].copy_from_slice(&checksum);
         assert_eq!(decode(slug(), &longer), Err(RecordError::TooLong(1)));
     }
 }

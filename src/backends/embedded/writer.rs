@@ -3,19 +3,19 @@
 //! It alone opens and closes the database. Readers share it through a lock that the writer takes for itself only to
 //! exchange one database for another, never while it commits.
 
-use std::any::Any;
-use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use redb::Database;
-use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tracing::{error, info};
 
 use crate::store::{Cause, StoreError};
 
+use super::caught::caught;
 use super::directory::OpenError;
 use super::file::{self, Applied, Operation, Outcome, Outcomes};
 use super::medium::Medium;
@@ -50,6 +50,17 @@ pub(super) struct Write {
     pub(super) answer: oneshot::Sender<Result<Outcome, StoreError>>,
     /// Room in the queue, given back when this is dropped.
     pub(super) room: OwnedSemaphorePermit,
+}
+
+/// Why a store does nothing more in this process, though nobody closed it. What it acknowledged is on disk.
+#[derive(Debug, Error)]
+pub enum WriterError {
+    /// The writer thread panicked.
+    #[error("the writer of the page store failed ({0}): what was acknowledged is on disk, start Handbill again")]
+    Panicked(String),
+    /// The database was opened again after a failure, and that is impossible.
+    #[error("the page store cannot be opened again: {0}")]
+    Unusable(Arc<OpenError>),
 }
 
 /// One commit, for metrics.
@@ -114,7 +125,9 @@ impl Writer {
     /// Opens the database on `medium`.
     pub(super) fn open(medium: Box<dyn Medium>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
         let database = open_for_writing(&*medium)?;
-        let last_batch = file::last_batch(&database).map_err(|error| OpenError::database(medium.place(), error))?;
+        let last_batch = caught(|| file::last_batch(&database))
+            .map_err(|panicked| OpenError::panicked(medium.place(), &panicked))?
+            .map_err(|error| OpenError::database(medium.place(), error))?;
         let shared = Arc::new(Shared {
             slot: RwLock::new(Slot::Writable(database)),
             generation: AtomicU64::new(0),
@@ -127,9 +140,25 @@ impl Writer {
         Arc::clone(&self.shared)
     }
 
-    /// Works until it is told to close or nobody is left to tell it.
-    pub(super) fn run(mut self) {
+    /// Works until it is told to close or nobody is left to tell it. What ends it otherwise is told to `failed`.
+    ///
+    /// No panic gets past this: a store without its writer would refuse every request while its process looks well.
+    pub(super) fn run(mut self, failed: &watch::Sender<Option<Arc<WriterError>>>) {
+        let ended = caught(|| self.work()).unwrap_or_else(|panicked| Err(WriterError::Panicked(panicked.to_string())));
+        let Err(error) = ended else { return };
+        error!(%error, "the page store ended");
+        // Giving up the database may panic as well, and it is not used any more either way.
+        let _ = caught(|| self.shared.exchange(|| Slot::Closed));
+        failed.send_replace(Some(Arc::new(error)));
+    }
+
+    fn work(&mut self) -> Result<(), WriterError> {
         loop {
+            if let Slot::Broken(reason) = &*self.shared.slot()
+                && reason.is_final()
+            {
+                return Err(WriterError::Unusable(Arc::clone(reason)));
+            }
             match self.take() {
                 Some(Job::Write(first)) => {
                     let batch = self.gather(first);
@@ -147,6 +176,13 @@ impl Writer {
             }
         }
         self.shared.exchange(|| Slot::Closed);
+        // Whatever was asked after the close was not begun, and says so.
+        while let Ok(job) = self.jobs.try_recv() {
+            if let Job::Write(write) = job {
+                answer(vec![write], unavailable(&Arc::new(Closed)));
+            }
+        }
+        Ok(())
     }
 
     /// The next job; `None` when it is time to try again to open for writing.
@@ -196,7 +232,7 @@ impl Writer {
         let applied = match &*self.shared.slot() {
             Slot::Writable(database) => {
                 let operations = batch.iter().map(|write| &write.operation);
-                panic::catch_unwind(AssertUnwindSafe(|| file::apply(database, number, operations)))
+                caught(|| file::apply(database, number, operations))
             }
             Slot::ReadOnly(_, reason) | Slot::Broken(reason) => {
                 answer(batch, unavailable(reason));
@@ -227,8 +263,7 @@ impl Writer {
                 self.reopen();
                 self.resolve(batch, number, Some(outcomes), &Arc::new(error));
             }
-            Err(panic) => {
-                let error = Panicked::from(panic);
+            Err(error) => {
                 error!(%error, "a batch of writes failed; the database is opened anew to see whether it was made");
                 self.reopen();
                 self.resolve(batch, number, None, &Arc::new(error));
@@ -346,15 +381,3 @@ where
 #[derive(Debug, thiserror::Error)]
 #[error("the store is closed")]
 pub(super) struct Closed;
-
-/// What a panic said.
-#[derive(Debug, thiserror::Error)]
-#[error("the database panicked: {0}")]
-struct Panicked(String);
-
-impl From<Box<dyn Any + Send>> for Panicked {
-    fn from(panic: Box<dyn Any + Send>) -> Self {
-        let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
-        Self(text.unwrap_or("without a message").to_owned())
-    }
-}

@@ -161,6 +161,8 @@ async fn what_the_store_cannot_read_answers_500() {
     app.read(&page.slug).await.fails(500, "internal");
     app.update(&page, json!({})).await.fails(500, "internal");
     app.get(&format!("/{}", page.slug)).await.fails(500, "internal");
+    let metrics = app.metrics.exposition();
+    assert!(metrics.contains("\nhandbill_store_corrupt_records_total 3\n"), "{metrics}");
 }
 
 #[tokio::test]
