@@ -7,6 +7,8 @@ use std::sync::Arc;
 use redb::{
     Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
 };
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
@@ -19,6 +21,10 @@ use super::record;
 
 /// Slug to record.
 const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
+
+/// A hash of every slug in [`PAGES`]. Where a lookup there finds nothing, it tells a slug that was never used from one
+/// whose key was damaged: else a page would seem never to have been, and its slug would be free.
+const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
 
 /// What is known of the file as a whole, by [`FORMAT_KEY`] and [`BATCH_KEY`].
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
@@ -126,6 +132,7 @@ fn format(database: &Database) -> Result<Format, redb::Error> {
 fn make_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(PAGES)?;
+    transaction.open_table(SLUGS)?;
     transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
     Ok(transaction.commit()?)
 }
@@ -146,8 +153,12 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
 
 /// What stands under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
-    let pages = database.begin_read()?.open_table(PAGES)?;
-    let Some(bytes) = pages.get(slug.as_str())? else { return Ok(Ok(Lookup::Absent)) };
+    let transaction = database.begin_read()?;
+    let pages = transaction.open_table(PAGES)?;
+    let Some(bytes) = pages.get(slug.as_str())? else {
+        let is_used = transaction.open_table(SLUGS)?.get(hash(slug))?.is_some();
+        return Ok(if is_used { Err(StoreError::Unreadable(Hidden.into())) } else { Ok(Lookup::Absent) });
+    };
     Ok(match record::decode(slug.clone(), bytes.value()) {
         Ok(Record::Active(page)) => Ok(Lookup::Active(page)),
         Ok(Record::Deleted(tombstone)) => Ok(Lookup::Deleted(tombstone)),
@@ -182,18 +193,23 @@ fn stage<'a>(
     batch: u64,
     operations: impl Iterator<Item = &'a Operation>,
 ) -> Result<Outcomes, redb::Error> {
-    let mut pages = transaction.open_table(PAGES)?;
-    let outcomes = operations.map(|operation| stage_one(&mut pages, operation)).collect::<Result<_, _>>()?;
+    let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
+    let outcomes =
+        operations.map(|operation| stage_one(&mut pages, &mut slugs, operation)).collect::<Result<_, _>>()?;
     transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
     Ok(outcomes)
 }
 
 fn stage_one(
     pages: &mut Table<'_, &'static str, &'static [u8]>,
+    slugs: &mut Table<'_, u64, ()>,
     operation: &Operation,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
     let (applies, slug) = match operation {
-        Operation::Insert(page) => (Ok(pages.get(page.slug.as_str())?.is_none()), &page.slug),
+        Operation::Insert(page) => {
+            let is_used = pages.get(page.slug.as_str())?.is_some() || slugs.get(hash(&page.slug))?.is_some();
+            (Ok(!is_used), &page.slug)
+        }
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
             let version = stored.map(|bytes| record::active_version(next.slug(), bytes.value())).transpose();
@@ -212,11 +228,23 @@ fn stage_one(
     match encoded {
         Ok(bytes) => {
             pages.insert(slug.as_str(), bytes.as_slice())?;
+            if let Operation::Insert(_) = operation {
+                slugs.insert(hash(slug), ())?;
+            }
             Ok(Ok(Outcome::Done))
         }
         Err(error) => Ok(Err(StoreError::Unavailable(error.into()))),
     }
 }
+
+fn hash(slug: &Slug) -> u64 {
+    xxh3_64(slug.as_str().as_bytes())
+}
+
+/// The slug was used and no record stands under it.
+#[derive(Debug, Error)]
+#[error("the key of the record is damaged")]
+struct Hidden;
 
 /// Whether opening the file anew may help after `error`, where it is no fault of the bytes themselves.
 pub(super) fn is_about_the_disk(error: &redb::Error) -> bool {
