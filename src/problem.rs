@@ -259,15 +259,21 @@ impl Problem {
             ),
             BodyFault::Malformed(what) => invalid(what),
             BodyFault::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
-            BodyFault::Title(TitleError::Empty) => {
-                invalid("The field `title` is empty. Give the page a title of 1 to 200 characters.")
-            }
+            BodyFault::Title(TitleError::Empty) => invalid(
+                "The field `title` is empty: nothing in it would show. Give the page a title of 1 to 200 characters.",
+            ),
             BodyFault::Title(error @ TitleError::TooLong { .. }) => {
                 invalid(format!("The field `title` is too long: {error}. Shorten it to {MAX_CHARS} characters."))
             }
             BodyFault::Title(error @ TitleError::ControlCharacter(_)) => invalid(format!(
                 "The field `title` is not valid: {error}. Leave out line breaks, tabs and other control characters."
             )),
+            BodyFault::Title(error @ TitleError::BidirectionalControl(_)) => invalid(format!(
+                "The field `title` is not valid: {error}. Leave out embeddings, overrides and isolates; the marks U+200E, U+200F and U+061C may stay."
+            )),
+            BodyFault::Title(error @ TitleError::LineSeparator(_)) => {
+                invalid(format!("The field `title` is not valid: {error}. Write the title on one line."))
+            }
             BodyFault::Content(ContentError::Empty) => Self::new(
                 Code::EmptyContent,
                 "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep what is there.",
@@ -282,7 +288,7 @@ impl Problem {
                 "The field `content` is null, and a page cannot be without content. Leave the field out to keep what is there, or delete the page.",
             ),
             BodyFault::HoldsKey(field) => invalid(format!(
-                "The field `{field}` contains the page's own edit key, which would publish it. Nothing was changed: take the key out of the text."
+                "The field `{field}` contains the page's own edit key, as it was sent or as it would be shown, which would publish it. Nothing was changed: take the key out of the text."
             )),
         }
     }

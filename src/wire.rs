@@ -22,12 +22,13 @@ use crate::service::{CreateFields, Created, UpdateFields};
 #[derive(Debug, Deserialize, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePage {
-    /// The title. White space around it is dropped; control characters are refused. The slug is derived from it and
-    /// never changes afterwards.
+    /// The title. White space around it is dropped; control characters, line separators, and bidirectional embeddings,
+    /// overrides and isolates are refused, and so is a title that shows nothing. The slug is derived from it and never
+    /// changes afterwards.
     #[schema(
         min_length = 1,
         max_length = 200,
-        pattern = r"^\s*[^\s\u0000-\u001f\u007f-\u009f]([^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f])?\s*$",
+        pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*[^\s\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8][^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         example = "Hello, world"
     )]
     #[schemars(length(min = 1, max = 200), example = "Hello, world")]
@@ -42,12 +43,12 @@ pub struct CreatePage {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdatePage {
-    /// The new title; `null` or an empty one clears it. The slug stays as it is.
+    /// The new title; `null` or one that shows nothing clears it. The slug stays as it is.
     #[serde(default, deserialize_with = "sent")]
     #[schema(
         value_type = Option<String>,
         max_length = 200,
-        pattern = r"^\s*([^\s\u0000-\u001f\u007f-\u009f]([^\u0000-\u001f\u007f-\u009f]*[^\s\u0000-\u001f\u007f-\u009f])?\s*)?$",
+        pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         example = "Hello again"
     )]
     title: Option<Option<String>>,

@@ -8,6 +8,8 @@ use subtle::ConstantTimeEq;
 use thiserror::Error;
 use zeroize::Zeroizing;
 
+use super::invisible::is_ignorable;
+
 /// What every edit key begins with, so that people and secret scanners recognise one.
 pub const PREFIX: &str = "hbk_";
 
@@ -69,9 +71,12 @@ impl EditKey {
         })
     }
 
-    /// Whether this very key stands anywhere in `text`, where publishing the text would publish the key.
+    /// Whether this very key stands anywhere in `text`, where publishing the text would publish the key. Characters that
+    /// leave no trace do not hide it.
     pub fn occurs_in(&self, text: &str) -> bool {
-        text.contains(self.0.as_str())
+        let key = self.0.as_str();
+        text.contains(key)
+            || (text.contains(is_ignorable) && Zeroizing::new(text.replace(is_ignorable, "")).contains(key))
     }
 }
 
@@ -114,6 +119,14 @@ mod tests {
     fn a_key_shows_nothing_of_itself_in_debug_output() {
         let key = EditKey::draw(|_| 10);
         assert_eq!(format!("{key:?} {:?}", key.hash()), "EditKey(redacted) EditKeyHash(redacted)");
+    }
+
+    #[test]
+    fn a_key_occurs_in_a_text_whatever_stands_invisibly_between_its_characters() {
+        let key = EditKey::draw(|_| 10);
+        assert!(key.occurs_in(&format!("a {} b", key.reveal())));
+        assert!(key.occurs_in(&key.reveal().replace('_', "\u{200b}_\u{ad}")));
+        assert!(!key.occurs_in(&key.reveal().replace('_', " _")));
     }
 
     #[test]

@@ -65,7 +65,7 @@ impl ToolName {
                 "Publishes a Markdown page on the public web and returns its `url`, `slug` and `edit_key`. \
                  The `edit_key` is shown this once and nobody can recover it: hand it to the user, keep it for later updates of this page, and never publish it. \
                  The title is shown as the page's heading, so leave it out of the content. \
-                 Markdown: paragraphs, headings, bold, italic, strikethrough, lists, quotes, code, rules, links and https images; raw HTML and tables show as text. \
+                 Markdown: paragraphs, headings, bold, italic, strikethrough, lists, quotes, code, rules, links and https images. Bare web addresses become links, raw HTML shows as text, and a table shows as its source. \
                  Each call publishes another page.",
                 limit("calls", quotas.create),
             )
@@ -134,7 +134,7 @@ struct UpdateArguments {
     /// The key that `create_page` returned for this page. Send it here alone, and never publish it.
     #[schemars(regex(pattern = "^([Bb][Ee][Aa][Rr][Ee][Rr] +)?hbk_[0-9A-Za-z]{43}$"))]
     edit_key: String,
-    /// The new title, without control characters. An empty one removes the title; left out or null, it stays.
+    /// The new title, on one line, without control characters. An empty one removes the title; left out or null, it stays.
     #[schemars(length(max = 200), example = "Hello again")]
     title: Option<String>,
     /// The new Markdown, all of it, at most 102400 bytes of UTF-8. Left out or null, the text stays.

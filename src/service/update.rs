@@ -54,14 +54,18 @@ impl PageService {
         let mut page = self.existing(slug, &mut patience).await?;
         let key = credential.open(&page)?;
         let edit = body?.check(key)?;
-        precondition.check(page.state())?;
-        if edit.is_empty() {
-            return Ok(self.rendering.current(page).await);
-        }
         let rendered = match &edit.content {
             Some(content) => Some(self.rendering.render(content).await),
             None => None,
         };
+        // Markup and references may spell the key, though it does not stand in the source.
+        if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
+            return Err(BodyFault::HoldsKey("content").into());
+        }
+        precondition.check(page.state())?;
+        if edit.is_empty() {
+            return Ok(self.rendering.current(page).await);
+        }
         loop {
             if rendered.is_none() {
                 // What stays of the page is kept as it is shown.

@@ -7,7 +7,7 @@ use proptest::{collection, sample};
 use super::html::{assert_only_the_subset, reserialised};
 
 /// Pieces of which Markdown, its mistakes and its attacks are made.
-const PIECES: [&str; 76] = [
+const PIECES: [&str; 92] = [
     "a",
     "b ",
     "é",
@@ -84,6 +84,70 @@ const PIECES: [&str; 76] = [
     "\"",
     "'",
     "|-|-|\n",
+    "|-|\n",
+    "|a|b|\n",
+    "|",
+    ":-:",
+    "https://a.example/_b_c",
+    "http://a.example",
+    "http://u@a.example",
+    "https://",
+    "ttp://",
+    "://x",
+    "&copy;",
+    "](\n",
+    "[r]:\n",
+    "<div>\n",
+    "<?x",
+    "<b c='d'>",
+];
+
+/// Pieces whose letters all are text, however they are put together: no addresses, references and names of languages.
+const LETTERS: [&str; 44] = [
+    "a",
+    "b ",
+    "C",
+    " ",
+    "    ",
+    "\t",
+    "\n",
+    "\n\n",
+    "\r\n",
+    "  \n",
+    "\\",
+    "*",
+    "**",
+    "_",
+    "~~d~~ ",
+    "`e` ",
+    "# ",
+    "##### ",
+    "===\n",
+    "---\n",
+    "- ",
+    "* ",
+    "1. ",
+    "> ",
+    ">",
+    "[",
+    "]",
+    "![",
+    "[^f]",
+    "<",
+    ">",
+    "<https://g.example>",
+    "<h@i.example>",
+    "<script>",
+    "</p>",
+    "<!--",
+    "-->",
+    "<div>\n",
+    "<j k='l'>",
+    "|",
+    "|-|\n",
+    "|m|n|\n|-|-|\n",
+    "https://o.example/_p_q",
+    "http://r@s.example ",
 ];
 
 fn markdown() -> impl Strategy<Value = String> {
@@ -108,6 +172,36 @@ proptest! {
     #[test]
     fn any_content_comes_out_as_only_the_subset(source in anything()) {
         assert_only_the_subset(&render(&source).html, &source);
+    }
+
+    #[test]
+    fn any_content_comes_out_within_64_kb_and_six_times_its_bytes(source in anything(), times in 1..400_usize) {
+        let source = source.repeat(times);
+        let html = render(&source).html;
+        assert!(html.len() <= 64 * 1024 + 6 * source.len(), "{} bytes from {}", html.len(), source.len());
+    }
+
+    #[test]
+    fn no_letter_of_text_is_lost(
+        pieces in collection::vec(sample::select(&LETTERS[..]), 0..60),
+        times in sample::select(&[1_usize, 1, 1, 1, 2, 50, 600][..]),
+    ) {
+        let source = pieces.concat().repeat(times);
+        let letters = |text: &str| text.chars().filter(char::is_ascii_alphabetic).collect::<String>();
+        let facts = assert_only_the_subset(&render(&source).html, &source);
+        assert!(letters(&facts.text) == letters(&source), "{:?} from {source:?}", facts.text);
+    }
+
+    #[test]
+    fn every_link_has_exactly_the_rel_and_no_credentials(source in anything()) {
+        let html = render(&source).html;
+        let links = html.matches("<a ").count();
+        assert_eq!(html.matches("\" rel=\"nofollow ugc\">").count(), links, "{html:?}");
+        for href in html.split("<a href=\"").skip(1).filter_map(|link| link.split('"').next()) {
+            if let Ok(url) = url::Url::parse(href) {
+                assert!(url.username().is_empty() && url.password().is_none(), "{href:?}");
+            }
+        }
     }
 
     #[test]

@@ -246,10 +246,11 @@ fn no_attack_comes_out_as_more_than_the_subset() {
 
 #[test]
 fn raw_html_is_seen_as_it_was_written() {
-    for source in RAW_HTML {
+    // A `>` that begins a line begins a quote.
+    for source in RAW_HTML.iter().filter(|source| !source.contains("\n>")) {
         let html = render(source).html;
         let facts = assert_only_the_subset(&html, source);
-        assert_eq!(facts.text.trim_end(), source, "in {html:?}");
+        assert_eq!(facts.text.trim_end(), *source, "in {html:?}");
         assert!(facts.elements.iter().all(|name| name == "p"), "{:?} from {source:?}", facts.elements);
     }
 }

@@ -104,6 +104,42 @@ async fn a_control_character_within_a_title_answers_400() {
 }
 
 #[tokio::test]
+async fn a_bidirectional_control_or_a_separator_within_a_title_answers_400() {
+    let app = TestApp::new();
+    for refused in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(['\u{2028}', '\u{2029}']) {
+        let answer = app.create(body(&format!("a{refused}b"), "c")).await;
+        let message = answer.fails(400, "invalid_body").field("message");
+        assert!(message.contains("`title`") && message.contains(&format!("U+{:04X}", u32::from(refused))), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_marks_and_joiners_that_scripts_need_are_kept_in_a_title() {
+    let app = Setup::unlimited().start();
+    for kept in ["a\u{200e}b", "a\u{200f}b", "a\u{61c}b", "می\u{200c}خواهم", "👩\u{200d}💻", "a\u{2060}b"] {
+        let page = app.publish(kept, "c").await;
+        assert_eq!(app.page(&page.slug).await["title"], kept);
+    }
+}
+
+#[tokio::test]
+async fn a_title_that_shows_nothing_answers_400_on_create() {
+    let app = TestApp::new();
+    for title in [
+        "\u{200b}",
+        "\u{2800}",
+        "\u{3164}",
+        "\u{ad} \u{2060}\u{feff}",
+        "\u{fe0f}\u{200d}",
+        "\u{e0041}",
+        "\u{115f}\u{1160}",
+    ] {
+        let message = app.create(body(title, "c")).await.fails(400, "invalid_body").field("message");
+        assert!(message.contains("`title` is empty"), "{message}");
+    }
+}
+
+#[tokio::test]
 async fn empty_content_answers_400_empty_content() {
     let app = TestApp::new();
     let answer = app.create(body("T", "")).await;

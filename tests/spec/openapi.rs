@@ -99,7 +99,25 @@ fn the_schemas_accept_the_titles_that_the_service_accepts() {
         let schema = &schemas[schema]["properties"]["title"];
         jsonschema::is_valid(schema, &Value::from(title))
     };
-    for title in ["a", " a b\t", "\nÉ…", "a\nb", "\u{1b}", "a\u{7f}", "\u{9f}b", "", " \n"] {
+    for title in [
+        "a",
+        " a b\t",
+        "\nÉ…",
+        "a\nb",
+        "\u{1b}",
+        "a\u{7f}",
+        "\u{9f}b",
+        "",
+        " \n",
+        "a\u{202e}b",
+        "\u{2066}",
+        "a\u{2028}b",
+        "a\u{200d}b",
+        "\u{200f}a",
+        "\u{200b}",
+        " \u{2800}\u{3164} ",
+        "\u{ad}\u{301}",
+    ] {
         let parsed = Title::parse(title);
         assert_eq!(valid("CreatePage", title), parsed.is_ok(), "{title:?}");
         assert_eq!(valid("UpdatePage", title), matches!(parsed, Ok(_) | Err(TitleError::Empty)), "{title:?}");

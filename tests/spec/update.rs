@@ -51,6 +51,25 @@ async fn a_title_that_is_null_or_empty_or_white_space_clears_the_title() {
 }
 
 #[tokio::test]
+async fn a_title_that_shows_nothing_clears_the_title() {
+    for cleared in ["\u{200b}", "\u{2800}\u{2800}", " \u{3164}\u{fe0f} "] {
+        let app = TestApp::new();
+        let page = app.publish("Title", "Text").await;
+        assert_eq!(app.update(&page, json!({"title": cleared})).await.has(200).json()["title"], json!(null));
+    }
+}
+
+#[tokio::test]
+async fn a_title_of_a_refused_character_alone_clears_nothing() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    for refused in ["\u{202e}", "\u{2066}", "\u{1}", "\u{200b}\u{202e}"] {
+        app.update(&page, json!({"title": refused})).await.fails(400, "invalid_body");
+    }
+    assert_eq!(app.page(&page.slug).await["title"], "Title");
+}
+
+#[tokio::test]
 async fn a_cleared_title_can_be_set_again() {
     let app = TestApp::new();
     let page = app.published().await;
@@ -149,6 +168,54 @@ async fn an_update_whose_title_or_text_contains_its_own_key_answers_400_and_publ
         assert!(answer.fails(400, "invalid_body").field("message").contains(&format!("`{field}`")));
     }
     assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_that_shows_its_own_key_once_rendered_answers_400_and_publishes_nothing() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let secret = page.key.strip_prefix("hbk_").unwrap();
+    let (first, second) = secret.split_at(20);
+    for content in [
+        format!("my key is hbk\\_{secret}, hello"),
+        format!("hbk&#95;{secret}"),
+        format!("h&#98;k_{secret}"),
+        format!("hbk&lowbar;{secret}"),
+        format!("hbk_{first}**{second}**"),
+        format!("*hbk_{first}*`{second}`"),
+        format!("hbk_~~{secret}~~"),
+        format!("[hbk\\_{first}](https://e.example/){second}"),
+        format!("[text](https://e.example/?hbk\\_{secret})"),
+        format!("[text](https://e.example/hbk%5F{secret})"),
+        format!("[text](https://e.example/#h&#98;k_{secret})"),
+        format!("https://e.example/hbk\\_{secret}"),
+        format!("![hbk\\_{first}**{second}**](https://e.example/i.png)"),
+        format!("![alt](https://e.example/h&#98;k_{secret}.png)"),
+        format!("hbk_{first}![{second}](https://e.example/i.png)"),
+        format!("hbk_{first}&shy;{second}"),
+        format!("hbk_{first}&#8203;{second}"),
+        format!("# hbk\\_{secret}"),
+        format!("- > hbk\\_{secret}"),
+    ] {
+        let answer = app.update(&page, json!({"content": content})).await;
+        let message = answer.fails(400, "invalid_body").field("message");
+        assert!(message.contains("`content`") && !message.contains(secret), "{message}");
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+    for harmless in [format!("hbk_{first} {second}"), format!("hbk_{first}\n\n{second}"), secret.to_owned()] {
+        app.update(&page, json!({"content": harmless})).await.has(200);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_shows_once_rendered_is_refused_before_the_precondition_is_checked() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let body = json!({"content": page.key.replace('_', "\\_")}).to_string();
+    app.send(Request::update(&page.slug, body).key(&page.key).header("if-match", "\"stale\""))
+        .await
+        .fails(400, "invalid_body");
 }
 
 #[tokio::test]

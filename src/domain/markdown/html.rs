@@ -1,6 +1,6 @@
 //! Writes HTML whose depth and size are bounded, escaped exactly as the sanitiser serialises it.
 
-use super::source::{LITERAL_BRACKET, LITERAL_MARKER};
+use super::placeholder;
 
 /// Characters that are hidden from the sanitiser, what stands for each until it is done, and the reference to write then.
 ///
@@ -17,51 +17,90 @@ const HIDDEN: [(char, char, &str); 4] = [
 /// Deepest nesting of elements; the sanitiser's tree costs the square of it (contract decision 12).
 pub(super) const MAX_DEPTH: usize = 32;
 
-/// Bytes of HTML, with hidden characters still hidden, after which no further element is opened.
-///
-/// Written as references, those at most double it, to 2.8 MB. One address that began just before adds at most 0.6 MB, six
-/// bytes for each of the 102,400 of content, and the text that still follows 0.5 MB: under 4 MB (contract decision 12).
-const MARKUP_BYTES: usize = 1_400_000;
+/// Largest HTML of any content, in bytes (contract decision 12).
+const MAX_BYTES: usize = 4_000_000;
+
+/// Bytes of HTML that any content may have, however short it is (contract decision 12).
+const BASE_BYTES: usize = 64_000;
+
+/// Bytes of HTML for each byte of content (contract decision 12). Text alone takes at most five, the length of `&amp;`.
+const BYTES_PER_SOURCE_BYTE: usize = 6;
 
 /// Elements after which no further one is opened: each costs the sanitiser a node, and no text for readers has so many.
 const MAX_ELEMENTS: usize = 50_000;
 
-/// HTML under construction.
-#[derive(Default)]
+/// Line ends that may stand around an element's tags.
+const LINE_ENDS: usize = 3;
+
+/// The name and the attributes of an element.
+pub(super) type Element<'a> = (&'a str, &'a [(&'a str, &'a str)]);
+
+/// The most bytes of HTML that `source_bytes` of content become.
+pub(super) fn max_bytes(source_bytes: usize) -> usize {
+    MAX_BYTES.min(BASE_BYTES + BYTES_PER_SOURCE_BYTE * source_bytes)
+}
+
+/// HTML under construction. An element is opened only where the text that follows still finds room after it.
 pub(super) struct HtmlWriter {
     html: String,
+    /// Bytes of `html` once references stand where characters are hidden.
+    bytes: usize,
+    /// Bytes that the end tags of the open elements take.
+    end_tags: usize,
+    /// Bytes that the text to come takes at most.
+    to_come: usize,
+    max_bytes: usize,
     depth: usize,
     elements: usize,
 }
 
 impl HtmlWriter {
+    /// A writer of at most `max_bytes`, for content whose text takes at most `to_come` bytes.
+    pub(super) fn new(max_bytes: usize, to_come: usize) -> Self {
+        Self { html: String::new(), bytes: 0, end_tags: 0, to_come, max_bytes, depth: 0, elements: 0 }
+    }
+
     /// The HTML written so far.
     pub(super) fn into_html(self) -> String {
         self.html
     }
 
-    /// Whether an element with `levels - 1` levels below it may be opened here.
-    pub(super) fn has_room_for(&self, levels: usize) -> bool {
-        self.depth + levels <= MAX_DEPTH && self.elements < MAX_ELEMENTS && self.html.len() < MARKUP_BYTES
+    /// Of the text to come, what took at most `bytes` has been written.
+    pub(super) fn text_is_past(&mut self, bytes: usize) {
+        self.to_come = self.to_come.saturating_sub(bytes);
     }
 
-    /// Opens `name`. The caller has asked [`Self::has_room_for`] and will [`Self::close`] it.
-    pub(super) fn open(&mut self, name: &str, attributes: &[(&str, &str)]) {
-        self.void(name, attributes);
+    /// Whether these elements, each within the one before it, may be opened here.
+    pub(super) fn has_room_for(&self, nested: &[Element<'_>]) -> bool {
+        if self.depth + nested.len() > MAX_DEPTH || self.elements + nested.len() > MAX_ELEMENTS {
+            return false;
+        }
+        let tags: usize = nested.iter().map(|element| start_tag_bytes(element) + end_tag_bytes(element.0)).sum();
+        self.bytes + self.end_tags + self.to_come + tags + LINE_ENDS * (nested.len() + self.depth) <= self.max_bytes
+    }
+
+    /// Opens an element. The caller has asked [`Self::has_room_for`] and will [`Self::close`] it.
+    pub(super) fn open(&mut self, element: Element<'_>) {
+        self.void(element);
+        self.end_tags += end_tag_bytes(element.0);
         self.depth += 1;
     }
 
     /// Closes the innermost element, which is `name`.
     pub(super) fn close(&mut self, name: &str) {
         self.depth -= 1;
+        self.end_tags -= end_tag_bytes(name);
+        self.bytes += end_tag_bytes(name);
         self.html.push_str("</");
         self.html.push_str(name);
         self.html.push('>');
     }
 
-    /// Writes `name`, which has no end tag.
-    pub(super) fn void(&mut self, name: &str, attributes: &[(&str, &str)]) {
+    /// Writes an element that has no end tag. The caller has asked [`Self::has_room_for`].
+    pub(super) fn void(&mut self, element: Element<'_>) {
+        let (name, attributes) = element;
         self.elements += 1;
+        self.bytes += start_tag_bytes(&element);
         self.html.push('<');
         self.html.push_str(name);
         for (attribute, value) in attributes {
@@ -79,6 +118,7 @@ impl HtmlWriter {
 
     /// Writes `text`, escaped.
     pub(super) fn text(&mut self, text: &str) {
+        self.bytes += text_bytes(text);
         escape(text, Place::Text, &mut self.html);
     }
 
@@ -86,6 +126,7 @@ impl HtmlWriter {
     pub(super) fn trim_line_end(&mut self) {
         if self.html.ends_with('\n') {
             self.html.pop();
+            self.bytes -= 1;
         }
     }
 
@@ -93,7 +134,37 @@ impl HtmlWriter {
     pub(super) fn fresh_line(&mut self) {
         if !self.html.is_empty() && !self.html.ends_with('\n') {
             self.html.push('\n');
+            self.bytes += 1;
         }
+    }
+}
+
+/// The most bytes that `text` takes, written as text.
+pub(super) fn text_bytes(text: &str) -> usize {
+    text.chars().map(|character| escaped_bytes(character, Place::Text)).sum()
+}
+
+fn start_tag_bytes((name, attributes): &Element<'_>) -> usize {
+    let value_bytes = |value: &str| value.chars().map(|c| escaped_bytes(c, Place::Value)).sum::<usize>();
+    let attributes = attributes.iter().map(|(attribute, value)| " =\"\"".len() + attribute.len() + value_bytes(value));
+    "<>".len() + name.len() + attributes.sum::<usize>()
+}
+
+fn end_tag_bytes(name: &str) -> usize {
+    "</>".len() + name.len()
+}
+
+/// The most bytes that `character` takes in `place`.
+fn escaped_bytes(character: char, place: Place) -> usize {
+    match character {
+        '&' => "&amp;".len(),
+        '<' | '>' => "&lt;".len(),
+        '"' if place != Place::Text => "&quot;".len(),
+        '\u{a0}' => "&nbsp;".len(),
+        // A tab at the beginning of code may become spaces up to the next column of four, and U+0000 is replaced.
+        '\t' => 4,
+        '\0' => char::REPLACEMENT_CHARACTER.len_utf8(),
+        _ => character.len_utf8(),
     }
 }
 
@@ -137,9 +208,8 @@ fn escape(text: &str, place: Place, out: &mut String) {
             '"' if place != Place::Text => out.push_str("&quot;"),
             // An HTML parser reads a carriage return as a line feed; so that reading it again changes nothing.
             '\r' => out.push('\n'),
-            LITERAL_BRACKET => out.push('['),
-            LITERAL_MARKER => {}
             '\0' | '\u{fdd2}'..='\u{fdd5}' => out.push(char::REPLACEMENT_CHARACTER),
+            '\u{fdd0}'..='\u{fdd8}' => out.push_str(placeholder::original(character).unwrap_or_default()),
             _ => {
                 let hidden = HIDDEN.iter().find(|(hidden, _, _)| *hidden == character);
                 out.push(hidden.map_or(character, |(_, placeholder, _)| *placeholder));
@@ -150,34 +220,60 @@ fn escape(text: &str, place: Place, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{any, prop_assert, proptest};
+
     use super::*;
-    use crate::domain::content::MAX_BYTES;
+
+    /// A writer with room for anything.
+    fn roomy() -> HtmlWriter {
+        HtmlWriter::new(usize::MAX / 2, 0)
+    }
 
     #[test]
-    fn html_stays_under_4_mb_whatever_is_written_while_there_is_room() {
-        let address = format!("mailto:{}", "\"".repeat(MAX_BYTES));
-        for (name, address) in [("hr", "#"), ("a", &"&".repeat(MAX_BYTES)), ("a", &address)] {
-            let mut out = HtmlWriter::default();
-            while out.has_room_for(1) {
-                out.open(name, &[("href", address)]);
-                out.close(name);
-            }
-            out.text(&"&".repeat(MAX_BYTES));
-            let bytes = with_references(&out.into_html()).len();
-            assert!(bytes <= 4_000_000, "{bytes} bytes");
+    fn the_html_is_bounded_by_the_source_and_by_4_mb() {
+        assert_eq!(max_bytes(0), 64_000);
+        assert_eq!(max_bytes(102_400), 678_400);
+        assert_eq!(max_bytes(usize::MAX / 8), 4_000_000);
+    }
+
+    #[test]
+    fn an_element_is_opened_only_where_the_text_to_come_finds_room_after_it() {
+        let text = "&".repeat(100);
+        let link: Element<'_> = ("a", &[("href", "/\"")]);
+        let tags = "<a href=\"/&quot;\"></a>".len() + LINE_ENDS;
+        for spare in [tags - 1, tags] {
+            let mut out = HtmlWriter::new(500 + spare, 500);
+            assert_eq!(out.has_room_for(&[link]), spare == tags);
+            out.text(&text);
+            out.text_is_past(500);
+            assert_eq!(out.has_room_for(&[link]), spare == tags);
         }
     }
 
     #[test]
     fn there_is_room_for_32_levels() {
-        let mut out = HtmlWriter::default();
+        let mut out = roomy();
+        let em: Element<'_> = ("em", &[]);
         for level in 0..MAX_DEPTH {
-            assert!(out.has_room_for(MAX_DEPTH - level));
-            assert!(!out.has_room_for(MAX_DEPTH - level + 1));
-            out.open("em", &[]);
+            assert!(out.has_room_for(&vec![em; MAX_DEPTH - level]));
+            assert!(!out.has_room_for(&vec![em; MAX_DEPTH - level + 1]));
+            out.open(em);
         }
-        assert!(!out.has_room_for(1));
+        assert!(!out.has_room_for(&[em]));
         out.close("em");
-        assert!(out.has_room_for(1));
+        assert!(out.has_room_for(&[em]));
+    }
+
+    proptest! {
+        #[test]
+        fn the_writer_counts_at_least_the_bytes_that_it_writes(text in any::<String>(), value in any::<String>()) {
+            let mut out = roomy();
+            out.open(("a", &[("href", &value), ("rel", &value)]));
+            out.text(&text);
+            out.close("a");
+            out.fresh_line();
+            let counted = out.bytes;
+            prop_assert!(with_references(&out.into_html()).len() <= counted);
+        }
     }
 }

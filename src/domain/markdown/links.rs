@@ -21,7 +21,7 @@ pub(super) struct LinkAddress {
 /// The address of a link written `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
 pub(super) fn link(written: &str) -> Option<LinkAddress> {
     match Url::parse(written) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") => {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && !has_credentials(&url) => {
             Some(LinkAddress { origin: Origin::of(&url), href: url.into() })
         }
         Ok(url) if url.scheme() == "mailto" => Some(LinkAddress { href: url.into(), origin: None }),
@@ -35,9 +35,19 @@ pub(super) fn email(written: &str) -> Option<LinkAddress> {
     link(&format!("mailto:{written}"))
 }
 
+/// The address of a link that is written as a bare `http://` or `https://` address.
+pub(super) fn bare(written: &str) -> Option<LinkAddress> {
+    link(written).filter(|address| address.origin.is_some())
+}
+
 /// The address of an image: `https` only.
 pub(super) fn image(written: &str) -> Option<String> {
-    Url::parse(written).ok().filter(|url| url.scheme() == "https").map(String::from)
+    Url::parse(written).ok().filter(|url| url.scheme() == "https" && !has_credentials(url)).map(String::from)
+}
+
+/// Whether `url` holds a user name or a password. `https://bank.example@evil.example` leads to `evil.example`.
+fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some_and(|password| !password.is_empty())
 }
 
 fn same_site(written: &str) -> Option<LinkAddress> {
@@ -47,7 +57,7 @@ fn same_site(written: &str) -> Option<LinkAddress> {
     let href = match first {
         '#' => format!("#{}", url.fragment().unwrap_or_default()),
         // `//host`, `/\host` and `/<tab>/host` all name another host.
-        '/' if url.origin() == ANY_SITE.origin() && url.username().is_empty() && url.password().is_none() => {
+        '/' if url.origin() == ANY_SITE.origin() && !has_credentials(&url) => {
             url[url::Position::BeforePath..].to_owned()
         }
         _ => return None,

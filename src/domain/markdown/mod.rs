@@ -12,26 +12,35 @@
 //!
 //! * Strikethrough is `<del>`. Lists that do not begin at 1 keep their `start`.
 //! * The titles of links and images are left out: they cannot be reached by touch or keyboard.
-//! * Credentials in an `http` or `https` address stay, as in the address that the author wrote.
-//! * Raw HTML, comments included, is text where it stood; a block of it is a paragraph.
-//! * After 50,000 elements the rest is flattened, as below 32 levels. A list or quote whose marker stands in column 257 of
+//! * Raw HTML is text of the paragraph in which it stands, comments included: a line of it begins no block.
+//! * A bare address in raw HTML is no link, nor one in the text of a link that was left out.
+//! * A table has a `|` or a `:` in its second line. What follows it without a blank line is one of its rows, as on GitHub.
+//! * After 50,000 elements the rest is flattened, as below 32 levels and beyond the bound on bytes. A list or quote whose marker stands in column 257 of
 //!   its line or after does not begin, and the marker is text.
-//! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD5, which are no characters, become
+//! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are no characters, become
 //!   U+FFFD.
 
+mod constructs;
+mod elements;
+mod exposed;
 mod html;
 mod links;
+mod placeholder;
 mod sanitize;
 mod source;
 mod subset;
+mod tables;
 #[cfg(test)]
 mod tests;
+mod text_run;
 
 use pulldown_cmark::{Options, Parser};
 use serde::{Deserialize, Serialize};
 
+use source::Spared;
+
 /// Changes whenever the same Markdown would give other HTML; a page written by a lower one is rendered anew when read.
-pub const RENDERER_VERSION: u16 = 1;
+pub const RENDERER_VERSION: u16 = 2;
 
 /// HTML that is safe to serve, and what must be known of it when it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,11 +58,17 @@ impl Rendered {
     pub fn has_external_links(&self, own: &super::origin::Origin) -> bool {
         self.link_origins.iter().any(|origin| origin != own.as_str())
     }
+
+    /// Whether `is_found` says so of the text that readers see, or of an attribute's value, such as an address.
+    pub fn exposes(&self, is_found: impl Fn(&str) -> bool) -> bool {
+        exposed::any(&self.html, is_found)
+    }
 }
 
 /// Renders `markdown`. Never fails or panics.
 ///
-/// Of content that [`super::content::Content`] accepts, the HTML has at most 4 MB and elements nested at most 32 deep.
+/// The HTML of content that [`super::content::Content`] accepts has at most 64 KB and six bytes for each byte of the
+/// content, never over 4 MB, and no text is lost; elements are nested at most 32 deep.
 pub fn render(markdown: &str) -> Rendered {
     let filtered = filter(markdown);
     Rendered {
@@ -65,6 +80,13 @@ pub fn render(markdown: &str) -> Rendered {
 
 /// Everything before the sanitiser.
 fn filter(markdown: &str) -> subset::Filtered {
-    let source = source::prepare(markdown);
-    subset::filter(Parser::new_ext(&source, Options::ENABLE_STRIKETHROUGH))
+    let filtered = filter_sparing(markdown, Spared::Addresses);
+    // Where a spared line is not an address after all, it may hide the Markdown after it.
+    if filtered.has_html_block { filter_sparing(markdown, Spared::Nothing) } else { filtered }
+}
+
+fn filter_sparing(markdown: &str, spared: Spared) -> subset::Filtered {
+    let source = source::prepare(markdown, spared);
+    let events = Parser::new_ext(&source, Options::ENABLE_STRIKETHROUGH).into_offset_iter();
+    subset::filter(&source, events, html::max_bytes(markdown.len()))
 }

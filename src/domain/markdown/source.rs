@@ -1,15 +1,7 @@
-//! Makes the Markdown ready for a parser that knows no footnotes and whose work grows with the depth of nesting.
-//!
-//! What must not mean anything to the parser is hidden from it behind characters that are none: U+FDD0 to U+FDD5 never
-//! will be assigned (Unicode §23.7), so they say nothing else in a text. [`super::html`] takes them out again.
+//! Makes the Markdown ready for a parser that knows no footnotes, whose work grows with the depth of nesting, and to which
+//! a line of raw HTML hides the Markdown after it. What must not mean anything to it is hidden behind [`super::placeholder`].
 
-use std::borrow::Cow;
-
-/// Stands for the `[` that begins a footnote's definition, so that the parser takes it for text. Written as `[` again.
-pub(super) const LITERAL_BRACKET: char = '\u{fdd0}';
-
-/// Stands before a marker of a list or quote that is to be text. Written as nothing.
-pub(super) const LITERAL_MARKER: char = '\u{fdd1}';
+use super::placeholder::{LITERAL_BRACKET, LITERAL_MARKER, is_reserved, literal_delimiter};
 
 /// Columns of a line in which a list or quote may begin; further right its marker is text.
 ///
@@ -18,34 +10,51 @@ pub(super) const LITERAL_MARKER: char = '\u{fdd1}';
 /// 16 lists after which elements are flattened.
 const MARKER_COLUMNS: usize = 256;
 
-/// `markdown` without its byte order mark, with the definitions of footnotes and the markers too far right made text.
+/// Longest run of delimiters that is taken for a part of a bare web address: looked at from each of its characters.
+const MAX_DELIMITERS: usize = 8;
+
+/// Lines that begin with `<` and are left as they are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Spared {
+    /// Those after a line that ends with `](` or `]:`, since the `<` may begin an address.
+    Addresses,
+    /// None.
+    Nothing,
+}
+
+/// `markdown` without its byte order mark, and with this made text:
 ///
-/// To a parser without footnotes, `[^1]: note` defines the address of a link named `^1` and vanishes from the page; yet
-/// constructs outside the subset stay text (contract decision 12).
-pub(super) fn prepare(markdown: &str) -> Cow<'_, str> {
+/// * The definitions of footnotes. To a parser without footnotes, `[^1]: note` defines the address of a link named `^1` and
+///   vanishes from the page; yet constructs outside the subset stay text (contract decision 12).
+/// * The markers of lists and quotes too far right.
+/// * Raw HTML at the beginning of a line, except where it is `spared`, and comments, declarations and instructions
+///   anywhere: Markdown in and around them is formatted. A tag within a line hides nothing but itself.
+/// * `*`, `_` and `~` within a bare web address, which GitHub reads before it looks for emphasis.
+pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     let markdown = markdown.strip_prefix('\u{feff}').unwrap_or(markdown);
-    let mut prepared = String::new();
-    let mut copied = 0;
-    let mut line_start = 0;
+    let mut prepared = String::with_capacity(markdown.len() + markdown.len() / 8);
+    let mut previous = "";
     for line in markdown.split_inclusive(['\n', '\r']) {
         let markers = markers(line);
-        let hidden = match markers.end {
-            End::TooFar => Some((LITERAL_MARKER, 0)),
-            End::Text if begins_footnote(&line[markers.bytes..]) => Some((LITERAL_BRACKET, "[".len())),
-            End::Text => None,
-        };
-        if let Some((placeholder, replaced_bytes)) = hidden {
-            push_without_placeholders(&markdown[copied..line_start + markers.bytes], &mut prepared);
-            prepared.push(placeholder);
-            copied = line_start + markers.bytes + replaced_bytes;
+        let (start, mut rest) = line.split_at(markers.bytes);
+        prepared.push_str(start);
+        match markers.end {
+            End::TooFar => prepared.push(LITERAL_MARKER),
+            End::Text if begins_footnote(rest) => {
+                prepared.push(LITERAL_BRACKET);
+                rest = &rest["[".len()..];
+            }
+            End::Text if begins_tag(rest) && !(spared == Spared::Addresses && awaits_address(previous)) => {
+                prepared.push(LITERAL_MARKER);
+            }
+            End::Text => {}
         }
-        line_start += line.len();
+        push_line(rest, &mut prepared);
+        if line != "\n" {
+            previous = line;
+        }
     }
-    if copied == 0 && !markdown.contains(is_placeholder) {
-        return Cow::Borrowed(markdown);
-    }
-    push_without_placeholders(&markdown[copied..], &mut prepared);
-    Cow::Owned(prepared)
+    prepared
 }
 
 /// The white space and the markers of lists and quotes with which a line begins.
@@ -136,10 +145,70 @@ fn begins_footnote(text: &str) -> bool {
     !label.is_empty() && !label.contains(|c: char| c.is_whitespace() || c == '[') && after.starts_with(':')
 }
 
-fn is_placeholder(character: char) -> bool {
-    matches!(character, LITERAL_BRACKET | LITERAL_MARKER)
+/// Whether `text` begins as a start or an end tag does.
+fn begins_tag(text: &str) -> bool {
+    text.strip_prefix('<').is_some_and(|rest| rest.starts_with(|c: char| c == '/' || c.is_ascii_alphabetic()))
 }
 
-fn push_without_placeholders(text: &str, out: &mut String) {
-    out.extend(text.chars().map(|c| if is_placeholder(c) { char::REPLACEMENT_CHARACTER } else { c }));
+/// Whether the address of a link or of a definition may begin on the line after `line`.
+fn awaits_address(line: &str) -> bool {
+    let line = line.trim_end();
+    line.ends_with("](") || line.ends_with("]:")
+}
+
+/// Appends `line` from after its markers.
+fn push_line(line: &str, out: &mut String) {
+    // Up to here, `*`, `_` and `~` belong to a bare web address.
+    let mut address_end = 0;
+    for (at, character) in line.char_indices() {
+        let rest = &line[at + character.len_utf8()..];
+        match character {
+            ':' if at >= address_end && rest.starts_with("//") && ends_with_web_scheme(&line[..at]) => {
+                address_end = at + 1 + address_bytes(rest);
+                out.push(':');
+            }
+            '<' if rest.starts_with(['!', '?']) => {
+                out.push('<');
+                out.push(LITERAL_MARKER);
+            }
+            '*' | '_' | '~' if at < address_end && !line[..at].ends_with('\\') && goes_on(rest) => {
+                out.push(literal_delimiter(character).unwrap_or(character));
+            }
+            _ if is_reserved(character) => out.push(char::REPLACEMENT_CHARACTER),
+            _ => out.push(character),
+        }
+    }
+}
+
+fn ends_with_web_scheme(text: &str) -> bool {
+    let letters = text.bytes().rev().take(6).take_while(u8::is_ascii_alphabetic).count();
+    let scheme = &text[text.len() - letters..];
+    scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
+}
+
+/// How many bytes of `rest`, which follows the scheme of a bare web address, belong to it whatever stands around it: it
+/// may as well be between quotes, in code, in angle brackets, or the address of a link.
+fn address_bytes(rest: &str) -> usize {
+    let mut open = 0_usize;
+    let end = rest.find(|character: char| match character {
+        '(' => {
+            open += 1;
+            false
+        }
+        ')' => {
+            let is_ours = open > 0;
+            open = open.saturating_sub(1);
+            !is_ours
+        }
+        '<' | '>' | '`' | '"' | ']' => true,
+        _ => character.is_whitespace(),
+    });
+    rest[..end.unwrap_or(rest.len())].trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '/').len()
+}
+
+/// Whether an address goes on after a delimiter: emphasis that ends before other scripts' letters or punctuation, which
+/// need no space before them, is emphasis.
+fn goes_on(rest: &str) -> bool {
+    let next = rest.chars().take(MAX_DELIMITERS).find(|c| !matches!(c, '*' | '_' | '~'));
+    next.is_some_and(|c| c.is_ascii())
 }

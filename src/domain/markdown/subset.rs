@@ -2,31 +2,60 @@
 //!
 //! An element that finds no room (see [`super::html`]) is flattened: its text stands where it would have stood.
 
-use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag};
+use std::mem;
+use std::ops::Range;
 
-use super::html::HtmlWriter;
+use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
+
+use super::constructs;
+use super::elements::ElementWriter;
+use super::html::{HtmlWriter, text_bytes};
 use super::links;
-
-/// Longest name of a language in a `language-…` class, in bytes.
-const MAX_LANGUAGE_BYTES: usize = 32;
+use super::placeholder::restored;
+use super::tables;
+use super::text_run::TextRun;
 
 /// HTML of the subset, before the sanitiser.
 pub(super) struct Filtered {
     pub(super) html: String,
     /// The origins of the links that were kept: the first two that differ.
     pub(super) link_origins: Vec<String>,
+    /// Whether the parser took lines for a block of raw HTML, in which it reads no Markdown.
+    pub(super) has_html_block: bool,
 }
 
-/// Writes `events` as HTML. Any sequence of events is accepted, balanced or not.
-pub(super) fn filter<'a>(events: impl Iterator<Item = Event<'a>>) -> Filtered {
-    let mut filter = Filter::default();
-    for event in events {
-        filter.event(event);
+/// Writes the events of `source`, with where they stand in it, as HTML of at most `max_bytes`, if its text alone has no
+/// more. Any sequence of events is accepted, balanced or not.
+pub(super) fn filter<'a>(
+    source: &str,
+    events: impl Iterator<Item = (Event<'a>, Range<usize>)>,
+    max_bytes: usize,
+) -> Filtered {
+    let mut filter = Filter {
+        source,
+        text_from: 0,
+        out: ElementWriter::new(HtmlWriter::new(max_bytes, text_bytes(source))),
+        open: Vec::new(),
+        alt: None,
+        images: 0,
+        links: 0,
+        quotes: 0,
+        lines: Lines::Paragraph,
+        line_begins: true,
+        run: TextRun::default(),
+        table: None,
+        has_html_block: false,
+    };
+    for (event, range) in events {
+        filter.event(event, &range);
     }
+    filter.end_table(None);
+    filter.end_run();
     while !filter.open.is_empty() {
         filter.end();
     }
-    Filtered { html: filter.out.into_html(), link_origins: filter.link_origins }
+    let (html, link_origins) = filter.out.finish();
+    Filtered { html, link_origins, has_html_block: filter.has_html_block }
 }
 
 /// What the end of a construct has to do.
@@ -41,34 +70,89 @@ enum Open {
     Link,
     /// Write the image whose address this is, or its alternative text when it has none.
     Image(Option<String>),
+    /// End a link that was flattened.
+    FlatLink,
     /// Nothing: a construct in a line of text that was flattened.
     FlatInline,
     /// End the line: a block that was flattened.
     FlatBlock,
 }
 
-#[derive(Default)]
-struct Filter {
-    out: HtmlWriter,
+/// What the lines are that the text of an event stands in.
+#[derive(PartialEq, Eq)]
+enum Lines {
+    /// Of a paragraph, in which a table may begin.
+    Paragraph,
+    /// The one line of a heading.
+    Heading,
+    /// Of code, which is verbatim.
+    Code,
+}
+
+struct Filter<'s> {
+    source: &'s str,
+    /// Where in the source the text begins that was not written yet, at the earliest.
+    text_from: usize,
+    out: ElementWriter,
     open: Vec<Open>,
     /// The alternative text of the image that is being read; what is inside an image is only ever its text.
     alt: Option<String>,
     /// How many images the event stands in.
     images: usize,
-    in_link: bool,
-    link_origins: Vec<String>,
+    /// How many links, kept or flattened, the event stands in.
+    links: usize,
+    /// How many quotes the event stands in.
+    quotes: usize,
+    lines: Lines,
+    line_begins: bool,
+    /// The text since the last markup.
+    run: TextRun,
+    /// Where the table stands that is being read.
+    table: Option<Range<usize>>,
+    has_html_block: bool,
 }
 
-impl Filter {
-    fn event(&mut self, event: Event<'_>) {
+impl Filter<'_> {
+    fn event(&mut self, event: Event<'_>, range: &Range<usize>) {
+        let is_inline = constructs::is_inline(&event);
+        if is_inline {
+            let begins_line = mem::take(&mut self.line_begins);
+            if self.table.is_none() && begins_line && self.has_table_at(range.start) {
+                self.begin_table(range.start);
+            }
+            if let Some(table) = &mut self.table {
+                table.end = table.end.max(range.end);
+                return;
+            }
+        } else {
+            self.end_table(Some(&event));
+        }
+        if let (Event::Text(text), None) = (&event, &self.alt)
+            && self.lines != Lines::Code
+        {
+            self.run.push(text, self.source, range);
+            return;
+        }
+        self.end_run();
+        self.pass_text_before(range.start);
+        self.line_begins = !is_inline || matches!(event, Event::SoftBreak | Event::HardBreak);
         match event {
             Event::Start(tag) => {
-                let open = if self.images > 0 { self.start_in_image(&tag) } else { self.start(&tag) };
+                let open = if self.images > 0 { self.start_in_image(&tag) } else { self.start(&tag, range) };
                 self.open.push(open);
             }
-            Event::End(_) => self.end(),
-            Event::Code(text) => self.inline_code(&text),
-            Event::Text(text)
+            Event::End(tag) => {
+                if matches!(tag, TagEnd::BlockQuote(_)) {
+                    self.quotes = self.quotes.saturating_sub(1);
+                }
+                if matches!(tag, TagEnd::CodeBlock | TagEnd::Heading(_)) {
+                    self.lines = Lines::Paragraph;
+                }
+                self.end();
+            }
+            Event::Code(text) if self.images == 0 => self.out.code(&text),
+            Event::Code(text)
+            | Event::Text(text)
             | Event::Html(text)
             | Event::InlineHtml(text)
             | Event::InlineMath(text)
@@ -76,41 +160,43 @@ impl Filter {
             | Event::FootnoteReference(text) => self.text(&text),
             Event::SoftBreak => self.text("\n"),
             Event::HardBreak => {
-                if self.images == 0 && self.out.has_room_for(1) {
-                    self.out.void("br", &[]);
+                if self.images == 0 {
+                    self.out.line_break();
                 }
                 self.text("\n");
             }
-            Event::Rule => {
-                self.out.fresh_line();
-                if self.out.has_room_for(1) {
-                    self.out.void("hr", &[]);
-                    self.out.fresh_line();
-                }
-            }
+            Event::Rule => self.out.rule(),
             Event::TaskListMarker(done) => self.text(if done { "[x] " } else { "[ ] " }),
         }
     }
 
-    fn start(&mut self, tag: &Tag<'_>) -> Open {
+    fn start(&mut self, tag: &Tag<'_>, range: &Range<usize>) -> Open {
         match tag {
-            Tag::Paragraph | Tag::HtmlBlock => self.block("p"),
-            Tag::Heading { level, .. } => self.block(heading(*level)),
-            Tag::BlockQuote(_) => self.container("blockquote", &[], 1),
+            Tag::Paragraph => self.paragraph(range),
+            Tag::HtmlBlock => {
+                self.has_html_block = true;
+                self.block("p")
+            }
+            Tag::Heading { level, .. } => self.heading(*level, range),
+            Tag::BlockQuote(_) => {
+                self.quotes += 1;
+                if self.out.quote() { Open::Block("blockquote") } else { Open::FlatBlock }
+            }
             Tag::CodeBlock(kind) => self.code_block(kind),
-            Tag::List(None) => self.container("ul", &[], 2),
-            Tag::List(Some(1)) => self.container("ol", &[], 2),
-            Tag::List(Some(start)) => self.container("ol", &[("start", &start.to_string())], 2),
+            Tag::List(start) => {
+                let name = if start.is_some() { "ol" } else { "ul" };
+                if self.out.list(name, *start) { Open::Block(name) } else { Open::FlatBlock }
+            }
             // An item of a list that was flattened has nowhere to be.
             Tag::Item if matches!(self.open.last(), Some(Open::Block("ul" | "ol"))) => self.block("li"),
             Tag::Emphasis => self.inline("em"),
             Tag::Strong => self.inline("strong"),
             Tag::Strikethrough => self.inline("del"),
-            Tag::Link { link_type, dest_url, .. } => self.link(*link_type, dest_url),
+            Tag::Link { link_type, dest_url, .. } => self.link(*link_type, &restored(dest_url)),
             Tag::Image { dest_url, .. } => {
                 self.images = 1;
                 self.alt = Some(String::new());
-                Open::Image(links::image(dest_url))
+                Open::Image(links::image(&restored(dest_url)))
             }
             // Constructs whose extension is off, so that the parser leaves them as text.
             Tag::Superscript | Tag::Subscript => Open::FlatInline,
@@ -124,7 +210,7 @@ impl Filter {
             | Tag::TableRow
             | Tag::TableCell
             | Tag::MetadataBlock(_) => {
-                self.out.fresh_line();
+                self.out.html().fresh_line();
                 Open::FlatBlock
             }
         }
@@ -141,135 +227,145 @@ impl Filter {
     fn end(&mut self) {
         match self.open.pop() {
             Some(Open::Inline(name)) => self.out.close(name),
-            Some(Open::Block(name)) => {
-                if name == "p" {
-                    // A block of raw HTML ends with its line.
-                    self.out.trim_line_end();
-                }
-                self.out.close(name);
-                self.out.fresh_line();
-            }
+            Some(Open::Block(name)) => self.out.close_block(name),
             Some(Open::CodeBlock) => {
                 self.out.close("code");
-                self.out.close("pre");
-                self.out.fresh_line();
+                self.out.close_block("pre");
             }
             Some(Open::Link) => {
                 self.out.close("a");
-                self.in_link = false;
+                self.links -= 1;
             }
+            Some(Open::FlatLink) => self.links -= 1,
             Some(Open::Image(address)) => {
                 self.images -= 1;
                 if self.images == 0 {
                     let alt = self.alt.take().unwrap_or_default();
-                    self.image(address, &alt);
+                    self.out.image(address.as_deref(), &alt);
                 }
             }
-            Some(Open::FlatBlock) => self.out.fresh_line(),
+            Some(Open::FlatBlock) => self.out.html().fresh_line(),
             Some(Open::FlatInline) | None => {}
         }
     }
 
-    fn block(&mut self, name: &'static str) -> Open {
-        self.out.fresh_line();
-        if !self.out.has_room_for(1) {
-            return Open::FlatBlock;
+    /// The text before `position` was written, or never will be; an image's is written after the image.
+    fn pass_text_before(&mut self, position: usize) {
+        if self.images == 0
+            && let Some(passed) = self.source.get(self.text_from..position)
+        {
+            self.out.html().text_is_past(text_bytes(passed));
+            self.text_from = position;
         }
-        self.out.open(name, &[]);
-        Open::Block(name)
     }
 
-    fn container(&mut self, name: &'static str, attributes: &[(&str, &str)], levels: usize) -> Open {
-        self.out.fresh_line();
-        if !self.out.has_room_for(levels) {
+    fn paragraph(&mut self, range: &Range<usize>) -> Open {
+        if self.has_table_at(range.start) {
+            self.out.html().fresh_line();
             return Open::FlatBlock;
         }
-        self.out.open(name, attributes);
-        self.out.fresh_line();
-        Open::Block(name)
+        self.block("p")
+    }
+
+    fn heading(&mut self, level: HeadingLevel, range: &Range<usize>) -> Open {
+        let written = self.source.get(range.clone()).unwrap_or_default();
+        if written.starts_with('#') {
+            self.lines = Lines::Heading;
+        } else if tables::any_begins(written, self.quotes) {
+            // To a parser without tables, a rule after a table underlines it.
+            return self.paragraph(range);
+        }
+        self.block(constructs::heading(level))
+    }
+
+    fn block(&mut self, name: &'static str) -> Open {
+        if self.out.block(name) { Open::Block(name) } else { Open::FlatBlock }
     }
 
     fn inline(&mut self, name: &'static str) -> Open {
-        if !self.out.has_room_for(1) {
-            return Open::FlatInline;
-        }
-        self.out.open(name, &[]);
-        Open::Inline(name)
+        if self.out.inline(name) { Open::Inline(name) } else { Open::FlatInline }
     }
 
     fn code_block(&mut self, kind: &CodeBlockKind<'_>) -> Open {
-        self.out.fresh_line();
-        if !self.out.has_room_for(2) {
-            return Open::FlatBlock;
-        }
-        self.out.open("pre", &[]);
+        self.lines = Lines::Code;
         let language = match kind {
-            CodeBlockKind::Fenced(info) => language(info),
+            CodeBlockKind::Fenced(info) => constructs::language(info),
             CodeBlockKind::Indented => None,
         };
-        match language {
-            Some(language) => self.out.open("code", &[("class", &format!("language-{language}"))]),
-            None => self.out.open("code", &[]),
-        }
-        Open::CodeBlock
-    }
-
-    fn inline_code(&mut self, text: &str) {
-        if self.images == 0 && self.out.has_room_for(1) {
-            self.out.open("code", &[]);
-            self.out.text(text);
-            self.out.close("code");
-        } else {
-            self.text(text);
-        }
+        if self.out.code_block(language) { Open::CodeBlock } else { Open::FlatBlock }
     }
 
     fn link(&mut self, link_type: LinkType, written: &str) -> Open {
-        if self.in_link || !self.out.has_room_for(1) {
-            return Open::FlatInline;
-        }
-        let address = if link_type == LinkType::Email { links::email(written) } else { links::link(written) };
-        let Some(address) = address else { return Open::FlatInline };
-        if let Some(origin) = address.origin {
-            let origin = origin.as_str();
-            if self.link_origins.len() < 2 && self.link_origins.iter().all(|known| known != origin) {
-                self.link_origins.push(origin.to_owned());
-            }
-        }
-        self.out.open("a", &[("href", &address.href), ("rel", "nofollow ugc")]);
-        self.in_link = true;
-        Open::Link
-    }
-
-    fn image(&mut self, address: Option<String>, alt: &str) {
-        match address {
-            Some(src) if self.out.has_room_for(1) => self
-                .out
-                .void("img", &[("src", &src), ("alt", alt), ("loading", "lazy"), ("referrerpolicy", "no-referrer")]),
-            _ => self.out.text(alt),
-        }
+        self.links += 1;
+        let address = match link_type {
+            _ if self.links > 1 => None,
+            LinkType::Email => links::email(written),
+            _ => links::link(written),
+        };
+        if address.is_some_and(|address| self.out.link(&address)) { Open::Link } else { Open::FlatLink }
     }
 
     fn text(&mut self, text: &str) {
         match &mut self.alt {
-            Some(alt) => alt.push_str(text),
-            None => self.out.text(text),
+            Some(alt) => alt.push_str(&restored(text)),
+            None => self.out.html().text(text),
         }
     }
-}
 
-/// The title is the page's `h1` (contract decision 12), and the subset ends at `h4`.
-fn heading(level: HeadingLevel) -> &'static str {
-    match level {
-        HeadingLevel::H1 | HeadingLevel::H2 => "h2",
-        HeadingLevel::H3 => "h3",
-        HeadingLevel::H4 | HeadingLevel::H5 | HeadingLevel::H6 => "h4",
+    /// Writes the text since the last markup. What a link says is no link of its own.
+    fn end_run(&mut self) {
+        if self.links == 0 {
+            self.out.run(&self.run);
+        } else {
+            self.out.html().text(self.run.as_str());
+        }
+        self.run.clear();
     }
-}
 
-/// The language that a fence's info string names first, when it is a plain name.
-fn language(info: &str) -> Option<&str> {
-    let name = info.split(|c: char| c.is_whitespace() || c == ',').next()?;
-    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"+#._-".contains(&b));
-    (plain && (1..=MAX_LANGUAGE_BYTES).contains(&name.len())).then_some(name)
+    /// Whether a table begins with the line whose first markup or text stands at `position`.
+    fn has_table_at(&self, position: usize) -> bool {
+        self.lines == Lines::Paragraph
+            && self.alt.is_none()
+            && tables::begins(self.source, self.line_start(position), self.quotes)
+    }
+
+    /// Where the line begins that the parser says begins at `position`: it leaves out a backslash that escapes.
+    fn line_start(&self, position: usize) -> usize {
+        let is_escaped = self.source.get(..position).is_some_and(|before| before.ends_with('\\'));
+        position - usize::from(is_escaped)
+    }
+
+    fn begin_table(&mut self, position: usize) {
+        self.end_run();
+        self.out.html().trim_line_end();
+        while let Some(Open::Inline(_) | Open::FlatInline | Open::Link | Open::FlatLink) = self.open.last() {
+            self.end();
+        }
+        if let Some(Open::Block("p" | "h2" | "h3" | "h4")) = self.open.last() {
+            self.end();
+            self.open.push(Open::FlatBlock);
+        }
+        let start = self.line_start(position);
+        self.table = Some(start..start);
+    }
+
+    /// Writes the table that was read, if there is one, as its source. `next` is what ends it.
+    fn end_table(&mut self, next: Option<&Event<'_>>) {
+        let Some(table) = self.table.take() else { return };
+        let (text, after) = (&self.source[table.clone()], &self.source[table.end..]);
+        // To a parser without tables, a rule or a row of `=` underlines the table.
+        let is_underlined = matches!(next, Some(Event::End(TagEnd::Heading(_))));
+        let last_row = if is_underlined { tables::rows(after, self.quotes).next() } else { None };
+        let last_row = last_row.filter(|row| row.starts_with('='));
+        let is_open = self.out.code_block(None);
+        for row in tables::rows(text, self.quotes).chain(last_row) {
+            self.out.html().text(row);
+            self.out.html().text("\n");
+        }
+        self.open.push(if is_open { Open::CodeBlock } else { Open::FlatBlock });
+        self.end();
+        if is_underlined && last_row.is_none() {
+            self.out.rule();
+        }
+    }
 }

@@ -98,7 +98,7 @@ fn links_lead_to_the_web_to_mail_and_within_the_site() {
     let link = |href: &str| format!("<p><a href=\"{href}\" rel=\"nofollow ugc\">a</a></p>\n");
     assert_renders("[a](https://e.example)", &link("https://e.example/"));
     assert_renders("[a](HTTP://E.Example:80/x?y&z#w \"title\")", &link("http://e.example/x?y&amp;z#w"));
-    assert_renders("[a](https://u:p@e.example/)", &link("https://u:p@e.example/"));
+    assert_renders("[a](https://@e.example/)", &link("https://e.example/"));
     assert_renders("[a](https://é.example/é)", &link("https://xn--9ca.example/%C3%A9"));
     assert_renders("[a](https:e.example)", &link("https://e.example/"));
     assert_renders("[a](mailto:x@e.example?subject=y)", &link("mailto:x@e.example?subject=y"));
@@ -111,21 +111,44 @@ fn links_lead_to_the_web_to_mail_and_within_the_site() {
 }
 
 #[test]
-fn autolinks_are_links_and_bare_addresses_are_text() {
+fn addresses_in_angle_brackets_and_bare_ones_are_links() {
     assert_renders(
         "<https://e.example/x> <x@e.example>",
         "<p><a href=\"https://e.example/x\" rel=\"nofollow ugc\">https://e.example/x</a> \
          <a href=\"mailto:x@e.example\" rel=\"nofollow ugc\">x@e.example</a></p>\n",
     );
-    assert_renders("https://e.example www.e.example", "<p>https://e.example www.e.example</p>\n");
+    assert_renders(
+        "https://e.example www.e.example",
+        "<p><a href=\"https://e.example/\" rel=\"nofollow ugc\">https://e.example</a> www.e.example</p>\n",
+    );
+    assert_renders(
+        "*https://e.example*.",
+        "<p><em><a href=\"https://e.example/\" rel=\"nofollow ugc\">https://e.example</a></em>.</p>\n",
+    );
+    assert_renders(
+        "&lt;https://e.example&gt;",
+        "<p>&lt;<a href=\"https://e.example/\" rel=\"nofollow ugc\">https://e.example</a>&gt;</p>\n",
+    );
     assert_renders("<ftp:x>", "<p>ftp:x</p>\n");
 }
 
 #[test]
 fn any_other_link_is_its_text() {
-    for address in
-        ["x", "x/y", "../x", "?x", "", "ftp://x", "tel:1", "//e.example", "/\\\\e.example", "https://", "http://a b/"]
-    {
+    for address in [
+        "x",
+        "x/y",
+        "../x",
+        "?x",
+        "",
+        "ftp://x",
+        "tel:1",
+        "//e.example",
+        "/\\\\e.example",
+        "https://",
+        "http://a b/",
+        "https://u@e.example/",
+        "https://u:p@e.example/",
+    ] {
         assert_renders(&format!("[*a*](<{address}>)"), "<p><em>a</em></p>\n");
     }
     assert_renders("[a](/.//e.example)", "<p>a</p>\n");
@@ -160,14 +183,26 @@ fn an_image_may_be_what_a_link_shows() {
 #[test]
 fn raw_html_is_text() {
     assert_renders("a <b>c</b> <!-- d -->", "<p>a &lt;b&gt;c&lt;/b&gt; &lt;!-- d --&gt;</p>\n");
-    assert_renders("<div>\n*a*\n</div>\n\n*b*", "<p>&lt;div&gt;\n*a*\n&lt;/div&gt;</p>\n<p><em>b</em></p>\n");
-    assert_renders("- <hr>", "<ul>\n<li>\n<p>&lt;hr&gt;</p>\n</li>\n</ul>\n");
+    assert_renders("<div>\n*a*\n</div>\n\n*b*", "<p>&lt;div&gt;\n<em>a</em>\n&lt;/div&gt;</p>\n<p><em>b</em></p>\n");
+    assert_renders("- <hr>", "<ul>\n<li>&lt;hr&gt;</li>\n</ul>\n");
     assert_renders("&lt;b&gt; &amp;amp; &copy; &nope;", "<p>&lt;b&gt; &amp;amp; © &amp;nope;</p>\n");
 }
 
 #[test]
+fn no_line_begins_a_block_of_raw_html_even_where_it_might_have_been_an_address() {
+    assert_renders("# [a](\n<b c>\n*d*", "<h2>[a](</h2>\n<p>&lt;b c&gt;\n<em>d</em></p>\n");
+    assert_renders("    [a]:\n<b c>\n*d*", "<pre><code>[a]:\n</code></pre>\n<p>&lt;b c&gt;\n<em>d</em></p>\n");
+    for tag in ["<div>", "<b>", "</p>", "<!--", "<?x", "<!A", "<![CDATA[", "<script>", "<x-y z>"] {
+        for before in ["", "a\n", "> ", "- ", "1. > - ", "# a\n", "```\n```\n", "[a]:\n", "***\n", "   "] {
+            let html = filter(&format!("{before}{tag}\n**b**")).html;
+            assert!(html.contains("<strong>b</strong>"), "{before:?} {tag}: {html}");
+        }
+    }
+}
+
+#[test]
 fn constructs_outside_the_subset_are_text() {
-    assert_renders("|a|b|\n|-|-|\n|c|d|", "<p>|a|b|\n|-|-|\n|c|d|</p>\n");
+    assert_renders("|a|b|\n|-|-|\n|c|d|", "<pre><code>|a|b|\n|-|-|\n|c|d|\n</code></pre>\n");
     assert_renders("- [ ] a\n- [x] b", "<ul>\n<li>[ ] a</li>\n<li>[x] b</li>\n</ul>\n");
     assert_renders("a[^1] $b$ ^c^ :d:\n\n[^1]: e f", "<p>a[^1] $b$ ^c^ :d:</p>\n<p>[^1]: e f</p>\n");
     assert_renders("---\na: b\n---\n", "<hr>\n<h2>a: b</h2>\n");
@@ -208,9 +243,40 @@ fn what_is_nested_deeper_than_32_elements_is_flattened() {
 
 #[test]
 fn after_50_000_elements_no_further_one_is_opened_and_the_text_is_kept() {
-    let html = render(&("-\n".repeat(51_000) + "- *end*")).html;
-    assert_eq!(html.matches("<li>").count(), 49_999);
-    assert!(html.ends_with("\nend\n</ul>\n"), "{}", &html[html.len() - 100..]);
+    let html = render(&("***\n".repeat(51_000) + "*end*")).html;
+    assert_eq!(html.matches("<hr>").count(), 50_000);
+    assert!(html.ends_with("<hr>\nend\n"), "{}", &html[html.len() - 100..]);
+}
+
+#[test]
+fn beyond_64_kb_and_six_times_the_source_no_element_is_opened_and_the_text_is_kept() {
+    let source = (">".repeat(30) + "a\n\n").repeat(3000) + "*end*";
+    let html = render(&source).html;
+    assert!(html.len() <= html::max_bytes(source.len()), "{} bytes", html.len());
+    assert!(html.len() > html::max_bytes(source.len()) / 2, "{} bytes", html.len());
+    let text: String = html.split('<').map(|part| part.split_once('>').map_or(part, |(_, text)| text)).collect();
+    assert_eq!(text.matches('a').count(), 3000);
+    assert!(text.trim_end().ends_with("end"), "{}", &text[text.len() - 100..]);
+}
+
+#[test]
+fn a_table_is_shown_as_its_source_wherever_a_paragraph_may_stand() {
+    let table = |rows: &str| format!("<pre><code>{rows}\n</code></pre>\n");
+    assert_renders("\\|a|b\n-|-", &table("\\|a|b\n-|-"));
+    assert_renders("a\\|b|c\n-|-", &table("a\\|b|c\n-|-"));
+    assert_renders("a **b\nc** d|e\n-|-\nf", &("<p>a <strong>b</strong></p>\n".to_owned() + &table("c** d|e\n-|-\nf")));
+    assert_renders("|a|\n|-|\n===", &table("|a|\n|-|\n==="));
+    assert_renders("a\n|b|\n|-|\n---\n*c*", &format!("<p>a</p>\n{}<hr>\n<p><em>c</em></p>\n", table("|b|\n|-|")));
+    assert_renders(
+        "> - |a|\n>   |:-|\n>\n> b",
+        &format!("<blockquote>\n<ul>\n<li>\n{}</li>\n</ul>\n<p>b</p>\n</blockquote>\n", table("|a|\n|:-|")),
+    );
+    assert_renders("|a|\r\n|-|\r\n|b|\r\n\r\nc", &format!("{}<p>c</p>\n", table("|a|\n|-|\n|b|")));
+    assert_renders("|[a](/b)|<c>|\n|-|-|\n<div>|&amp;", &table("|[a](/b)|&lt;c&gt;|\n|-|-|\n&lt;div&gt;|&amp;amp;"));
+    assert_renders(
+        "![a|b\n-|-](https:c)",
+        "<p><img src=\"https://c/\" alt=\"a|b\n-|-\" loading=\"lazy\" referrerpolicy=\"no-referrer\"></p>\n",
+    );
 }
 
 #[test]

@@ -1,0 +1,109 @@
+//! Finds the tables of GitHub's Markdown, which are shown as their source.
+//!
+//! The parser's own tables are off: it fills up rows that are too short, 262,144 cells for each 3.5 KB of content.
+
+/// Whether a table begins at `start`, where a line of a paragraph within `quotes` quotes begins: its head, then a row of
+/// as many `---`, `:--`, `--:` or `:-:`, with a `|` in one of the two.
+pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
+    let Some((head, after)) = source.get(start..).and_then(split_line) else { return false };
+    let delimiters = without_prefix(after.split(['\n', '\r']).next().unwrap_or_default(), quotes).trim_end();
+    // What has only hyphens underlines a heading, and a hyphen before white space begins a list.
+    delimiters.contains(['|', ':'])
+        && !delimiters.starts_with("- ")
+        && !delimiters.starts_with("-\t")
+        && (delimiters.contains('|') || head.contains('|'))
+        && delimiter_cells(delimiters).is_some_and(|cells| cells == head_cells(head))
+}
+
+/// Whether a line of `text`, which stands within `quotes` quotes, begins a table.
+pub(super) fn any_begins(text: &str, quotes: usize) -> bool {
+    let mut start = 0;
+    while start < text.len() {
+        let prefix = text[start..].len() - without_prefix(&text[start..], quotes).len();
+        if begins(text, start + prefix, quotes) {
+            return true;
+        }
+        start = match split_line(&text[start..]) {
+            Some((_, after)) => text.len() - after.len(),
+            None => text.len(),
+        };
+    }
+    false
+}
+
+/// The rows of the table that is `text`, which stands within `quotes` quotes.
+pub(super) fn rows(text: &str, quotes: usize) -> impl Iterator<Item = &str> {
+    text.split(['\n', '\r']).map(move |line| without_prefix(line, quotes).trim_end()).filter(|row| !row.is_empty())
+}
+
+/// The first line, and what follows its end; `None` when it does not end.
+fn split_line(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(['\n', '\r'])?;
+    let after = &text[end..];
+    Some((&text[..end], after.strip_prefix("\r\n").unwrap_or(&after[1..])))
+}
+
+/// `line` without indentation and without the markers of up to `quotes` quotes.
+fn without_prefix(line: &str, quotes: usize) -> &str {
+    let mut rest = line.trim_start_matches([' ', '\t']);
+    for _ in 0..quotes {
+        match rest.strip_prefix('>') {
+            Some(inner) => rest = inner.trim_start_matches([' ', '\t']),
+            None => break,
+        }
+    }
+    rest
+}
+
+/// How many cells the row of delimiters `line` has, if it is one.
+fn delimiter_cells(line: &str) -> Option<usize> {
+    let mut cells = 0;
+    for cell in inner(line).split('|') {
+        let cell = cell.trim();
+        let cell = cell.strip_prefix(':').unwrap_or(cell);
+        let hyphens = cell.strip_suffix(':').unwrap_or(cell);
+        if hyphens.is_empty() || !hyphens.bytes().all(|byte| byte == b'-') {
+            return None;
+        }
+        cells += 1;
+    }
+    Some(cells)
+}
+
+/// How many cells the head `line` has: a `|` after a backslash divides none.
+fn head_cells(line: &str) -> usize {
+    let (mut cells, mut escaped) = (1, false);
+    for byte in inner(line).bytes() {
+        cells += usize::from(byte == b'|' && !escaped);
+        escaped = byte == b'\\' && !escaped;
+    }
+    cells
+}
+
+/// `line` without the `|` with which it may begin and end.
+fn inner(line: &str) -> &str {
+    let line = line.trim();
+    let line = line.strip_prefix('|').unwrap_or(line);
+    match line.strip_suffix('|') {
+        Some(inner) if !inner.ends_with('\\') => inner,
+        _ => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_as_many_delimiters_as_cells_in_its_head() {
+        for table in ["|a|\n|-|", "a|b\n-|-", "a | b\r\n:-: | --:", "|a\\|b|\n|-|", "a|b\n|-|-|  \nc", "|a\n:-"] {
+            assert!(begins(table, 0, 0), "{table:?}");
+        }
+        for text in
+            ["a|b\n|-|", "a\n-", "|a|\n---", "a|b\n\n-|-", "a|b\n- | -", "a|b\n-|a", "a|b", "a|b\n> -|-", "a\n:-"]
+        {
+            assert!(!begins(text, 0, 0), "{text:?}");
+        }
+        assert!(begins("> a|b\n> -|-", 2, 1));
+    }
+}

@@ -1,0 +1,136 @@
+//! Text between two pieces of markup, and the bare web addresses in it, found as GitHub finds them (GFM §6.9).
+//!
+//! Where the specification and GitHub's own parser differ, the parser counts: a host needs no period, quotes around an
+//! address are none of it. Only `http` and `https` are looked for. Beyond both, a `]` at the end is treated as `)` is.
+
+use std::ops::Range;
+
+use super::links::{self, LinkAddress};
+use super::placeholder::restored;
+
+/// Text as it came from the parser, piece by piece.
+#[derive(Default)]
+pub(super) struct TextRun {
+    text: String,
+    /// Where a character stands that was written with a backslash before it, in ascending order.
+    escaped: Vec<usize>,
+    /// Where characters stand that were written as references, such as `&amp;`, in ascending order.
+    references: Vec<Range<usize>>,
+}
+
+impl TextRun {
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.text.clear();
+        self.escaped.clear();
+        self.references.clear();
+    }
+
+    /// Appends `text`, which stands at `range` of `source`.
+    pub(super) fn push(&mut self, text: &str, source: &str, range: &Range<usize>) {
+        let start = self.text.len();
+        self.text.push_str(&restored(text));
+        if source.get(..range.start).is_some_and(|before| before.ends_with('\\')) {
+            self.escaped.push(start);
+        }
+        if source.get(range.clone()).is_some_and(|written| written.starts_with('&') && written != text) {
+            self.references.push(start..self.text.len());
+        }
+    }
+
+    /// The first bare address from `from` on that may be a link, and where it stands.
+    pub(super) fn next_address(&self, from: usize) -> Option<(Range<usize>, LinkAddress)> {
+        let mut from = from;
+        while let Some(found) = self.text[from..].find("://") {
+            let colon = from + found;
+            let host = colon + "://".len();
+            from = host;
+            let Some(start) = self.scheme_start(colon) else { continue };
+            let Some(end) = self.end(host) else { continue };
+            // Even if it may not be a link: what is inside it is no address of its own.
+            from = end;
+            if let Some(address) = links::bare(&self.text[start..end]) {
+                return Some((start..end, address));
+            }
+        }
+        None
+    }
+
+    /// Where the `http` or `https` before `colon` begins.
+    fn scheme_start(&self, colon: usize) -> Option<usize> {
+        let letters = self.text[..colon].bytes().rev().take(6).take_while(u8::is_ascii_alphabetic).count();
+        let start = colon - letters;
+        let scheme = &self.text[start..colon];
+        let is_web = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+        let slashes_end = colon + "://".len();
+        let escape = self.escaped.partition_point(|&at| at < start);
+        let reference = self.references.partition_point(|range| range.end <= start);
+        // Nobody writes `http\://` who wants a link.
+        let is_plain = self.escaped.get(escape).is_none_or(|&at| at >= slashes_end)
+            && self.references.get(reference).is_none_or(|range| range.start >= slashes_end);
+        (is_web && is_plain).then_some(start)
+    }
+
+    /// Where the address ends whose host begins at `host`.
+    fn end(&self, host: usize) -> Option<usize> {
+        let rest = &self.text[host..];
+        if !is_domain(rest) {
+            return None;
+        }
+        let length = rest.find(|c: char| c == '<' || c.is_whitespace()).unwrap_or(rest.len());
+        let end = host + self.without_trailing_punctuation(&rest[..length], host);
+        (end > host).then_some(end)
+    }
+
+    /// The length of `rest`, which stands at `offset`, without the punctuation that belongs to the sentence around it.
+    fn without_trailing_punctuation(&self, rest: &str, offset: usize) -> usize {
+        let count = |character: char| rest.matches(character).count();
+        let (opening, mut closing) = ([count('('), count('[')], [count(')'), count(']')]);
+        let mut end = rest.len();
+        while let Some(last) = rest[..end].chars().next_back() {
+            if let Some(start) = self.reference_ending_at(offset + end) {
+                end = start.saturating_sub(offset);
+                continue;
+            }
+            match last {
+                ')' | ']' => {
+                    let kind = usize::from(last == ']');
+                    if closing[kind] <= opening[kind] {
+                        return end;
+                    }
+                    closing[kind] -= 1;
+                    end -= 1;
+                }
+                '?' | '!' | '.' | ',' | ':' | '*' | '_' | '~' | '\'' | '"' => end -= 1,
+                ';' => {
+                    let name = rest[..end - 1].trim_end_matches(|c: char| c.is_ascii_alphanumeric());
+                    let is_reference = name.len() < end - 1 && name.ends_with('&');
+                    end = if is_reference { name.len() - 1 } else { end - 1 };
+                }
+                _ => return end,
+            }
+        }
+        end
+    }
+
+    fn reference_ending_at(&self, end: usize) -> Option<usize> {
+        let at = self.references.binary_search_by(|range| range.end.cmp(&end)).ok()?;
+        Some(self.references[at].start)
+    }
+}
+
+/// Whether `rest` begins with a domain: letters, digits, hyphens and underscores divided by periods, no underscore in the
+/// last two of them.
+fn is_domain(rest: &str) -> bool {
+    let is_host = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_whitespace());
+    if !rest.starts_with(is_host) {
+        return false;
+    }
+    let length = rest.find(|c: char| !is_host(c) && !matches!(c, '-' | '_' | '.')).unwrap_or(rest.len());
+    // A period at the end belongs to the sentence.
+    let domain = rest[..length].trim_end_matches(['.', '_', '-']);
+    !domain.rsplit('.').take(2).any(|label| label.contains('_'))
+}
