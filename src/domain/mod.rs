@@ -6,6 +6,8 @@ pub mod authority;
 pub mod client;
 pub mod content;
 pub mod edit_key;
+pub mod html_text;
+pub mod language;
 pub mod markdown;
 pub mod origin;
 pub mod page;
