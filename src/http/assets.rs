@@ -1,4 +1,4 @@
-//! The files that pages for people load. They are part of the binary; a file whose path holds its hash never changes.
+//! The files that pages for people are shown with. They are part of the binary.
 
 use std::sync::LazyLock;
 
@@ -7,42 +7,38 @@ use sha2::{Digest, Sha256};
 /// A file, and all that is needed to serve it.
 #[derive(Debug)]
 pub struct Asset {
-    /// Where it is served, from the root of the site.
-    pub path: String,
     /// What it holds.
     pub bytes: &'static [u8],
     /// Its media type.
     pub content_type: &'static str,
-    /// How long a cache may keep it.
-    pub cache_control: &'static str,
     /// Its strong entity tag, without the quotation marks.
     pub tag: String,
 }
 
-/// The one style sheet.
+/// The one style sheet, which every page holds.
 pub static STYLE: LazyLock<Asset> =
-    LazyLock::new(|| Asset::hashed("style", "css", "text/css; charset=utf-8", include_bytes!("assets/style.css")));
+    LazyLock::new(|| Asset::new("text/css; charset=utf-8", include_bytes!("assets/style.css")));
 
 /// The icon, drawn so that it stands out from light and from dark.
 pub static FAVICON: LazyLock<Asset> =
-    LazyLock::new(|| Asset::hashed("favicon", "svg", "image/svg+xml", include_bytes!("assets/favicon.svg")));
+    LazyLock::new(|| Asset::new("image/svg+xml", include_bytes!("assets/favicon.svg")));
 
 /// What crawlers are asked to leave out: the API repeats what the pages say. A page that is not to be indexed says so
 /// itself, which a crawler only learns by reading it.
-pub static ROBOTS_TXT: LazyLock<Asset> = LazyLock::new(|| {
-    let bytes: &[u8] = include_bytes!("assets/robots.txt");
-    Asset {
-        path: "/robots.txt".to_owned(),
-        bytes,
-        content_type: "text/plain; charset=utf-8",
-        cache_control: "public, max-age=86400",
-        tag: short_hash([bytes]),
-    }
-});
+pub static ROBOTS_TXT: LazyLock<Asset> =
+    LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
 
-/// The asset that is served at `path`.
-pub fn by_path(path: &str) -> Option<&'static Asset> {
-    [&*STYLE, &*FAVICON, &*ROBOTS_TXT].into_iter().find(|asset| asset.path == path)
+/// What a page of release 0.2 asks for under `/assets/`, where each file stood by the hash of its bytes: the file as it is
+/// today. Such a page is read until the last replica of its release has ended.
+pub fn of_older_pages(name: &str) -> Option<&'static Asset> {
+    let is = |prefix, extension| name.strip_prefix(prefix).is_some_and(|rest| rest.ends_with(extension));
+    if is("style-", ".css") {
+        Some(&STYLE)
+    } else if is("favicon-", ".svg") {
+        Some(&FAVICON)
+    } else {
+        None
+    }
 }
 
 /// The first 16 hexadecimal digits of the SHA-256 of `parts`, each counted with its length.
@@ -60,16 +56,8 @@ pub(super) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Strin
 }
 
 impl Asset {
-    /// An asset under a path that changes with its bytes, so that it can be cached for ever.
-    fn hashed(name: &str, extension: &str, content_type: &'static str, bytes: &'static [u8]) -> Self {
-        let hash = short_hash([bytes]);
-        Self {
-            path: format!("/assets/{name}-{hash}.{extension}"),
-            bytes,
-            content_type,
-            cache_control: "public, max-age=31536000, immutable",
-            tag: hash,
-        }
+    fn new(content_type: &'static str, bytes: &'static [u8]) -> Self {
+        Self { bytes, content_type, tag: short_hash([bytes]) }
     }
 }
 
@@ -82,36 +70,19 @@ mod tests {
     }
 
     #[test]
-    fn a_hashed_path_changes_with_the_bytes_and_only_with_them() {
-        let path = |bytes| Asset::hashed("style", "css", "text/css", bytes).path;
-        assert_eq!(path(b"a{}"), path(b"a{}"));
-        assert_ne!(path(b"a{}"), path(b"b{}"));
-        let hash = STYLE.path.strip_prefix("/assets/style-").unwrap().strip_suffix(".css").unwrap();
-        assert_eq!(hash.len(), 16);
-        assert!(hash.bytes().all(|byte| byte.is_ascii_hexdigit()));
-    }
-
-    #[test]
-    fn an_asset_is_found_at_its_own_path_only() {
-        for asset in [&*STYLE, &*FAVICON, &*ROBOTS_TXT] {
-            assert_eq!(by_path(&asset.path).unwrap().bytes, asset.bytes);
+    fn a_page_of_an_older_release_is_shown_with_the_files_of_today() {
+        assert_eq!(of_older_pages("style-0123456789abcdef.css").unwrap().bytes, STYLE.bytes);
+        assert_eq!(of_older_pages("favicon-0123456789abcdef.svg").unwrap().bytes, FAVICON.bytes);
+        for absent in ["", "style.css", "style-0.svg", "other-0.css", "robots.txt"] {
+            assert!(of_older_pages(absent).is_none(), "{absent}");
         }
-        for absent in ["", "/", "/assets/style.css", "/assets/style-0000000000000000.css", "robots.txt"] {
-            assert!(by_path(absent).is_none(), "{absent}");
-        }
-    }
-
-    #[test]
-    fn only_an_asset_under_a_hashed_path_is_cached_for_ever() {
-        assert!(STYLE.cache_control.contains("immutable"));
-        assert!(FAVICON.cache_control.contains("immutable"));
-        assert!(!ROBOTS_TXT.cache_control.contains("immutable"));
     }
 
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {
         assert!(STYLE.bytes.len() < 8 * 1024, "{} bytes", STYLE.bytes.len());
-        for loading in ["url(", "@import", "@font-face"] {
+        // It stands in an element, which `<` could end.
+        for loading in ["url(", "@import", "@font-face", "<"] {
             assert!(!style_sheet().contains(loading), "{loading}");
         }
     }

@@ -1,6 +1,7 @@
 //! HTTP: every route and every layer, in order.
 
 mod answers;
+mod article;
 pub mod assets;
 mod conditional;
 mod discovery;
@@ -76,7 +77,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .merge(discovery)
         .route(about::path::OPENAPI, openapi.route())
         .route("/", home.route())
-        .route("/robots.txt", get(site::asset))
+        .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
         .route("/assets/{name}", get(site::asset))
         .route("/{slug}", get(site::page))

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LINK, VARY};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LINK, LOCATION, VARY};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use percent_encoding::percent_decode_str;
 
 use super::Http;
 use super::assets::{self, Asset};
@@ -17,6 +18,7 @@ use super::robots::mark_noindex;
 use super::views::{self, GoneView, HomeView, NotFoundView, PageView};
 use crate::about;
 use crate::domain::page::Page;
+use crate::domain::slug::Slug;
 use crate::domain::title::Title;
 use crate::incoming::accept::weight;
 use crate::problem::Problem;
@@ -26,11 +28,20 @@ use crate::wire::page_url;
 const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
+/// Markdown at the address of the HTML: a shared cache that ignores `Vary` must not give it to a browser.
+const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
+
+/// How long crawlers may go by what they read once.
+const FOR_A_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
+
 /// `GET /<slug>` and `GET /<slug>.md`: the suffix cannot be part of a route, so it is taken off here.
 pub(super) async fn page(State(http): State<Arc<Http>>, SlugText(name): SlugText, headers: HeaderMap) -> Response {
+    if let Some(address) = before_punctuation(&name) {
+        return moved(&http, address);
+    }
     let mut response = match name.strip_suffix(".md") {
-        Some(slug) => markdown(&http, slug, &headers).await,
-        None if prefers_markdown(&headers) => markdown(&http, &name, &headers).await,
+        Some(slug) => markdown(&http, slug, &headers, REVALIDATE).await,
+        None if prefers_markdown(&headers) => markdown(&http, &name, &headers, PRIVATE).await,
         None => html(&http, &name, &headers).await,
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
@@ -43,19 +54,25 @@ pub(super) fn home(http: &Http) -> Fixed {
     let html = HomeView { base_url: base_url.as_str(), create_quota: http.service.quotas().create }.render();
     let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, about::path::LLMS);
     Fixed::new("text/html; charset=utf-8", html)
-        .with(CONTENT_SECURITY_POLICY, HeaderValue::from_static(views::CONTENT_SECURITY_POLICY))
+        .with(CONTENT_SECURITY_POLICY, page_policy())
         .with(LINK, HeaderValue::try_from(docs).expect("an origin is ASCII"))
 }
 
-/// `GET /assets/<name>` and `/robots.txt`.
-pub(super) async fn asset(State(http): State<Arc<Http>>, request: Request) -> Response {
-    match assets::by_path(request.uri().path()) {
-        Some(asset) => asset_response(asset, HeaderValue::from_static(asset.cache_control), request.headers()),
+/// `GET /assets/<name>`, which only pages of an older release ask for.
+pub(super) async fn asset(State(http): State<Arc<Http>>, SlugText(name): SlugText, request: Request) -> Response {
+    match assets::of_older_pages(&name) {
+        // Its address names other bytes.
+        Some(asset) => asset_response(asset, REVALIDATE, request.headers()),
         None => nothing_here(&http, &request),
     }
 }
 
-/// `GET /favicon.ico`, which browsers ask for wherever no page has told them of the icon.
+/// `GET /robots.txt`.
+pub(super) async fn robots_txt(headers: HeaderMap) -> Response {
+    asset_response(&assets::ROBOTS_TXT, FOR_A_DAY, &headers)
+}
+
+/// `GET /favicon.ico`: the icon of every page, which browsers ask for in other places too.
 pub(super) async fn favicon(headers: HeaderMap) -> Response {
     // This address stays the same when the icon changes.
     asset_response(&assets::FAVICON, FOR_AN_HOUR, &headers)
@@ -63,15 +80,35 @@ pub(super) async fn favicon(headers: HeaderMap) -> Response {
 
 /// Whatever has no route.
 pub(super) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
+    if matches!(*request.method(), Method::GET | Method::HEAD)
+        && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
+        && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
+    {
+        return moved(&http, address);
+    }
     nothing_here(&http, &request)
+}
+
+/// The page's address in `name`, if that is one with a `/`, `.` or `)` behind it. Those who write an address in a sentence
+/// put them there, and programs that find addresses in texts take them for a part of it.
+fn before_punctuation(name: &str) -> Option<&str> {
+    let address = name.trim_end_matches(['/', '.', ')']);
+    let slug = address.strip_suffix(".md").unwrap_or(address);
+    (address.len() < name.len() && Slug::parse(slug).is_ok()).then_some(address)
+}
+
+/// Sends the client to `address`. No store is asked: whether there is a page, its own address says.
+fn moved(http: &Http, address: &str) -> Response {
+    let location = format!("{}/{address}", http.base_url);
+    let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
+    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, FOR_AN_HOUR)]).into_response()
 }
 
 /// A page where a browser asks for one, JSON otherwise and wherever programs ask.
 fn nothing_here(http: &Http, request: &Request) -> Response {
     let path = request.uri().path();
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
-    let mut accepted = request.headers().get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok());
-    let asks_for_page = accepted.any(|line| line.contains("text/html")) && !is_for_programs;
+    let asks_for_page = asks_for_html(request.headers()) && !is_for_programs;
     let mut response =
         if asks_for_page { failure_page(&Failure::NotFound, http) } else { problem_response(&Problem::no_route()) };
     // A cache may keep a 404 without being asked to.
@@ -101,6 +138,7 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
             markdown_url: &markdown_url,
             title: page.title.as_ref().map(Title::as_str),
             content_html: &page.rendered.html,
+            language: page.rendered.language,
             description: &views::description(&page.rendered.html),
             created_at: page.created_at,
             updated_at: page.updated_at,
@@ -110,17 +148,18 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     })
 }
 
-async fn markdown(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
+async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, caching: HeaderValue) -> Response {
     match http.service.read(slug).await {
-        Ok(page) => respond(headers, markdown_fields(http, &page), || {
+        Ok(page) => respond(headers, markdown_fields(http, &page, caching), || {
             ([(CONTENT_TYPE, MARKDOWN)], page.content.as_str().to_owned()).into_response()
         }),
+        Err(failure) if asks_for_html(headers) => failure_page(&failure, http),
         Err(failure) => failure_response(&failure, &http.base_url),
     }
 }
 
-fn markdown_fields(http: &Http, page: &Page) -> HeaderMap {
-    let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (ETAG, entity_tag(page, "md"))]);
+fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap {
+    let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, caching), (ETAG, entity_tag(page, "md"))]);
     mark_noindex(&mut fields, page, &http.base_url);
     fields
 }
@@ -141,8 +180,11 @@ fn html_response(status: StatusCode, html: String) -> Response {
 
 /// The header fields of every page for people.
 fn html_fields() -> HeaderMap {
-    let policy = HeaderValue::from_static(views::CONTENT_SECURITY_POLICY);
-    HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, policy)])
+    HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, page_policy())])
+}
+
+fn page_policy() -> HeaderValue {
+    HeaderValue::from_static(&views::CONTENT_SECURITY_POLICY)
 }
 
 fn asset_response(asset: &'static Asset, caching: HeaderValue, request: &HeaderMap) -> Response {
@@ -156,12 +198,33 @@ fn prefers_markdown(headers: &HeaderMap) -> bool {
     markdown > 0.0 && markdown >= html
 }
 
+/// Whether a client would have an error as a page: it names `text/html`, and not `application/json` with a higher weight.
+fn asks_for_html(headers: &HeaderMap) -> bool {
+    let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    html > 0.0 && html >= json
+}
+
 #[cfg(test)]
 mod tests {
+    use http::header::ACCEPT;
+
     use super::*;
 
     fn prefers(accept: &'static str) -> bool {
         prefers_markdown(&HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))]))
+    }
+
+    #[test]
+    fn only_what_follows_a_pages_address_is_taken_off() {
+        for name in ["hello-2222bbbb/", "hello-2222bbbb.", "hello-2222bbbb)", "hello-2222bbbb).", "hello-2222bbbb//"] {
+            assert_eq!(before_punctuation(name), Some("hello-2222bbbb"), "{name}");
+        }
+        assert_eq!(before_punctuation("hello-2222bbbb.md)."), Some("hello-2222bbbb.md"));
+        for name in
+            ["hello-2222bbbb", "hello-2222bbbb.md", "hello/", "", "/", "hello-2222bbbb,", "a/hello-2222bbbb/", ".md."]
+        {
+            assert_eq!(before_punctuation(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -1,23 +1,39 @@
 //! Pages for people: what is filled into `templates/`. Views turn values into HTML and decide nothing about a request.
 //!
-//! askama escapes whatever a template writes; the one exception is `content_html`, which the renderer has sanitised.
-//! No page needs a script, and none has an inline style, so that [`CONTENT_SECURITY_POLICY`] can refuse both.
+//! askama escapes whatever a template writes; the exceptions are `content_html`, which the renderer has sanitised, and our
+//! own style sheet. No page needs a script, and [`CONTENT_SECURITY_POLICY`] refuses all of them, and every style but ours.
+//!
+//! The style sheet is in the page itself: while a new version is rolled out, a page that it made would ask an older replica
+//! for a file which only the new ones have. It has 6 KB, and most readers open one page, which they see one request sooner.
+//! The icon has one address for ever, so any replica answers with its own.
 
 use std::sync::LazyLock;
 
 use askama::Template;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
+use super::article::article;
 use super::assets::{self, FAVICON, STYLE};
+use crate::about;
+use crate::domain::html_text::visible_text;
+use crate::domain::language::{Language, UNDETERMINED};
 use crate::domain::quota::Quota;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::{content, title};
 
 /// What a browser may do with a page for people: show it, with our style sheet and icon and with `https` images.
-pub const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self' https:; \
-     base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
+    let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
+    format!(
+        "default-src 'none'; style-src 'sha256-{style}'; img-src 'self' https:; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+});
 
 /// Longest description, in Unicode scalar values; previews cut at about as many.
 const MAX_DESCRIPTION_CHARS: usize = 160;
@@ -40,10 +56,12 @@ pub struct PageView<'a> {
     pub url: &'a str,
     /// The address of its Markdown source.
     pub markdown_url: &'a str,
-    /// Its title; without one it is named by how its text begins, and has no `h1`.
+    /// Its title; without one it is named by how its text begins, and its `h1` says that it has none.
     pub title: Option<&'a str>,
-    /// Sanitised HTML, embedded byte for byte.
+    /// Sanitised HTML, embedded as [`article`] makes it.
     pub content_html: &'a str,
+    /// The language of the text.
+    pub language: Option<Language>,
     /// Plain text for previews, from [`description`]; left out where empty.
     pub description: &'a str,
     /// When it was created.
@@ -89,8 +107,11 @@ impl PageView<'_> {
             let words = if date == published.words { in_words(self.updated_at, TIME_OF_DAY) } else { date };
             Moment { datetime: self.updated_at.to_string(), words }
         });
-        let template = PageTemplate { frame: Frame::new(self.base_url), page: self, name, published, updated };
-        html(&template, self.content_html.len())
+        let article = article(self.content_html, self.title);
+        let room = article.len();
+        let lang = self.language.map_or(UNDETERMINED, Language::code);
+        let frame = Frame::new(self.base_url);
+        html(&PageTemplate { frame, page: self, lang, name, nameless: NAMELESS, article, published, updated }, room)
     }
 }
 
@@ -146,6 +167,7 @@ pub fn fingerprint() -> &'static str {
             include_str!("templates/gone.html"),
             // What is written into them is decided here.
             include_str!("views.rs"),
+            include_str!("article.rs"),
         ];
         assets::short_hash(templates.map(str::as_bytes).into_iter().chain([STYLE.bytes, FAVICON.bytes]))
     });
@@ -155,13 +177,14 @@ pub fn fingerprint() -> &'static str {
 /// What every page has around it.
 struct Frame<'a> {
     base_url: &'a str,
-    style_path: &'static str,
-    favicon_path: &'static str,
+    style: &'static str,
+    icon_path: &'static str,
 }
 
 impl<'a> Frame<'a> {
     fn new(base_url: &'a str) -> Self {
-        Self { base_url, style_path: &STYLE.path, favicon_path: &FAVICON.path }
+        let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
+        Self { base_url, style, icon_path: about::path::ICON }
     }
 }
 
@@ -176,7 +199,10 @@ struct Moment {
 struct PageTemplate<'a> {
     frame: Frame<'a>,
     page: &'a PageView<'a>,
+    lang: &'static str,
     name: &'a str,
+    nameless: &'static str,
+    article: String,
     published: Moment,
     updated: Option<Moment>,
 }
@@ -243,86 +269,6 @@ fn beginning(html: &str) -> &str {
     }
 }
 
-/// The text that `html` shows, white space collapsed. Reads serialised HTML: `<` begins a tag and nothing else.
-fn visible_text(html: &str) -> String {
-    let mut text = String::new();
-    let mut rest = html;
-    while let Some(at) = rest.find(['<', '&']) {
-        push_collapsed(&mut text, &rest[..at]);
-        rest = &rest[at..];
-        if rest.starts_with('<') {
-            let (tag, after) = split_tag(rest);
-            if !is_inline(tag) {
-                push_collapsed(&mut text, " ");
-            }
-            rest = after;
-        } else {
-            let (character, after) = split_reference(rest);
-            push_collapsed(&mut text, character.encode_utf8(&mut [0; 4]));
-            rest = after;
-        }
-    }
-    push_collapsed(&mut text, rest);
-    text.truncate(text.trim_end().len());
-    text
-}
-
-/// Appends `more`, with one space for each run of white space and control characters and none at the beginning.
-fn push_collapsed(text: &mut String, more: &str) {
-    for character in more.chars() {
-        if !character.is_whitespace() && !character.is_control() {
-            text.push(character);
-        } else if !text.is_empty() && !text.ends_with(' ') {
-            text.push(' ');
-        }
-    }
-}
-
-/// The tag that `html` begins with, and what follows it. A `>` within a quoted attribute does not end the tag.
-fn split_tag(html: &str) -> (&str, &str) {
-    let mut quoted = false;
-    let end = html.find(|c| {
-        quoted ^= c == '"';
-        c == '>' && !quoted
-    });
-    end.map_or((html, ""), |end| html.split_at(end + 1))
-}
-
-/// Whether the text on both sides of `tag` belongs to one word.
-fn is_inline(tag: &str) -> bool {
-    let name = tag.trim_start_matches(['<', '/']);
-    let end = name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len());
-    ["a", "strong", "em", "del", "code"].contains(&&name[..end])
-}
-
-/// The character that the reference at the beginning of `html` stands for, and what follows it; or the `&` itself.
-fn split_reference(html: &str) -> (char, &str) {
-    // The longest that is read is `&#x10FFFF;`.
-    let semicolon = html.bytes().take(10).position(|byte| byte == b';');
-    let decoded = semicolon.and_then(|end| Some((character_of(&html[1..end])?, &html[end + 1..])));
-    decoded.unwrap_or(('&', &html[1..]))
-}
-
-/// The character that a reference names: the few names that a serialiser writes, and every number.
-fn character_of(reference: &str) -> Option<char> {
-    match reference {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        "nbsp" => Some('\u{a0}'),
-        _ => {
-            let number = reference.strip_prefix('#')?;
-            let code = match number.strip_prefix(['x', 'X']) {
-                Some(digits) => u32::from_str_radix(digits, 16),
-                None => number.parse(),
-            };
-            char::from_u32(code.ok()?)
-        }
-    }
-}
-
 /// `text`, or its first `max_chars` characters at most, cut after a word where there is one, and an ellipsis.
 fn excerpt(text: &str, max_chars: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(max_chars) else { return text.to_owned() };
@@ -349,6 +295,7 @@ mod tests {
             markdown_url: "https://pages.example/a-22222222.md",
             title: Some("A title"),
             content_html: "<p>Text.</p>\n",
+            language: None,
             description: "Text.",
             created_at: UnixMillis::new(1_795_235_400_123),
             updated_at: UnixMillis::new(1_795_235_400_123),
@@ -389,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn content_html_is_embedded_byte_for_byte() {
-        let content = "<p>A &amp; B &lt;\u{a0}{{ x }} {% y %}\t\r\n  “é”</p>\n<pre><code>\n\n a\n</code></pre>\n";
+    fn content_html_without_code_blocks_is_embedded_byte_for_byte() {
+        let content = "<p>A &amp; B &lt;\u{a0}{{ x }} {% y %}\t\r\n  “é”</p>\n<p><code>\n\n a\n</code></p>\n";
         let html = PageView { content_html: content, ..page() }.render();
         assert!(html.contains(&format!("<article dir=\"auto\">\n{content}\n</article>")));
     }
@@ -403,12 +350,12 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_a_title_is_named_by_its_text_and_has_no_h1() {
+    fn a_page_without_a_title_is_named_by_its_text_and_has_a_heading_for_those_who_cannot_see_that() {
         let text = "It begins with a sentence that is rather longer than a name should be.";
         let html = PageView { title: None, description: text, ..page() }.render();
         assert!(html.contains("<title>It begins with a sentence that is rather longer than a name…</title>"));
         assert!(html.contains("\"og:title\" content=\"It begins"));
-        assert!(!html.contains("<h1"));
+        assert!(html.contains("<h1 class=\"unseen\" lang=\"en\" dir=\"ltr\">Untitled page</h1>"));
 
         let html = PageView { title: None, content_html: "", description: "", ..page() }.render();
         assert!(html.contains("<title>Untitled page</title>"));
@@ -461,10 +408,9 @@ mod tests {
             assert!(html.starts_with("<!doctype html>\n<html"));
             assert!(html.contains("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">"));
             assert!(html.contains("<meta name=\"color-scheme\" content=\"light dark\">"));
-            assert!(html.contains(&format!("<link rel=\"stylesheet\" href=\"{}\">", STYLE.path)));
-            assert!(html.contains(&format!("<link rel=\"icon\" href=\"{}\" type=\"image/svg+xml\">", FAVICON.path)));
+            assert!(html.contains("<link rel=\"icon\" href=\"/favicon.ico\" type=\"image/svg+xml\">"));
             assert_eq!(html.matches("<h1").count(), 1);
-            for refused in ["<script", "<style", " style=", " on", "javascript:", "url(http", "<form", "<base"] {
+            for refused in ["<script", " style=", "stylesheet", " on", "javascript:", "url(http", "<form", "<base"] {
                 let tags = html.split('<').filter_map(|part| part.split_once('>')).map(|(tag, _)| format!("<{tag}>"));
                 assert!(!tags.into_iter().any(|tag| tag.contains(refused) && !tag.starts_with("<meta")), "{refused}");
             }
@@ -472,9 +418,22 @@ mod tests {
     }
 
     #[test]
-    fn only_what_handbill_itself_says_is_marked_as_english() {
+    fn the_style_in_every_view_is_the_one_that_the_policy_allows() {
+        for html in every_view() {
+            let (_, rest) = html.split_once("<style>").unwrap();
+            let (style, rest) = rest.split_once("</style>").unwrap();
+            let hash = BASE64_STANDARD.encode(Sha256::digest(style));
+            assert!(CONTENT_SECURITY_POLICY.contains(&format!("style-src 'sha256-{hash}';")));
+            assert!(!rest.contains("<style"));
+        }
+    }
+
+    #[test]
+    fn a_page_names_its_language_where_it_is_known_and_handbills_own_words_are_english() {
         let [page, others @ ..] = every_view();
-        assert!(page.contains("<html>") && page.contains("<footer lang=\"en\""));
+        assert!(page.contains("<html lang=\"und\">") && page.contains("<footer lang=\"en\""));
+        let german = PageView { language: Language::from_code("de"), ..self::page() }.render();
+        assert!(german.contains("<html lang=\"de\">"));
         assert!(others.iter().all(|html| html.contains("<html lang=\"en\">")));
     }
 

@@ -32,9 +32,14 @@ impl Client {
 
     /// A script of `node/`.
     pub(crate) fn node(script: &str) -> Self {
+        Self::node_in(&sources("node"), script)
+    }
+
+    /// A script of `folder`.
+    pub(crate) fn node_in(folder: &Path, script: &str) -> Self {
         let client = Self::new("node/bin/node");
         // Node.js looks for packages in the folders above the script, so the scripts are brought to the packages.
-        for entry in fs::read_dir(sources("node")).expect("it is there") {
+        for entry in fs::read_dir(folder).expect("it is there") {
             let path = entry.expect("it can be read").path();
             fs::copy(&path, client.file(path.file_name().expect("it has one"))).expect("it can be copied");
         }

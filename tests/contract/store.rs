@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use handbill::domain::language::Language;
 use handbill::domain::page::PageVersion;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::store::{Inserted, Lookup, Record, Swapped};
@@ -33,6 +34,7 @@ async fn a_page_without_a_title_and_every_other_field_is_kept() {
         let mut untitled = page("text");
         untitled.title = None;
         untitled.rendered.link_origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
+        untitled.rendered.language = Language::from_code("de");
         untitled.rendered.renderer_version = u16::MAX;
         untitled.version = PageVersion::new(1 << 40);
         untitled.updated_at = UnixMillis::new(CREATED + 1);

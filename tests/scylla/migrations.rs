@@ -13,10 +13,10 @@ use scylla::value::Row;
 use crate::server::{change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
 
 const ADDS_A_COLUMN: Migration =
-    Migration { number: 2, name: "note", text: "-- expand: a note.\nALTER TABLE pages ADD note text;\n" };
+    Migration { number: 3, name: "note", text: "-- expand: a note.\nALTER TABLE pages ADD note text;\n" };
 
 const TAKES_IT_AWAY: Migration =
-    Migration { number: 3, name: "no_note", text: "-- contract: no note.\nALTER TABLE pages DROP note;\n" };
+    Migration { number: 4, name: "no_note", text: "-- contract: no note.\nALTER TABLE pages DROP note;\n" };
 
 async fn migrating(
     session: &Session,
@@ -50,7 +50,7 @@ async fn all_migrations_add_up_to_the_schema_that_is_shown() {
     let (migrated, shown) = (fresh_keyspace(), fresh_keyspace());
     let report = migrating(&session, &settings(&migrated, &[]), MIGRATIONS).await.unwrap();
     assert!(report.made_keyspace);
-    assert_eq!(report.applied, ["0001 pages"]);
+    assert_eq!(report.applied, ["0001 pages", "0002 language"]);
 
     let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&session));
     change_schema(&session, format!("CREATE KEYSPACE {shown} WITH replication = {replication}")).await;
@@ -90,7 +90,7 @@ async fn of_processes_that_migrate_at_once_one_does_it_and_all_succeed() {
     let racing = (0..3).map(|_| async { migrating(&*session().await, &settings, &migrations).await.unwrap() });
     let reports = join_all(racing).await;
     let applied: Vec<String> = reports.into_iter().flat_map(|report| report.applied).collect();
-    assert_eq!(applied, ["0001 pages", "0002 note"]);
+    assert_eq!(applied, ["0001 pages", "0002 language", "0003 note"]);
     drop_keyspace(&*session().await, &keyspace).await;
 }
 
@@ -117,10 +117,10 @@ async fn a_migration_that_a_crash_left_half_done_is_finished() {
     // As if the process had ended after the statement and before it was recorded.
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
     let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
-    assert_eq!(report.applied, ["0002 note"]);
+    assert_eq!(report.applied, ["0003 note"]);
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages DROP note")).await;
     let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN, TAKES_IT_AWAY])).await.unwrap();
-    assert_eq!(report.applied, ["0003 no_note"]);
+    assert_eq!(report.applied, ["0004 no_note"]);
     drop_keyspace(&session, &keyspace).await;
 }
 
@@ -154,7 +154,7 @@ async fn an_applied_migration_that_was_changed_is_refused() {
     migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
     let changed = Migration { text: "-- expand: a note.\nALTER TABLE pages ADD note blob;\n", ..ADDS_A_COLUMN };
     let refused = migrating(&session, &settings, &with(&[changed])).await.unwrap_err();
-    assert!(matches!(refused, MigrateError::Schema(SchemaError::Changed { number: 2 })), "{refused}");
+    assert!(matches!(refused, MigrateError::Schema(SchemaError::Changed { number: 3 })), "{refused}");
     drop_keyspace(&session, &keyspace).await;
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use handbill::domain::language::Language;
 use handbill::domain::page::PageVersion;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::store::{Inserted, Lookup, PageStore, Record, Swapped};
@@ -33,6 +34,7 @@ async fn every_field_is_kept_and_content_byte_for_byte() {
         let mut page = page(&content);
         page.title = None;
         page.rendered.link_origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
+        page.rendered.language = Language::from_code("de");
         page.rendered.renderer_version = u16::MAX;
         page.version = PageVersion::new(1 << 40);
         page.updated_at = UnixMillis::new(CREATED + 1);
@@ -79,6 +81,7 @@ async fn a_title_that_is_cleared_and_links_that_are_gone_leave_nothing() {
     let store = store().await;
     let mut first = page("first");
     first.rendered.link_origins = vec!["https://a.example".to_owned()];
+    first.rendered.language = Language::from_code("de");
     let mut next = (*edited(&first, "next")).clone();
     next.title = None;
     let (first, next) = (Arc::new(first), Arc::new(next));

@@ -56,9 +56,9 @@ async fn a_schema_that_stays_missing_ends_the_wait() {
 #[tokio::test]
 async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_contracted_one() {
     const EXPANDED: Migration =
-        Migration { number: 2, name: "note", text: "-- expand: a note.\nALTER TABLE pages ADD note text;\n" };
+        Migration { number: 3, name: "note", text: "-- expand: a note.\nALTER TABLE pages ADD note text;\n" };
     const CONTRACTED: Migration =
-        Migration { number: 3, name: "no_html", text: "-- contract: no HTML.\nALTER TABLE pages DROP html;\n" };
+        Migration { number: 4, name: "no_html", text: "-- contract: no HTML.\nALTER TABLE pages DROP html;\n" };
     let session = session().await;
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &["--schema-wait", "0s"]);

@@ -28,7 +28,7 @@ pub(crate) async fn no_route_takes(methods: &[&str]) {
         ("/robots.txt".to_owned(), &["get", "head"]),
         ("/openapi.json".to_owned(), &["get", "head"]),
         ("/favicon.ico".to_owned(), &["get", "head"]),
-        ("/assets/style.css".to_owned(), &["get", "head"]),
+        ("/assets/style-0.css".to_owned(), &["get", "head"]),
     ];
     for (path, allowed) in routes {
         for &method in methods {

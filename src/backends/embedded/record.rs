@@ -15,6 +15,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
+use crate::domain::language::Language;
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
@@ -70,6 +71,8 @@ struct PageV1<'a> {
     content: Cow<'a, Content>,
     html: Cow<'a, str>,
     link_origins: Cow<'a, [String]>,
+    /// A code of BCP 47.
+    language: Option<Cow<'a, str>>,
     renderer_version: u16,
 }
 
@@ -100,6 +103,7 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
             content: Cow::Borrowed(&page.content),
             html: Cow::Borrowed(&page.rendered.html),
             link_origins: Cow::Borrowed(&page.rendered.link_origins),
+            language: page.rendered.language.map(|language| Cow::Borrowed(language.code())),
             renderer_version: page.rendered.renderer_version,
         }),
         Record::Deleted(tombstone) => StoredV1::Deleted(TombstoneV1 {
@@ -128,6 +132,7 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
             rendered: Rendered {
                 html: page.html.into_owned(),
                 link_origins: page.link_origins.into_owned(),
+                language: page.language.as_deref().and_then(Language::from_code),
                 renderer_version: page.renderer_version,
             },
             key_hash: page.key_hash,
@@ -190,6 +195,7 @@ mod tests {
             rendered: Rendered {
                 html: "<h2>ü</h2>".to_owned(),
                 link_origins: vec!["https://a.example".to_owned()],
+                language: Language::from_code("de"),
                 renderer_version: 7,
             },
             key_hash: EditKey::draw(|_| 0).hash(),
@@ -226,7 +232,7 @@ mod tests {
         let mut expected = vec![0, 0xac, 0x02, 2, 1];
         let Record::Active(written) = page(Some("T")) else { unreachable!() };
         expected.extend(postcard::to_allocvec(&written.key_hash).unwrap());
-        expected.extend(b"\x01\x01T\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x01\x11https://a.example\x07");
+        expected.extend(b"\x01\x01T\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x01\x11https://a.example\x01\x02de\x07");
         let bytes = encode(&Record::Active(written)).unwrap();
         assert_eq!((bytes[0], &bytes[HEAD_BYTES..]), (1, expected.as_slice()));
         let checksum = xxhash_rust::xxh3::xxh3_64(b"a-page-22222222\x01\x01\x02\x06\x08").to_le_bytes();

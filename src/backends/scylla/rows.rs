@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
+use crate::domain::language::Language;
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
@@ -36,6 +37,7 @@ pub(super) struct PageRow {
     content: Option<String>,
     html: Option<String>,
     link_origins: Option<Vec<String>>,
+    language: Option<String>,
     renderer_version: Option<i32>,
     key_hash: Option<Vec<u8>>,
     created_at: Option<CqlTimestamp>,
@@ -91,6 +93,7 @@ impl PageRow {
             rendered: Rendered {
                 html: self.html.ok_or(missing("html"))?,
                 link_origins: self.link_origins.unwrap_or_default(),
+                language: self.language.as_deref().and_then(Language::from_code),
                 renderer_version: renderer_version.ok_or(missing("renderer_version"))?,
             },
             key_hash: EditKeyHash::from_bytes(key_hash),
@@ -146,6 +149,7 @@ pub(super) fn inserted<'a>(page: &'a Page, nonce: &'a Nonce) -> impl SerializeRo
         page.content.as_str(),
         page.rendered.html.as_str(),
         &page.rendered.link_origins,
+        page.rendered.language.map(Language::code),
         i32::from(page.rendered.renderer_version),
         page.key_hash.as_bytes().as_slice(),
         CqlTimestamp(page.created_at.get()),
@@ -162,6 +166,7 @@ pub(super) fn replaced<'a>(expected: PageVersion, page: &'a Page, nonce: &'a Non
         page.content.as_str(),
         page.rendered.html.as_str(),
         &page.rendered.link_origins,
+        page.rendered.language.map(Language::code),
         i32::from(page.rendered.renderer_version),
         page.key_hash.as_bytes().as_slice(),
         CqlTimestamp(page.created_at.get()),
@@ -241,6 +246,7 @@ mod tests {
             content: Some("text".to_owned()),
             html: Some(String::new()),
             link_origins: None,
+            language: None,
             renderer_version: Some(1),
             key_hash: Some(vec![0; 32]),
             created_at: Some(CqlTimestamp(0)),

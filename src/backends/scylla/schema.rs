@@ -21,8 +21,10 @@ pub(super) const COMPONENT: &str = "handbill";
 pub(super) const BOOKKEEPING: &str = include_str!("../../../migrations/bookkeeping.cql");
 
 /// Every migration of this program, in order.
-pub const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "pages", text: include_str!("../../../migrations/0001_pages.cql") }];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "pages", text: include_str!("../../../migrations/0001_pages.cql") },
+    Migration { number: 2, name: "language", text: include_str!("../../../migrations/0002_language.cql") },
+];
 
 /// One file of `migrations/`.
 #[derive(Clone, Copy, Debug)]

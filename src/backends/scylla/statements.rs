@@ -61,7 +61,7 @@ impl Statements {
         Ok(Self {
             lookup: read(
                 format!(
-                    "SELECT state, version, title, content, html, link_origins, renderer_version, key_hash, \
+                    "SELECT state, version, title, content, html, link_origins, language, renderer_version, key_hash, \
                      created_at, updated_at, deleted_at FROM {keyspace}.pages WHERE slug = ?"
                 ),
                 Consistency::LocalQuorum,
@@ -74,20 +74,20 @@ impl Statements {
             .await?,
             insert: write(format!(
                 "INSERT INTO {keyspace}.pages (slug, state, version, title, content, html, link_origins, \
-                 renderer_version, key_hash, created_at, updated_at, nonces) \
-                 VALUES (?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
+                 language, renderer_version, key_hash, created_at, updated_at, nonces) \
+                 VALUES (?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
             ))
             .await?,
             replace: write(format!(
                 "UPDATE {keyspace}.pages SET version = ?, title = ?, content = ?, html = ?, link_origins = ?, \
-                 renderer_version = ?, key_hash = ?, created_at = ?, updated_at = ?, nonces[?] = ? \
+                 language = ?, renderer_version = ?, key_hash = ?, created_at = ?, updated_at = ?, nonces[?] = ? \
                  WHERE slug = ? IF version = ? AND state = 'active'"
             ))
             .await?,
             // No condition compares with null: such a one holds for a row that is not there, and would make one.
             bury: write(format!(
                 "UPDATE {keyspace}.pages SET state = 'deleted', version = ?, title = null, content = null, \
-                 html = null, link_origins = null, renderer_version = null, key_hash = null, created_at = ?, \
+                 html = null, link_origins = null, language = null, renderer_version = null, key_hash = null, created_at = ?, \
                  updated_at = null, deleted_at = ?, nonces[?] = ? \
                  WHERE slug = ? IF version = ? AND state = 'active'"
             ))

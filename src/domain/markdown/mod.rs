@@ -35,7 +35,8 @@ mod tests;
 mod text_run;
 
 use pulldown_cmark::{Options, Parser};
-use serde::{Deserialize, Serialize};
+
+use super::language::Language;
 
 use source::Spared;
 
@@ -43,12 +44,14 @@ use source::Spared;
 pub const RENDERER_VERSION: u16 = 2;
 
 /// HTML that is safe to serve, and what must be known of it when it is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
     /// Sanitised HTML of the Markdown subset.
     pub html: String,
     /// The origins of its `http` and `https` links: the first two that differ, since two cannot both be our own.
     pub link_origins: Vec<String>,
+    /// The language of its text, where that is certain.
+    pub language: Option<Language>,
     /// The [`RENDERER_VERSION`] that made it.
     pub renderer_version: u16,
 }
@@ -71,8 +74,10 @@ impl Rendered {
 /// content, never over 4 MB, and no text is lost; elements are nested at most 32 deep.
 pub fn render(markdown: &str) -> Rendered {
     let filtered = filter(markdown);
+    let html = html::with_references(&sanitize::clean(&filtered.html));
     Rendered {
-        html: html::with_references(&sanitize::clean(&filtered.html)),
+        language: Language::of_html(&html),
+        html,
         link_origins: filtered.link_origins,
         renderer_version: RENDERER_VERSION,
     }

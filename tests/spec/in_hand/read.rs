@@ -45,6 +45,7 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() 
         rendered: Rendered {
             html: "<p>as it was</p>".to_owned(),
             link_origins: vec!["https://elsewhere.example".to_owned()],
+            language: None,
             renderer_version: RENDERER_VERSION - 1,
         },
         key_hash: EditKey::draw(|_| 1).hash(),

@@ -1,0 +1,168 @@
+//! Reads HTML that the renderer wrote: its tags and its text, without a tree.
+//!
+//! A serialiser wrote it, so `<` begins a tag and nothing else, and every value of an attribute stands in `"`. Whatever is
+//! read, nothing here fails; of other HTML the pieces mean nothing.
+
+/// A part of an HTML document, in the order in which the parts stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// A tag, from `<` to `>`.
+    Tag(&'a str),
+    /// Text that stands for itself.
+    Text(&'a str),
+    /// A character that was written as a reference.
+    Character(char),
+}
+
+/// The parts of `html`.
+pub fn pieces(html: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut rest = html;
+    std::iter::from_fn(move || {
+        let piece;
+        (piece, rest) = match rest.chars().next()? {
+            '<' => {
+                let (tag, after) = split_tag(rest);
+                (Piece::Tag(tag), after)
+            }
+            '&' => {
+                let (character, after) = split_reference(rest);
+                (Piece::Character(character), after)
+            }
+            _ => {
+                let (text, after) = rest.split_at(rest.find(['<', '&']).unwrap_or(rest.len()));
+                (Piece::Text(text), after)
+            }
+        };
+        Some(piece)
+    })
+}
+
+/// The name of the element that `tag` opens or closes.
+pub fn element(tag: &str) -> &str {
+    let name = tag.trim_start_matches(['<', '/']);
+    &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())]
+}
+
+/// Whether `tag` closes an element.
+pub fn closes(tag: &str) -> bool {
+    tag.starts_with("</")
+}
+
+/// The text that `html` shows, white space collapsed.
+pub fn visible_text(html: &str) -> String {
+    let mut text = String::new();
+    for piece in pieces(html) {
+        match piece {
+            Piece::Tag(tag) if is_inline(element(tag)) => {}
+            Piece::Tag(_) => push_collapsed(&mut text, " "),
+            Piece::Text(more) => push_collapsed(&mut text, more),
+            Piece::Character(character) => push_collapsed(&mut text, character.encode_utf8(&mut [0; 4])),
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// `text` on one line, as a browser shows it: one space for each run of white space and control characters.
+pub fn collapsed(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    push_collapsed(&mut line, text);
+    line.truncate(line.trim_end().len());
+    line
+}
+
+/// Whether the text on both sides of the element `name`'s tags belongs to one word.
+pub fn is_inline(name: &str) -> bool {
+    ["a", "strong", "em", "del", "code"].contains(&name)
+}
+
+/// Appends `more`, with one space for each run of white space and control characters and none at the beginning.
+fn push_collapsed(text: &mut String, more: &str) {
+    for character in more.chars() {
+        if !character.is_whitespace() && !character.is_control() {
+            text.push(character);
+        } else if !text.is_empty() && !text.ends_with(' ') {
+            text.push(' ');
+        }
+    }
+}
+
+/// The tag that `html` begins with, and what follows it. A `>` within a quoted attribute does not end the tag.
+fn split_tag(html: &str) -> (&str, &str) {
+    let mut quoted = false;
+    let end = html.find(|c| {
+        quoted ^= c == '"';
+        c == '>' && !quoted
+    });
+    end.map_or((html, ""), |end| html.split_at(end + 1))
+}
+
+/// The character that the reference at the beginning of `html` stands for, and what follows it; or the `&` itself.
+fn split_reference(html: &str) -> (char, &str) {
+    // The longest that is read is `&#x10FFFF;`.
+    let semicolon = html.bytes().take(10).position(|byte| byte == b';');
+    let decoded = semicolon.and_then(|end| Some((character_of(&html[1..end])?, &html[end + 1..])));
+    decoded.unwrap_or(('&', &html[1..]))
+}
+
+/// The character that a reference names: the few names that a serialiser writes, and every number.
+fn character_of(reference: &str) -> Option<char> {
+    match reference {
+        "amp" => Some('&'),
+        "lt" => Some('<'),
+        "gt" => Some('>'),
+        "quot" => Some('"'),
+        "apos" => Some('\''),
+        "nbsp" => Some('\u{a0}'),
+        _ => {
+            let number = reference.strip_prefix('#')?;
+            let code = match number.strip_prefix(['x', 'X']) {
+                Some(digits) => u32::from_str_radix(digits, 16),
+                None => number.parse(),
+            };
+            char::from_u32(code.ok()?)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn html_is_taken_apart_into_tags_text_and_references() {
+        let html = "<p>a &amp; b<a href=\"/x>y\">&#x41;</a>";
+        let expected = [
+            Piece::Tag("<p>"),
+            Piece::Text("a "),
+            Piece::Character('&'),
+            Piece::Text(" b"),
+            Piece::Tag("<a href=\"/x>y\">"),
+            Piece::Character('A'),
+            Piece::Tag("</a>"),
+        ];
+        assert_eq!(pieces(html).collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn text_is_shown_on_one_line() {
+        assert_eq!(visible_text("<h2>One</h2>\n<p>t<em>wo</em>&nbsp; <br>three</p>"), "One two three");
+        assert_eq!(collapsed(" a \t\n b\u{a0}"), "a b");
+    }
+
+    #[test]
+    fn a_tag_names_its_element() {
+        assert_eq!(
+            [element("<pre>"), element("</h2>"), element("<img src=\"\">"), element("<")],
+            ["pre", "h2", "img", ""]
+        );
+        assert!(closes("</p>") && !closes("<p>"));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_pieces_of_anything_come_to_an_end(html in "(\\PC|[<>&;\"#x/ \\n]|&amp;|<p>|</a>){0,400}") {
+            proptest::prop_assert!(pieces(&html).count() <= html.len());
+        }
+    }
+}
