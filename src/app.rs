@@ -28,14 +28,15 @@ use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::limits::Quotas;
 use crate::mcp::{self, Allowed, Mcp};
+use crate::server;
+use crate::server::{BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
 use crate::service::PageService;
 use crate::store::PageStore;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::LogQueue;
-use crate::telemetry::metrics::Metrics;
+use crate::telemetry::metrics::{BudgetLabels, CutLabels, Metrics};
 use crate::telemetry::traces::Tracer;
 use crate::telemetry::traces::export::{self, ExportError};
-use crate::{server, server::ServerLimits};
 
 /// How long the last lines of the log may take at the process's end.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
@@ -213,11 +214,11 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let (backends, mut kept) = Backends::open(&settings, &around, &readiness).await?;
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let allowed = Allowed::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
-    let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies, allowed, &around);
+    let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies.clone(), allowed, &around);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     // Before the first scrape, or a share of it would be a share of nothing.
-    let public = ServerLimits::PUBLIC.within(server::room_for_connections());
+    let public = server_limits(&settings.http).within(server::room_for_connections());
     metrics.connections_max.set(i64::try_from(public.connections).unwrap_or(i64::MAX));
     // It outlives the public listener, so that draining can be watched.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
@@ -225,7 +226,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     operators::start(admin_listener, admin, admin_phases)?;
 
     announce(&base_url, address, admin_address, &kept.place(&settings));
-    let serving = server::serve(listener, app, public, metrics.connections.clone(), phases);
+    let serving = server::serve(listener, app, public, proxies, server_metrics(metrics), phases);
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
         ended = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => ended,
@@ -251,6 +252,44 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
         Drained::Complete => ExitCode::SUCCESS,
         Drained::CutShort => ExitCode::from(CUT_SHORT),
     })
+}
+
+/// What the public listener grants.
+fn server_limits(http: &HttpSettings) -> ServerLimits {
+    ServerLimits {
+        connections: http.max_connections as usize,
+        connections_per_client: http.connections_per_client() as usize,
+        receiving: http.receive_budget.0,
+        sending: http.send_budget.0,
+        // Of those that are in flight at the stop the slowest must not decide how long it takes.
+        stalled_at_stop: http.drain_timeout / 3,
+        ..ServerLimits::PUBLIC
+    }
+}
+
+/// The instruments of the public listener.
+fn server_metrics(metrics: &Metrics) -> ServerMetrics {
+    let cut = |reason| metrics.connections_cut.get_or_create(&CutLabels { reason }).clone();
+    let budget = |budget, reason| {
+        let labels = BudgetLabels { budget };
+        BudgetMetrics {
+            held: metrics.budget_held.get_or_create(&labels).clone(),
+            limit: metrics.budget_limit.get_or_create(&labels).clone(),
+            refused: metrics.budget_refusals.get_or_create(&labels).clone(),
+            evicted: cut(reason),
+        }
+    };
+    ServerMetrics {
+        open: metrics.connections.clone(),
+        connections: ConnectionMetrics {
+            over_client_limit: cut("client_limit"),
+            full: cut("full"),
+            resting: cut("resting"),
+            slow: cut("slow"),
+        },
+        receiving: budget("receive", "receive_budget"),
+        sending: budget("send", "send_budget"),
+    }
 }
 
 /// Brings the store's schema up to date, and says what was done.

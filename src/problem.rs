@@ -98,6 +98,19 @@ impl Problem {
         )
     }
 
+    /// A request for which, or for whose answer, there is no memory left.
+    pub fn no_room() -> Self {
+        Self::unavailable("Too much is being sent at the moment.", "Nothing was changed: try again")
+    }
+
+    /// An answer for which there is no memory left, to a request that may have changed something.
+    pub fn no_room_to_answer() -> Self {
+        Self::unavailable(
+            "Too much is being sent at the moment to answer.",
+            "A change may have been made: read the page, or try again",
+        )
+    }
+
     /// What to say when Handbill itself is at fault.
     pub fn internal() -> Self {
         Self::new(
@@ -247,6 +260,7 @@ impl Problem {
                 Code::Timeout,
                 "The request body did not arrive in time. Nothing was changed: send the request again.",
             ),
+            BodyFault::NoRoom => Self::no_room(),
             BodyFault::BrokenOff => invalid(
                 "The body of the request broke off before its end. Nothing was changed: send the request again.",
             ),

@@ -28,9 +28,9 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     // Settings are made of the values that they end up as.
     ("config", &["domain", "limits", "telemetry"]),
     ("incoming", &["domain", "service", "problem"]),
-    ("http", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry"]),
+    ("http", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry", "server"]),
     ("mcp", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry"]),
-    ("server", &["domain", "lifecycle"]),
+    ("server", &["domain", "incoming", "lifecycle", "problem"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),
     ("backends", &["domain", "clock", "entropy", "store", "limits", "reservations", "renderer", "telemetry", "config"]),

@@ -5,12 +5,13 @@ use std::io;
 use std::thread;
 
 use axum::Router;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::domain::client::ForwardedHeader;
+use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::Phase;
-use crate::server::{self, ServerLimits};
+use crate::server::{self, ServerLimits, ServerMetrics};
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
 pub(super) fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {
@@ -20,7 +21,11 @@ pub(super) fn start(listener: TcpListener, routes: Router, phase: watch::Receive
         runtime.block_on(async {
             match TcpListener::from_std(listener) {
                 // Its connections are no clients' and are counted nowhere.
-                Ok(listener) => server::serve(listener, routes, ServerLimits::ADMIN, Gauge::default(), phase).await,
+                Ok(listener) => {
+                    let no_proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+                    let uncounted = ServerMetrics::default();
+                    server::serve(listener, routes, ServerLimits::ADMIN, no_proxies, uncounted, phase).await;
+                }
                 Err(error) => tracing::error!(%error, "the operators' listener is lost"),
             }
         });

@@ -46,12 +46,61 @@ pub struct HttpSettings {
     /// Origins whose pages may call /mcp from a browser besides --base-url, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_MCP_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',', value_parser = Origin::parse)]
     pub mcp_allowed_origins: Vec<Origin>,
+    /// Connections of clients that are open at once, or fewer where file descriptors are few
+    #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
+    pub max_connections: u32,
+    /// Connections of one client, an IPv4 address or an IPv6 /64; those from this machine and from --trusted-proxies are not counted [default: a quarter of --max-connections]
+    #[arg(long, env = "HANDBILL_MAX_CONNECTIONS_PER_CLIENT", value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
+    pub max_connections_per_client: Option<u32>,
+    /// Memory that requests may hold until they are answered
+    #[arg(long, env = "HANDBILL_RECEIVE_BUDGET", value_name = "BYTES", default_value = "32MiB", value_parser = budget)]
+    pub receive_budget: ByteSize,
+    /// Memory that answers may hold until they are sent
+    #[arg(long, env = "HANDBILL_SEND_BUDGET", value_name = "BYTES", default_value = "64MiB", value_parser = budget)]
+    pub send_budget: ByteSize,
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub drain_delay: Duration,
     /// How long requests in flight may take to finish after that
     #[arg(long, env = "HANDBILL_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration)]
     pub drain_timeout: Duration,
+}
+
+/// Most connections that may be allowed: ten times what a process on one machine has memory for.
+const MAX_CONNECTIONS: i64 = 1_000_000;
+
+/// Smallest budget: the largest answers must fit several times.
+const LEAST_BUDGET: u64 = 16 * 1024 * 1024;
+
+/// Bytes, written as a whole number of bytes, `KiB`, `MiB` or `GiB`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ByteSize(pub u64);
+
+impl ByteSize {
+    fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let unit: u64 = match text[digits.len()..].trim() {
+            "" | "B" => 1,
+            "KiB" => 1 << 10,
+            "MiB" => 1 << 20,
+            "GiB" => 1 << 30,
+            _ => return None,
+        };
+        digits.trim().parse::<u64>().ok()?.checked_mul(unit).map(Self)
+    }
+}
+
+fn budget(text: &str) -> Result<ByteSize, &'static str> {
+    let least = |size: &ByteSize| (LEAST_BUDGET..=1 << 40).contains(&size.0);
+    ByteSize::parse(text).filter(least).ok_or("it must be from 16MiB to 1024GiB, such as 64MiB")
+}
+
+impl HttpSettings {
+    /// Connections of one client: what was set, or a quarter of them all.
+    pub fn connections_per_client(&self) -> u32 {
+        self.max_connections_per_client.unwrap_or_else(|| self.max_connections.div_ceil(4))
+    }
 }
 
 /// A network in CIDR notation; one address, where there is no prefix length.

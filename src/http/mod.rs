@@ -14,6 +14,7 @@ mod llms;
 mod openapi;
 mod pages;
 mod robots;
+mod room;
 mod site;
 mod token;
 mod untrusted;
@@ -64,7 +65,7 @@ impl Http {
 /// Every route, `mcp` included, which is [`guarded`] already, with every layer around it.
 ///
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
-/// it, and is refused if its head is too large; then comes the route. Around them all the answer is finished.
+/// it, and is refused if its head is too large or there is no room for its answer; then comes the route. Around them all the answer is finished.
 pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let openapi = Fixed::new("application/json", openapi::document(&http.base_url));
     let home = site::home(&http);
@@ -95,10 +96,13 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, finish::finish))
 }
 
-/// `routes`, none of which can be reached by too large a head or end a connection by a panic. It stands within the
-/// layers that open answers to browsers, so that a page may read its refusals too.
+/// `routes`, none of which can be reached by too large a head or without room for its answer, or end a connection by a
+/// panic. It stands within the layers that open answers to browsers, so that a page may read its refusals too.
 pub fn guarded(routes: Router) -> Router {
-    routes.layer(CatchPanicLayer::custom(internal_error)).layer(from_fn(head::check_size))
+    routes
+        .layer(CatchPanicLayer::custom(internal_error))
+        .layer(from_fn(room::take_room))
+        .layer(from_fn(head::check_size))
 }
 
 /// The documented routes, with their documentation.

@@ -69,6 +69,7 @@ fn parse(parts: &Parts, read: Body<Vec<u8>>) -> Result<TokenForm, FormFault> {
     let bytes = read.map_err(|fault| match fault {
         BodyFault::TooLarge => FormFault::TooLarge,
         BodyFault::TimedOut => FormFault::TimedOut,
+        BodyFault::NoRoom => FormFault::NoRoom,
         _ => FormFault::BrokenOff,
     })?;
     declared_as_form(&parts.headers)?;

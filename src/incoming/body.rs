@@ -1,10 +1,12 @@
 //! Request bodies: read within bounds of size and time, and taken apart with a reason that a client can act on.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use axum::body::Body as HttpBody;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -18,38 +20,49 @@ use crate::service::{Body, BodyFault};
 /// How long a request body may take to arrive: 128 KB at 35 kbit/s.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// How much of a body over the limit is read and dropped, so that its sender sees the answer instead of a reset…
-const DROPPED_BYTES: usize = 4 * 1024 * 1024;
+/// Room that a body is given first. More comes as need be, and never more than it is declared to have.
+const FIRST_ROOM: usize = 4 * 1024;
 
-/// …and for how long.
-const DROPPING_TIME: Duration = Duration::from_secs(2);
-
-/// Reads a body of at most [`MAX_BODY_BYTES`] within 30 s. Of a larger one the rest is dropped, within bounds.
+/// Reads a body of at most [`MAX_BODY_BYTES`] within 30 s. A larger one is not read to its end, and not at all where its
+/// length is declared: the server drops the rest when it has answered.
 pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
-    let mut deadline = Instant::now() + BODY_TIME;
+    let declared = body.size_hint();
+    if declared.lower() > MAX_BODY_BYTES as u64 {
+        return Err(BodyFault::TooLarge);
+    }
+    let most = declared
+        .upper()
+        .and_then(|bytes| usize::try_from(bytes).ok())
+        .map_or(MAX_BODY_BYTES, |upper| upper.min(MAX_BODY_BYTES));
+    let deadline = Instant::now() + BODY_TIME;
     let mut bytes = Vec::new();
-    let mut dropped = 0;
     loop {
-        let over = bytes.len() > MAX_BODY_BYTES;
         let frame = match timeout_at(deadline, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
-            _ if over => return Err(BodyFault::TooLarge),
             Ok(None) => return Ok(bytes),
-            Ok(Some(Err(_))) => return Err(BodyFault::BrokenOff),
+            Ok(Some(Err(error))) => return Err(broken(error)),
             Err(_) => return Err(BodyFault::TimedOut),
         };
         let Some(data) = frame.data_ref() else { continue };
-        if over {
-            dropped += data.len();
-            if dropped > DROPPED_BYTES {
-                return Err(BodyFault::TooLarge);
-            }
-        } else {
-            bytes.extend_from_slice(data);
-            if bytes.len() > MAX_BODY_BYTES {
-                deadline = deadline.min(Instant::now() + DROPPING_TIME);
-            }
+        let needed = bytes.len() + data.len();
+        if needed > MAX_BODY_BYTES {
+            return Err(BodyFault::TooLarge);
         }
+        if needed > bytes.capacity() {
+            let room = needed.next_power_of_two().max(FIRST_ROOM).min(most).max(needed);
+            bytes.reserve_exact(room - bytes.len());
+        }
+        bytes.extend_from_slice(data);
+    }
+}
+
+/// Why a body ended early.
+fn broken(error: axum::Error) -> BodyFault {
+    let error = error.into_inner();
+    match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+        Some(ErrorKind::TimedOut) => BodyFault::TimedOut,
+        Some(ErrorKind::QuotaExceeded) => BodyFault::NoRoom,
+        _ => BodyFault::BrokenOff,
     }
 }
 

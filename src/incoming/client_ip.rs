@@ -66,7 +66,8 @@ impl TrustedProxies {
         names_a_client && !self.trusts(peer.to_canonical())
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
+    /// Whether `address`, which is canonical, is such a proxy.
+    pub fn trusts(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
 }

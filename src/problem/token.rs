@@ -47,6 +47,7 @@ impl From<&FormFault> for Problem {
                 );
             }
             FormFault::TimedOut => return Self::from(&BodyFault::TimedOut),
+            FormFault::NoRoom => return Self::from(&BodyFault::NoRoom),
             FormFault::BrokenOff => "The body of the request broke off before its end. Send the request again.",
             FormFault::ContentType => {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."

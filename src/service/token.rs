@@ -59,6 +59,9 @@ pub enum FormFault {
     /// It did not arrive in time.
     #[error("the body did not arrive in time")]
     TimedOut,
+    /// There is no memory left for it.
+    #[error("there is no room for the body")]
+    NoRoom,
     /// The connection broke before its end.
     #[error("the body broke off")]
     BrokenOff,

@@ -81,6 +81,20 @@ pub struct ToolLabels {
     pub outcome: &'static str,
 }
 
+/// A budget of bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct BudgetLabels {
+    /// `receive` or `send`.
+    pub budget: &'static str,
+}
+
+/// Why a connection was refused or ended for the sake of others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CutLabels {
+    /// `client_limit` and `full` where it was refused; `resting`, `slow`, `receive_budget` and `send_budget` where it was ended.
+    pub reason: &'static str,
+}
+
 /// What became of spans that were to be exported.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SpanLabels {
@@ -126,6 +140,14 @@ pub struct Metrics {
     pub connections: Gauge,
     /// `handbill_connections_max`.
     pub connections_max: Gauge,
+    /// `handbill_connections_cut_total`.
+    pub connections_cut: Family<CutLabels, Counter>,
+    /// `handbill_budget_held_bytes`.
+    pub budget_held: Family<BudgetLabels, Gauge>,
+    /// `handbill_budget_limit_bytes`.
+    pub budget_limit: Family<BudgetLabels, Gauge>,
+    /// `handbill_budget_refusals_total`.
+    pub budget_refusals: Family<BudgetLabels, Counter>,
     /// `handbill_store_duration_seconds`.
     pub store: Durations<CallLabels>,
     /// `handbill_store_available`.
@@ -176,6 +198,10 @@ impl Metrics {
             active_requests: Gauge::default(),
             connections: Gauge::default(),
             connections_max: Gauge::default(),
+            connections_cut: Family::default(),
+            budget_held: Family::default(),
+            budget_limit: Family::default(),
+            budget_refusals: Family::default(),
             store: Family::new_with_constructor(seconds),
             store_available: Gauge::default(),
             commit_writes: Histogram::new(WRITES),
@@ -209,8 +235,30 @@ impl Metrics {
         registry.register("handbill_connections", "Open connections on the public listener", self.connections.clone());
         registry.register(
             "handbill_connections_max",
-            "Most connections that the public listener takes at once; further ones wait in the operating system's queue",
+            "Most connections that the public listener takes at once",
             self.connections_max.clone(),
+        );
+        registry.register(
+            "handbill_connections_cut",
+            "Connections that were refused, or ended to make room for others",
+            self.connections_cut.clone(),
+        );
+        registry.register_with_unit(
+            "handbill_budget_held",
+            "Memory that requests hold until they are answered (receive), and answers until they are sent (send)",
+            Unit::Bytes,
+            self.budget_held.clone(),
+        );
+        registry.register_with_unit(
+            "handbill_budget_limit",
+            "Most memory that may be held so",
+            Unit::Bytes,
+            self.budget_limit.clone(),
+        );
+        registry.register(
+            "handbill_budget_refusals",
+            "How often there was no memory left, and nobody's connection was ended for it",
+            self.budget_refusals.clone(),
         );
         registry.register_with_unit(
             "handbill_store_duration",

@@ -42,6 +42,10 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
+        ("max-connections", &["", "0", "-1", "many", "1000001"]),
+        ("max-connections-per-client", &["", "0", "-1", "many", "1000001"]),
+        ("receive-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"]),
+        ("send-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
         ("drain-delay", &["", "5", "-5s", "soon"]),
         ("drain-timeout", &["", "5", "-5s", "soon"]),
         ("store", &["", "nonsense"]),
@@ -333,6 +337,10 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("mcp-allowed-hosts", "none"),
         ("mcp-allowed-origins", "none"),
         ("forwarded-header", "x-forwarded-for"),
+        ("max-connections", "10000"),
+        ("max-connections-per-client", "a quarter of --max-connections"),
+        ("receive-budget", "32MiB"),
+        ("send-budget", "64MiB"),
         ("drain-delay", "0s"),
         ("drain-timeout", "15s"),
         ("store", "embedded"),
@@ -356,7 +364,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 34, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 38, "an option that this test does not know:\n{help}");
 }
 
 #[test]

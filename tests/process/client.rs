@@ -60,6 +60,11 @@ impl Connection {
         self.stream.write_all(bytes.as_ref())
     }
 
+    /// Sends nothing more, and still reads.
+    pub(crate) fn finish_sending(&self) -> io::Result<()> {
+        self.stream.shutdown(std::net::Shutdown::Write)
+    }
+
     /// Sends a request and reads its answer.
     pub(crate) fn request(
         &mut self,

@@ -3,15 +3,15 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::{get, post};
+use handbill::domain::client::ForwardedHeader;
+use handbill::incoming::client_ip::TrustedProxies;
 use handbill::lifecycle::Phase;
-use handbill::server::{ServerLimits, serve};
-use prometheus_client::metrics::gauge::Gauge;
+use handbill::server::{ServerLimits, ServerMetrics, serve};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -23,12 +23,25 @@ const SOON: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_hours(1);
 const LARGE_BYTES: usize = 32 * 1024 * 1024;
 
-const PATIENT: ServerLimits = ServerLimits { connections: 1000, head: NEVER, idle: NEVER, write: NEVER };
+const PATIENT: ServerLimits = ServerLimits {
+    connections: 1000,
+    head: NEVER,
+    body: NEVER,
+    idle: NEVER,
+    write: NEVER,
+    answer: NEVER,
+    stalled_at_stop: NEVER,
+    ..ServerLimits::PUBLIC
+};
+
+fn no_proxies() -> TrustedProxies {
+    TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor }
+}
 
 /// A listener on a runtime of its own.
 struct Listener {
     address: SocketAddr,
-    open: Gauge,
+    metrics: ServerMetrics,
     phase: watch::Sender<Phase>,
     ended: mpsc::Receiver<()>,
     _runtime: Runtime,
@@ -43,13 +56,14 @@ impl Listener {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let (open, (phase, phases), (end, ended)) = (Gauge::default(), watch::channel(Phase::Serving), mpsc::channel());
-        let serving = serve(listener, app, limits, open.clone(), phases);
+        let metrics = ServerMetrics::default();
+        let ((phase, phases), (end, ended)) = (watch::channel(Phase::Serving), mpsc::channel());
+        let serving = serve(listener, app, limits, no_proxies(), metrics.clone(), phases);
         runtime.spawn(async move {
             serving.await;
             end.send(()).unwrap();
         });
-        Self { address, open, phase, ended, _runtime: runtime }
+        Self { address, metrics, phase, ended, _runtime: runtime }
     }
 
     fn connect(&self) -> Connection {
@@ -62,7 +76,8 @@ impl Listener {
 
     fn wait_for_end(&self) {
         self.ended.recv_timeout(PATIENCE).expect("the last connection ends");
-        assert_eq!(self.open.get(), 0);
+        assert_eq!(self.metrics.open.get(), 0);
+        assert_eq!((self.metrics.receiving.held.get(), self.metrics.sending.held.get()), (0, 0));
     }
 }
 
@@ -152,29 +167,134 @@ fn a_body_that_never_comes_is_not_cut_by_the_limits_on_heads_and_rest() {
 }
 
 #[test]
-fn the_cap_on_connections_holds_and_frees() {
-    let served = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&served);
+fn at_the_limit_a_new_connection_ends_the_one_that_rested_longest_and_one_in_a_request_is_kept() {
+    let (begin, begun) = mpsc::channel();
+    let (release, released) = watch::channel(false);
     let app = app().route(
-        "/count",
-        get(|| async move {
-            counted.fetch_add(1, Ordering::SeqCst);
+        "/held",
+        get(move || {
+            let mut released = released.clone();
+            begin.send(()).unwrap();
+            async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
         }),
     );
-    let listener = Listener::serving(ServerLimits { connections: 2, ..PATIENT }, app);
+    let listener = Listener::serving(ServerLimits { connections: 3, ..PATIENT }, app);
+    let mut working = listener.connect();
+    working.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
     let (mut first, mut second) = (listener.connect(), listener.connect());
     first.get("/").unwrap();
     second.get("/").unwrap();
-    let mut third = listener.connect();
-    third.send("GET /count HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    for _ in 0..100 {
-        assert_eq!(first.get("/").unwrap().text(), "here");
-        assert!(listener.open.get() <= 2);
+    assert_eq!(listener.connect().get("/").unwrap().text(), "here");
+    assert!(first.is_ended(), "it rested longest");
+    assert_eq!(listener.metrics.connections.resting.get(), 1);
+    release.send_replace(true);
+    assert_eq!(working.answer().unwrap().text(), "held");
+}
+
+#[test]
+fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
+    let (begin, begun) = mpsc::channel();
+    let (release, released) = watch::channel(false);
+    let app = app().route(
+        "/held",
+        get(move || {
+            let mut released = released.clone();
+            begin.send(()).unwrap();
+            async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
+        }),
+    );
+    let listener = Listener::serving(PATIENT, app);
+    let mut half = listener.connect();
+    half.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    half.finish_sending().unwrap();
+    begun.recv_timeout(PATIENCE).unwrap();
+    // The end of input has arrived by now, as it was sent before this.
+    assert_eq!(listener.connect().get("/").unwrap().text(), "here");
+    release.send_replace(true);
+    assert_eq!(half.answer().unwrap().text(), "held");
+    assert_eq!(half.rest().unwrap(), b"");
+}
+
+#[test]
+fn an_answer_after_which_the_connection_closes_says_so() {
+    let listener = Listener::start(PATIENT);
+    let mut unread = listener.connect();
+    unread.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n").unwrap();
+    let answer = unread.answer().unwrap();
+    assert_eq!((answer.status, answer.closes()), (404, true));
+    let mut kept = listener.connect();
+    let answer = kept.request("POST", "/echo", &[], b"a body that is read").unwrap();
+    assert_eq!((answer.text(), answer.closes()), ("a body that is read", false));
+    let mut nonsense = listener.connect();
+    nonsense.send("NONSENSE\r\n\r\n").unwrap();
+    let answer = nonsense.answer().unwrap();
+    assert_eq!((answer.status, answer.closes()), (400, true));
+}
+
+#[test]
+fn a_stalled_body_and_a_client_that_does_not_read_do_not_hold_the_stop() {
+    let listener = Listener::start(ServerLimits { stalled_at_stop: SOON, ..PATIENT });
+    let (mut uploading, mut reading) = (listener.connect(), listener.connect());
+    uploading.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nwh").unwrap();
+    reading.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    reading.peek_one().unwrap();
+    listener.stop();
+    listener.wait_for_end();
+}
+
+/// So much memory for requests, and for answers.
+const SCARCE: ServerLimits = ServerLimits { receiving: 1024 * 1024, sending: 4 * 1024 * 1024, ..PATIENT };
+
+#[test]
+fn heads_that_stall_hold_no_more_than_the_budget_and_keep_nobody_out() {
+    let listener = Listener::start(SCARCE);
+    let head = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(30_000));
+    let mut stalled = Vec::new();
+    for _ in 0..400 {
+        let mut connection = listener.connect();
+        let _ = connection.send(&head);
+        stalled.push(connection);
+        assert!(listener.metrics.receiving.held.get() <= 1280 * 1024);
     }
-    assert_eq!(served.load(Ordering::SeqCst), 0);
-    drop(second);
-    assert_eq!(third.answer().unwrap().status, 200);
-    assert_eq!(served.load(Ordering::SeqCst), 1);
+    // As soon as some of them have stalled for a moment.
+    let end = Instant::now() + PATIENCE;
+    while !get_once(listener.address, "/").is_ok_and(|answer| answer.status == 200) {
+        assert!(Instant::now() < end);
+    }
+}
+
+#[test]
+fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
+    let app = app().route("/page", get(|| async { vec![b'x'; 700 * 1024] }));
+    // The router of the service asks for room; this one has none of its layers.
+    let app = app.layer(axum::middleware::from_fn(take_room));
+    let listener = Listener::serving(SCARCE, app);
+    let mut deaf = Vec::new();
+    for _ in 0..200 {
+        let mut connection = listener.connect();
+        connection.send("GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        deaf.push(connection);
+        assert!(listener.metrics.sending.held.get() <= 5 * 1024 * 1024);
+    }
+    let end = Instant::now() + PATIENCE;
+    while !get_once(listener.address, "/page").is_ok_and(|answer| answer.body.len() == 700 * 1024) {
+        assert!(Instant::now() < end);
+    }
+    assert!(listener.metrics.sending.evicted.get() > 0);
+}
+
+async fn take_room(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
+    use axum::response::IntoResponse;
+    use http_body::Body as _;
+
+    let room = request.extensions().get::<handbill::server::AnswerRoom>().expect("the server puts it there").clone();
+    let unavailable = || http::StatusCode::SERVICE_UNAVAILABLE.into_response();
+    if room.ask().is_err() {
+        return unavailable();
+    }
+    let response = next.run(request).await;
+    if room.take(response.body().size_hint().lower()).is_err() { unavailable() } else { response }
 }
 
 #[test]
@@ -196,7 +316,7 @@ fn stopping_serves_who_waits_in_the_queue_and_who_has_only_just_connected() {
             }
             queued
         });
-        let serving = tokio::spawn(serve(listener, app(), PATIENT, Gauge::default(), phases));
+        let serving = tokio::spawn(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases));
         // Those that sent nothing are cut off, or else this would never end.
         let mut queued = clients.await.unwrap();
         serving.await.unwrap();
@@ -221,7 +341,9 @@ fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
             assert!(other.get("/").unwrap().closes(), "the stop is known");
             assert_eq!(fresh.get("/").unwrap().text(), "here");
         });
-        tokio::join!(serve(listener, app(), PATIENT, Gauge::default(), phases), async { client.await.unwrap() });
+        tokio::join!(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases), async {
+            client.await.unwrap()
+        });
     });
 }
 
@@ -288,7 +410,7 @@ fn the_body_that_never_comes_is_answered_408() {
         let store = handbill::backends::embedded::EmbeddedStore::open(directory.path()).unwrap();
         let (_phase, phases) = watch::channel(Phase::Serving);
         let app = public_router(Arc::new(store));
-        tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, Gauge::default(), phases));
+        tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));
         let mut client = TcpSocket::new_v4().unwrap().connect(address).await.unwrap();
         let request = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{\"title\"";
         client.write_all(request.as_bytes()).await.unwrap();
@@ -308,10 +430,7 @@ fn public_router(store: Arc<dyn handbill::store::PageStore>) -> Router {
         store,
         handbill::limits::Quotas { create: None, edit: None, token: None },
         base_url,
-        handbill::incoming::client_ip::TrustedProxies {
-            networks: Vec::new(),
-            header: handbill::domain::client::ForwardedHeader::XForwardedFor,
-        },
+        no_proxies(),
         allowed,
         &handbill::app::Surroundings::system(),
     )

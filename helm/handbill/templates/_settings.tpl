@@ -60,6 +60,12 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_EDIT_LIMIT" (int .Values.limits.edit)) }}
 {{- include "handbill.variable" (list "HANDBILL_TOKEN_LIMIT" (int .Values.limits.token)) }}
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
+{{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS" (int .Values.connections.max)) }}
+{{- if not (kindIs "invalid" .Values.connections.maxPerClient) }}
+{{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS_PER_CLIENT" (int .Values.connections.maxPerClient)) }}
+{{- end }}
+{{- include "handbill.variable" (list "HANDBILL_RECEIVE_BUDGET" .Values.connections.receiveBudget) }}
+{{- include "handbill.variable" (list "HANDBILL_SEND_BUDGET" .Values.connections.sendBudget) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_HOSTS" (join "," .Values.mcp.allowedHosts)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_ORIGINS" (join "," .Values.mcp.allowedOrigins)) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG_FORMAT" .Values.log.format) }}

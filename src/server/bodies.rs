@@ -1,0 +1,124 @@
+//! The bodies of requests and answers, as they pass between hyper and the service.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use axum::body::Body;
+use bytes::Bytes;
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::Incoming;
+use tokio::time::Instant;
+
+use super::exchange::Exchange;
+use super::timer::Timer;
+
+/// Bytes of an answer that hyper is given at once.
+const PIECE_BYTES: usize = 64 * 1024;
+
+/// A request's body that is paid for as it arrives, tells when it was read to its end, and ends in time.
+///
+/// Its error is [`io::ErrorKind::TimedOut`] where the client took too long and [`io::ErrorKind::QuotaExceeded`] where
+/// there is no room for what it sends.
+pub(super) struct RequestBody {
+    body: Incoming,
+    exchange: Arc<Exchange>,
+    time: Timer,
+    /// When bytes last arrived.
+    last: Option<Instant>,
+}
+
+impl RequestBody {
+    pub(super) fn new(body: Incoming, exchange: Arc<Exchange>) -> Self {
+        Self { body, exchange, time: Timer::default(), last: None }
+    }
+}
+
+impl HttpBody for RequestBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        let this = &mut *self;
+        let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
+            let is_over = this.time.has_passed(this.exchange.body_deadline(this.last), cx);
+            return if is_over { Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into()))) } else { Poll::Pending };
+        };
+        let bytes = frame.as_ref().and_then(|frame| Some(frame.as_ref().ok()?.data_ref()?.len()));
+        if let Some(bytes) = bytes {
+            this.last = Some(Instant::now());
+            if this.exchange.charge_body(bytes).is_err() {
+                return Poll::Ready(Some(Err(io::ErrorKind::QuotaExceeded.into())));
+            }
+        }
+        if frame.is_none() || this.body.is_end_stream() {
+            this.exchange.request_was_read();
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// An answer's body, in pieces, since hyper takes as many as fit its buffer and no more. It tells when hyper has them all.
+pub(super) struct AnswerBody {
+    body: Body,
+    exchange: Arc<Exchange>,
+    /// What is left of what the body gave last.
+    rest: Bytes,
+}
+
+impl AnswerBody {
+    pub(super) fn new(body: Body, exchange: Arc<Exchange>) -> Self {
+        Self { body, exchange, rest: Bytes::new() }
+    }
+}
+
+impl Drop for AnswerBody {
+    fn drop(&mut self) {
+        self.exchange.handed_over();
+    }
+}
+
+impl HttpBody for AnswerBody {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(cx)) {
+                Some(Ok(frame)) => match frame.into_data() {
+                    Ok(data) => self.rest = data,
+                    Err(trailers) => return Poll::Ready(Some(Ok(trailers))),
+                },
+                ended => return Poll::Ready(ended),
+            }
+        }
+        let piece = self.rest.len().min(PIECE_BYTES);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(piece)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (mut hint, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let upper = hint.upper();
+        hint.set_lower(hint.lower() + rest);
+        if let Some(upper) = upper {
+            hint.set_upper(upper + rest);
+        }
+        hint
+    }
+}

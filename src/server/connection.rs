@@ -1,0 +1,148 @@
+//! One connection: it rests, hands a request to hyper, sends the answer, and rests again.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request};
+use http_body::Body as _;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tower::ServiceExt;
+
+use super::answer_room::AnswerRoom;
+use super::bodies::{AnswerBody, RequestBody};
+use super::cut::Cut;
+use super::exchange::Exchange;
+use super::framing;
+use super::refusal::refusal;
+use super::socket::Transport;
+use super::timed_io::{NoHead, TimedIo};
+use crate::domain::client::Peer;
+use crate::incoming::client_ip::TrustedProxies;
+use crate::lifecycle::Phase;
+use crate::problem::Problem;
+
+/// Largest request head that hyper is given, in bytes, and most of an answer that it takes before some of it was sent.
+const HYPER_BYTES: usize = 64 * 1024;
+
+/// How long a client that had only just connected when draining began has to send its first request.
+const LAST_CHANCE: Duration = Duration::from_secs(1);
+
+/// How long after the stop connections are still accepted and resting ones kept, for what was on its way already.
+pub(super) const ON_THE_WAY: Duration = Duration::from_millis(20);
+
+/// What one connection needs.
+pub(super) struct Connection {
+    pub(super) app: Router,
+    pub(super) proxies: Arc<TrustedProxies>,
+    pub(super) exchange: Arc<Exchange>,
+    pub(super) cut: Arc<Cut>,
+    pub(super) peer: Peer,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+impl Connection {
+    pub(super) async fn serve(self, stream: TcpStream) {
+        // Answers are written whole; waiting to fill a segment would only delay them.
+        let _ = stream.set_nodelay(true);
+        let mut phase = self.phase.clone();
+        let mut io = TimedIo::new(stream, Arc::clone(&self.exchange));
+        let was_cut = {
+            let mut serving = pin!(self.serve_requests(&mut io));
+            tokio::select! {
+                biased;
+                () = self.cut.happened() => true,
+                () = serving.as_mut() => false,
+                () = stop(&mut phase) => {
+                    // Not hyper's graceful shutdown, which closes a connection whose first request is about to arrive.
+                    self.exchange.finish(LAST_CHANCE, ON_THE_WAY);
+                    tokio::select! {
+                        biased;
+                        () = self.cut.happened() => true,
+                        () = serving => false,
+                    }
+                }
+            }
+        };
+        if was_cut {
+            tracing::debug!("a connection was ended to make room");
+            io.forget_unsent();
+        }
+    }
+
+    async fn serve_requests<S: Transport + Send>(&self, io: &mut TimedIo<S>) {
+        loop {
+            match io.next_head().await {
+                Ok(()) => {}
+                Err(NoHead::Ended) => return,
+                Err(NoHead::TooLarge) => return refuse(io, &Problem::headers_too_large()).await,
+                Err(NoHead::NoRoom) => return refuse(io, &Problem::no_room()).await,
+            }
+            // On the heap only while there is a request.
+            if let Err(error) = Box::pin(self.serve_one(io)).await {
+                // Clients go away, time out and send nonsense all day: nothing that somebody should look at.
+                tracing::debug!(%error, "a connection ended early");
+            }
+            if !io.may_go_on() {
+                return io.close().await;
+            }
+        }
+    }
+
+    /// Serves the request whose head `io` has, until its answer was sent.
+    async fn serve_one<S: Transport + Send>(&self, io: &mut TimedIo<S>) -> hyper::Result<()> {
+        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+            let exchange = Arc::clone(&self.exchange);
+            let (mut head, body) = request.into_parts();
+            head.extensions.insert(self.peer);
+            exchange.request_began(framing_of(&body), self.proxies.client(&head));
+            head.extensions.insert(AnswerRoom::new(Arc::clone(&exchange)));
+            let request = Request::from_parts(head, Body::new(RequestBody::new(body, Arc::clone(&exchange))));
+            let (app, phase) = (self.app.clone(), self.phase.clone());
+            async move {
+                let Ok(mut response) = app.oneshot(request).await;
+                let is_last = exchange.answered();
+                if is_last || *phase.borrow() != Phase::Serving {
+                    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+                }
+                Ok::<_, Infallible>(response.map(|body| AnswerBody::new(body, exchange)))
+            }
+        });
+        http1::Builder::new()
+            .header_read_timeout(None)
+            // The end of input cancels nothing: a client may close its side once it has sent its request.
+            .half_close(true)
+            .max_header_size(HYPER_BYTES)
+            .max_buf_size(HYPER_BYTES)
+            .serve_connection(TokioIo::new(io), service)
+            .await
+    }
+}
+
+/// What hyper will ask for of a body.
+fn framing_of(body: &Incoming) -> framing::Body {
+    match body.size_hint().exact() {
+        Some(bytes) => framing::Body::Exact(bytes),
+        None => framing::Body::CHUNKED,
+    }
+}
+
+/// Says why no request can be read, and closes.
+async fn refuse<S: Transport>(io: &mut TimedIo<S>, problem: &Problem) {
+    if io.send(&refusal(problem)).await.is_ok() {
+        io.close().await;
+    }
+}
+
+/// Returns once `phase` says stop, or can no longer do so.
+pub(super) async fn stop(phase: &mut watch::Receiver<Phase>) {
+    let _ = phase.wait_for(|&phase| phase == Phase::Stopping).await;
+}

@@ -1,0 +1,168 @@
+//! Where a request's head and body end in the bytes that arrive, so that hyper is given one message and no byte more.
+//!
+//! Hyper alone decides what a message means. If it disagrees with what is found here, its connection ends.
+
+/// Where the head in `bytes` ends, if it does: after the first empty line. The first `seen` bytes were searched before.
+pub(super) fn end_of_head(bytes: &[u8], seen: usize) -> Option<usize> {
+    // A line break that was seen may be half of an end.
+    let from = seen.saturating_sub(2);
+    let mut breaks = (from..bytes.len()).filter(|&at| bytes[at] == b'\n');
+    breaks.find_map(|at| match bytes[at + 1..] {
+        [b'\n', ..] => Some(at + 2),
+        [b'\r', b'\n', ..] => Some(at + 3),
+        _ => None,
+    })
+}
+
+/// Whether a request can begin with `byte`: a method is a token (RFC 9110 §5.6.2).
+pub(super) fn begins_a_request(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// What is still to come of a request's body.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// So many bytes.
+    Exact(u64),
+    /// Chunks (RFC 9112 §7.1).
+    Chunked(Chunked),
+}
+
+/// Where in a body of chunks we are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Chunked {
+    /// In the digits of a chunk's size.
+    Size(u64),
+    /// In what follows the size in its line.
+    Extension(u64),
+    /// In a chunk with so many bytes left.
+    Data(u64),
+    /// In the line break after a chunk.
+    AfterData,
+    /// At the beginning of a line of trailers.
+    Trailers,
+    /// In such a line.
+    Trailer,
+    /// Behind the end.
+    Done,
+}
+
+impl Body {
+    pub(super) const NONE: Self = Self::Exact(0);
+
+    pub(super) const CHUNKED: Self = Self::Chunked(Chunked::Size(0));
+
+    pub(super) fn is_done(&self) -> bool {
+        matches!(self, Self::Exact(0) | Self::Chunked(Chunked::Done))
+    }
+
+    /// Most bytes that may be asked for, where that is known.
+    pub(super) fn at_most(&self) -> usize {
+        match self {
+            Self::Exact(left) => usize::try_from(*left).unwrap_or(usize::MAX),
+            Self::Chunked(Chunked::Done) => 0,
+            Self::Chunked(_) => usize::MAX,
+        }
+    }
+
+    /// Passes over `bytes` and answers how many of them belong to the body.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
+        match self {
+            Self::Exact(left) => {
+                let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
+                *left -= taken as u64;
+                taken
+            }
+            Self::Chunked(chunked) => {
+                let mut taken = 0;
+                while taken < bytes.len() && *chunked != Chunked::Done {
+                    taken += chunked.step(&bytes[taken..]);
+                }
+                taken
+            }
+        }
+    }
+}
+
+impl Chunked {
+    /// Passes over at least one of `bytes`, of which there are some, and answers how many they were.
+    fn step(&mut self, bytes: &[u8]) -> usize {
+        let byte = bytes[0];
+        let line_ended = byte == b'\n';
+        *self = match *self {
+            Self::Data(left) => {
+                let passed = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+                let left = left - passed as u64;
+                *self = if left == 0 { Self::AfterData } else { Self::Data(left) };
+                return passed;
+            }
+            Self::Size(size) | Self::Extension(size) if line_ended && size == 0 => Self::Trailers,
+            Self::Size(size) | Self::Extension(size) if line_ended => Self::Data(size),
+            Self::Size(size) => match char::from(byte).to_digit(16) {
+                // A size that is out of range is an error, which hyper finds.
+                Some(digit) => Self::Size(size.saturating_mul(16).saturating_add(u64::from(digit))),
+                None => Self::Extension(size),
+            },
+            Self::AfterData if line_ended => Self::Size(0),
+            Self::Trailers if line_ended => Self::Done,
+            Self::Trailers if byte != b'\r' => Self::Trailer,
+            Self::Trailer if line_ended => Self::Trailers,
+            Self::Extension(size) => Self::Extension(size),
+            Self::AfterData => Self::AfterData,
+            Self::Trailers => Self::Trailers,
+            Self::Trailer => Self::Trailer,
+            Self::Done => Self::Done,
+        };
+        1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_ends_after_its_first_empty_line_however_it_arrives() {
+        for (text, end) in [
+            ("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", 27),
+            ("GET / HTTP/1.1\nHost: a\n\nGET", 24),
+            ("GET / HTTP/1.1\r\nHost: a\n\r\nGET", 26),
+        ] {
+            let bytes = text.as_bytes();
+            assert_eq!(end_of_head(bytes, 0), Some(end), "{text:?}");
+            let found = (1..=bytes.len()).find_map(|arrived| end_of_head(&bytes[..arrived], arrived - 1));
+            assert_eq!(found, Some(end), "{text:?}");
+            assert_eq!(end_of_head(&bytes[..end - 1], 0), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_a_length_ends_after_it() {
+        let mut body = Body::Exact(5);
+        assert_eq!((body.take(b"abc"), body.is_done(), body.at_most()), (3, false, 2));
+        assert_eq!((body.take(b"deGET"), body.is_done()), (2, true));
+    }
+
+    #[test]
+    fn a_body_of_chunks_ends_after_its_trailers_however_it_arrives() {
+        for whole in [
+            "5\r\nhello\r\nA;name=value\r\n0123456789\r\n0\r\n\r\n",
+            "5\nhello\n0\n\n",
+            "1\r\n\n\r\n000\r\nTrailer: 0\r\nOther: 1\r\n\r\n",
+        ] {
+            let text = format!("{whole}GET / HTTP/1.1\r\n\r\n");
+            for piece in 1..=text.len() {
+                let mut body = Body::CHUNKED;
+                let taken: usize = text.as_bytes().chunks(piece).map(|bytes| body.take(bytes)).sum();
+                assert_eq!((taken, body.is_done()), (whole.len(), true), "{whole:?} by {piece}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_size_beyond_any_number_has_no_end() {
+        let mut body = Body::CHUNKED;
+        assert_eq!(body.take(b"fffffffffffffffffffff\r\nabc"), 26);
+        assert!(!body.is_done());
+    }
+}

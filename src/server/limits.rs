@@ -1,0 +1,62 @@
+//! How much a listener grants.
+
+use std::time::Duration;
+
+/// How much a listener grants.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Connections of one client at once.
+    pub connections_per_client: usize,
+    /// Bytes that requests may hold until they are answered.
+    pub receiving: u64,
+    /// Bytes that answers may hold until they are sent.
+    pub sending: u64,
+    /// How long the head of a request may take, from the opening of the connection or from its first byte.
+    pub head: Duration,
+    /// How long the body of a request may take.
+    pub body: Duration,
+    /// How long a connection may rest between two requests.
+    pub idle: Duration,
+    /// How long a client may take to read 64 KiB of an answer.
+    pub write: Duration,
+    /// How long a client may take to read an answer.
+    pub answer: Duration,
+    /// How long a client that sends or reads nothing is waited for once the listener stops.
+    pub stalled_at_stop: Duration,
+}
+
+impl ServerLimits {
+    /// For the public listener.
+    pub const PUBLIC: Self = Self {
+        connections: 10_000,
+        connections_per_client: 2500,
+        receiving: 32 * 1024 * 1024,
+        sending: 64 * 1024 * 1024,
+        head: Duration::from_secs(10),
+        // 128 KB at 35 kbit/s.
+        body: Duration::from_secs(30),
+        // Longer than the 60 s of common load balancers, so that it is they who close and no request meets a close.
+        idle: Duration::from_secs(75),
+        write: Duration::from_secs(30),
+        // 1 MB at 28 kbit/s.
+        answer: Duration::from_mins(5),
+        stalled_at_stop: Duration::from_secs(5),
+    };
+
+    /// For the operators' listener, which a probe must always reach.
+    pub const ADMIN: Self = Self {
+        connections: 100,
+        connections_per_client: 100,
+        receiving: 4 * 1024 * 1024,
+        sending: 16 * 1024 * 1024,
+        ..Self::PUBLIC
+    };
+
+    /// These limits, with no more connections than there is `room` for.
+    #[must_use]
+    pub fn within(self, room: usize) -> Self {
+        Self { connections: self.connections.min(room), ..self }
+    }
+}

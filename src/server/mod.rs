@@ -1,0 +1,194 @@
+//! Serving connections: how many there may be, how long each part of a request may take, how many bytes they may hold,
+//! and how they end.
+//!
+//! HTTP/1.1 only. A load balancer, which terminates TLS and HTTP/2, is expected in front of anything public.
+
+mod answer_room;
+mod bodies;
+mod budgets;
+mod connection;
+mod connections;
+mod cut;
+mod exchange;
+mod fd_limit;
+mod framing;
+mod ledger;
+mod limits;
+mod refusal;
+mod socket;
+mod timed_io;
+mod timer;
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio_util::task::TaskTracker;
+
+pub use self::answer_room::AnswerRoom;
+pub use self::budgets::{BudgetMetrics, Full};
+pub use self::connections::ConnectionMetrics;
+pub use self::fd_limit::room_for_connections;
+pub use self::limits::ServerLimits;
+
+use self::budgets::Budget;
+use self::connection::{Connection, ON_THE_WAY, stop};
+use self::connections::Connections;
+use self::cut::Cut;
+use self::exchange::{Exchange, Shared};
+use crate::domain::client::{Client, Peer};
+use crate::incoming::client_ip::TrustedProxies;
+use crate::lifecycle::Phase;
+
+/// How long to wait before accepting again when the operating system refused: out of file descriptors, mostly.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// Connections that were ended for others and are not gone yet, at most. File descriptors are reserved for them.
+const LEAVING: usize = 64;
+
+/// What measures a listener.
+#[derive(Clone, Debug, Default)]
+pub struct ServerMetrics {
+    /// Open connections.
+    pub open: Gauge,
+    /// Those that were ended or refused.
+    pub connections: ConnectionMetrics,
+    /// The budget of what is received.
+    pub receiving: BudgetMetrics,
+    /// The budget of answers being sent.
+    pub sending: BudgetMetrics,
+}
+
+/// A listener's connections, and what a new one needs.
+struct Server {
+    app: Router,
+    proxies: Arc<TrustedProxies>,
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    open: Gauge,
+    phase: watch::Receiver<Phase>,
+    tasks: TaskTracker,
+    /// As many as there may be, with those that are leaving.
+    permits: Arc<Semaphore>,
+}
+
+/// Serves `app` on `listener` until `phase` says stop; returns when the last connection has ended.
+///
+/// While it says leave, each answer carries `Connection: close`, so that clients move elsewhere. From the stop on
+/// nothing new is accepted but what waits in the queue already, resting connections are closed, and each request in
+/// flight is answered. Requests are budgeted by the clients that `proxies` name.
+pub async fn serve(
+    listener: TcpListener,
+    app: Router,
+    limits: ServerLimits,
+    proxies: TrustedProxies,
+    metrics: ServerMetrics,
+    phase: watch::Receiver<Phase>,
+) {
+    if let Err(error) = socket::bound_buffers(&listener) {
+        tracing::warn!(%error, "could not bound the kernel's buffers");
+    }
+    let server = Server {
+        app,
+        proxies: Arc::new(proxies),
+        shared: Arc::new(Shared {
+            limits,
+            receiving: Budget::new(limits.receiving, metrics.receiving),
+            sending: Budget::new(limits.sending, metrics.sending),
+        }),
+        connections: Connections::new(limits.connections, limits.connections_per_client, metrics.connections),
+        open: metrics.open,
+        phase: phase.clone(),
+        tasks: TaskTracker::new(),
+        permits: Arc::new(Semaphore::new(limits.connections + LEAVING.min(limits.connections / 4 + 1))),
+    };
+    let mut stopping = phase;
+    let stopped = async {
+        stop(&mut stopping).await;
+        tokio::time::sleep(ON_THE_WAY).await;
+    };
+    let mut stopped = pin!(stopped);
+    let mut refused = false;
+    loop {
+        let accept = async {
+            let permit = Arc::clone(&server.permits).acquire_owned().await.expect("the semaphore is never closed");
+            (listener.accept().await, permit)
+        };
+        let (accepted, permit) = tokio::select! {
+            accepted = accept => accepted,
+            () = stopped.as_mut() => break,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                refused = false;
+                server.start(stream, peer, permit);
+            }
+            // The client has gone away again while it waited in the queue.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(error) => {
+                // Once until it works again: it would be twenty times a second.
+                if !std::mem::replace(&mut refused, true) {
+                    tracing::warn!(%error, "could not accept a connection");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    // Clients in the queue believe that they are connected, and may have sent their request.
+    if let Ok(listener) = listener.into_std() {
+        while let Ok(permit) = Arc::clone(&server.permits).try_acquire_owned()
+            && let Ok((stream, peer)) = listener.accept()
+        {
+            if let Ok(stream) = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)) {
+                server.start(stream, peer, permit);
+            }
+        }
+    }
+    server.tasks.close();
+    server.tasks.wait().await;
+}
+
+impl Server {
+    /// Serves a connection, or closes it where there is no room.
+    fn start(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
+        let address = peer.ip().to_canonical();
+        let (client, cut) = (Client::from(address), Arc::new(Cut::default()));
+        let is_exempt = address.is_loopback() || self.proxies.trusts(address);
+        let Ok(seat) = self.connections.admit(client, is_exempt, &cut) else { return };
+        let connection = Connection {
+            app: self.app.clone(),
+            proxies: Arc::clone(&self.proxies),
+            exchange: Arc::new(Exchange::new(Arc::clone(&self.shared), client, Arc::clone(&cut), seat)),
+            cut,
+            peer: Peer(peer),
+            phase: self.phase.clone(),
+        };
+        let open = Counted::new(&self.open);
+        self.tasks.spawn(async move {
+            let _until_the_end = (permit, open);
+            connection.serve(stream).await;
+        });
+    }
+}
+
+/// One on a gauge while it lives.
+struct Counted(Gauge);
+
+impl Counted {
+    fn new(gauge: &Gauge) -> Self {
+        gauge.inc();
+        Self(gauge.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
