@@ -119,11 +119,14 @@ fn fields(bytes: &[u8]) -> Result<[String; 4], FormFault> {
 
 /// Who asks, by the form or by HTTP Basic (RFC 6749 §2.3.1); nobody where neither holds an id and a secret.
 fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenClient>, FormFault> {
-    // An empty header presents nothing.
-    let mut lines = headers.get_all(AUTHORIZATION).iter().filter(|line| !line.as_bytes().trim_ascii().is_empty());
+    let mut lines = headers.get_all(AUTHORIZATION).iter();
     let Some(line) = lines.next() else { return Ok(presented(id, secret)) };
     if lines.next().is_some() {
         return Err(FormFault::Repeated(None));
+    }
+    // An empty header presents nothing.
+    if line.as_bytes().trim_ascii().is_empty() {
+        return Ok(presented(id, secret));
     }
     if !secret.is_empty() {
         return Err(FormFault::TwoMethods);

@@ -48,7 +48,7 @@ pub fn in_headers(headers: &HeaderMap) -> Credential {
         return Credential::Malformed;
     }
     let Ok(text) = first.to_str() else { return Credential::Malformed };
-    without_scheme(text.trim()).map_or(Credential::Missing, key)
+    without_scheme(text).map_or(Credential::Missing, key)
 }
 
 /// The key in the value of an argument, with or without `Bearer` before it. White space around it does no harm.

@@ -331,6 +331,8 @@ async fn an_empty_authorization_header_is_no_second_way_to_authenticate() {
     let page = app.published().await;
     app.send(Request::token(post_form(&page)).header("authorization", "")).await.has(200);
     app.send(Request::token(GRANT).header("authorization", "")).await.fails(401, "invalid_client");
+    let twice = Request::token(GRANT).header("authorization", basic(&page.slug, &page.key));
+    app.send(twice.header("authorization", "")).await.fails(400, "invalid_request");
 }
 
 #[tokio::test]
