@@ -7,7 +7,7 @@ use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{ACCEPT, CONTENT_TYPE};
+use http::header::{ACCEPT, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, JsonRpcError, ProtocolVersion, RequestId};
@@ -166,7 +166,11 @@ fn body_refused(fault: BodyFault) -> Response {
 fn problem_refused(problem: Problem, id: Option<RequestId>) -> Response {
     let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
     let data = json!({"error": problem.code.as_str(), "status": problem.code.status()});
-    refusal(status, id, ErrorData::invalid_request(problem.message, Some(data)))
+    let mut answer = refusal(status, id, ErrorData::invalid_request(problem.message, Some(data)));
+    if let Some(seconds) = problem.retry_after {
+        answer.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    answer
 }
 
 /// Defects: what `rmcp` refuses before it has read a message, it refuses in plain text; and where a header and the

@@ -213,6 +213,16 @@ async fn a_body_that_does_not_arrive_is_408_and_one_that_breaks_off_400() {
 }
 
 #[tokio::test]
+async fn a_body_for_which_there_is_no_room_is_503_in_json_and_says_when_to_come_back() {
+    let app = TestApp::new();
+    let full = std::io::Error::from(std::io::ErrorKind::QuotaExceeded);
+    let answer = app.send(post(Body::from_stream(stream::iter([Err::<&str, _>(full)])))).await;
+    let error = answer.refuses(503, -32600);
+    assert_eq!(error["data"], json!({"error": "unavailable", "status": 503}));
+    assert!(answer.retry_after() >= 1, "{answer:?}");
+}
+
+#[tokio::test]
 async fn a_head_of_over_32_kib_is_431() {
     let app = TestApp::new();
     app.send(post(padded(100)).header("x-long", "x".repeat(40_000))).await.fails(431, "headers_too_large");
