@@ -2,6 +2,7 @@
 
 mod queue;
 
+use std::any::Any;
 use std::io::IsTerminal;
 use std::panic::{self, PanicHookInfo};
 
@@ -13,7 +14,6 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use self::queue::LogQueue;
-use crate::domain::edit_key::PREFIX;
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,26 @@ pub fn install(queue: &LogQueue, format: LogFormat, filter: EnvFilter) {
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
-    // A failed look into a text names the text.
-    let reason = panic.payload_as_str().filter(|reason| !reason.contains(PREFIX)).unwrap_or("not told");
-    tracing::error!(location = panic.location().map(display), reason, "a thread panicked");
+    tracing::error!(
+        location = panic.location().map(display),
+        reason = fixed_text(panic.payload()),
+        "a thread panicked"
+    );
+}
+
+/// What a panic says, where that is a fixed text. Others are made of what was worked on, which may be a page or a key.
+fn fixed_text(payload: &(dyn Any + Send)) -> Option<&'static str> {
+    payload.downcast_ref().copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_logged_with_its_reason_only_where_that_is_a_fixed_text() {
+        let payload = |work: fn()| panic::catch_unwind(work).unwrap_err();
+        assert_eq!(fixed_text(&*payload(|| panic!("the lock is held"))), Some("the lock is held"));
+        assert_eq!(fixed_text(&*payload(|| panic!("no character begins in {}", "a text".to_owned()))), None);
+    }
 }

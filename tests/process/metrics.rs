@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tempfile::tempdir;
 
-use crate::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
+use crate::client::{Connection, JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
 use crate::collector::{Collector, Manner};
 use crate::exposition::{documented, undocumented};
 use crate::support::{Server, handbill, handbill_after};
@@ -96,6 +96,9 @@ fn prometheus_is_answered_in_the_format_that_it_asks_for() {
 fn the_process_and_its_runtime_tell_of_themselves() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
+    // Each connection of the public is a task; operators are answered by a runtime of their own.
+    let mut resting = Connection::open(server.address).unwrap();
+    assert_eq!(resting.get("/robots.txt").unwrap().status, 200);
     let figures = || {
         let metrics = get(server.admin, "/metrics").unwrap();
         let text = metrics.text().to_owned();
