@@ -56,7 +56,6 @@ fn note(info: &PanicHookInfo<'_>) {
 }
 
 /// Ends the process by one line, as a store does that fails for good, instead of by the pages that an abort prints.
-#[expect(clippy::exit, reason = "the process ends here in any case")]
 fn end(info: &PanicHookInfo<'_>) {
     let (first, second) = (PLACE.take(), place(info));
     let _ = writeln!(
