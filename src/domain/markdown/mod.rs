@@ -13,10 +13,10 @@
 //! * Strikethrough is `<del>`. Lists that do not begin at 1 keep their `start`.
 //! * The titles of links and images are left out: they cannot be reached by touch or keyboard.
 //! * Raw HTML is text of the paragraph in which it stands, comments included: a line of it begins no block.
-//! * A bare address in raw HTML is no link, nor one in the text of a link that was left out.
-//! * A table has a `|` or a `:` in its second line. What follows it without a blank line is one of its rows, as on GitHub.
-//! * After 50,000 elements the rest is flattened, as below 32 levels and beyond the bound on bytes. A list or quote whose marker stands in column 257 of
-//!   its line or after does not begin, and the marker is text.
+//! * A bare address in a tag is no link, nor is one in the text of a link that was left out.
+//! * A table has a `|` or a `:` in its second line. The lines up to a blank one are its rows, as on GitHub.
+//! * After 50,000 elements the rest is flattened, as below 32 levels and beyond the bound on bytes. A list or quote whose
+//!   marker stands in column 257 of its line or after does not begin, and the marker is text.
 //! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are no characters, become
 //!   U+FFFD.
 
@@ -86,7 +86,7 @@ pub fn render(markdown: &str) -> Rendered {
 /// Everything before the sanitiser.
 fn filter(markdown: &str) -> subset::Filtered {
     let filtered = filter_sparing(markdown, Spared::Addresses);
-    // Where a spared line is not an address after all, it may hide the Markdown after it.
+    // A spared line that is no address after all may hide the Markdown after it.
     if filtered.has_html_block { filter_sparing(markdown, Spared::Nothing) } else { filtered }
 }
 

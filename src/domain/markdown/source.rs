@@ -1,5 +1,5 @@
 //! Makes the Markdown ready for a parser that knows no footnotes, whose work grows with the depth of nesting, and to which
-//! a line of raw HTML hides the Markdown after it. What must not mean anything to it is hidden behind [`super::placeholder`].
+//! a line of raw HTML hides the Markdown after it. Characters of [`super::placeholder`] hide from it whatever is text.
 
 use super::placeholder::{LITERAL_BRACKET, LITERAL_MARKER, is_reserved, literal_delimiter};
 

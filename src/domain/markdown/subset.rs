@@ -312,7 +312,7 @@ impl Filter<'_> {
         }
     }
 
-    /// Writes the text since the last markup. What a link says is no link of its own.
+    /// Writes the text since the last markup. The text of a link holds no links of its own.
     fn end_run(&mut self) {
         if self.links == 0 {
             self.out.run(&self.run);

@@ -7,7 +7,7 @@
 pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
     let Some((head, after)) = source.get(start..).and_then(split_line) else { return false };
     let delimiters = without_prefix(after.split(['\n', '\r']).next().unwrap_or_default(), quotes).trim_end();
-    // What has only hyphens underlines a heading, and a hyphen before white space begins a list.
+    // Hyphens alone underline a heading, and a hyphen before white space begins a list.
     delimiters.contains(['|', ':'])
         && !delimiters.starts_with("- ")
         && !delimiters.starts_with("-\t")

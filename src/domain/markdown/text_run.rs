@@ -1,7 +1,7 @@
 //! Text between two pieces of markup, and the bare web addresses in it, found as GitHub finds them (GFM §6.9).
 //!
-//! Where the specification and GitHub's own parser differ, the parser counts: a host needs no period, quotes around an
-//! address are none of it. Only `http` and `https` are looked for. Beyond both, a `]` at the end is treated as `)` is.
+//! GitHub's own parser counts where it differs from the specification: a host needs no period, and quotes around an address
+//! are not part of it. Only `http` and `https` are looked for. Beyond both, a `]` at the end is treated as `)` is.
 
 use std::ops::Range;
 
@@ -50,7 +50,7 @@ impl TextRun {
             from = host;
             let Some(start) = self.scheme_start(colon) else { continue };
             let Some(end) = self.end(host) else { continue };
-            // Even if it may not be a link: what is inside it is no address of its own.
+            // An address within it is no link by itself, even where the whole may not be one.
             from = end;
             if let Some(address) = links::bare(&self.text[start..end]) {
                 return Some((start..end, address));
@@ -68,7 +68,7 @@ impl TextRun {
         let slashes_end = colon + "://".len();
         let escape = self.escaped.partition_point(|&at| at < start);
         let reference = self.references.partition_point(|range| range.end <= start);
-        // Nobody writes `http\://` who wants a link.
+        // An author who writes `http\://` wants no link.
         let is_plain = self.escaped.get(escape).is_none_or(|&at| at >= slashes_end)
             && self.references.get(reference).is_none_or(|range| range.start >= slashes_end);
         (is_web && is_plain).then_some(start)
