@@ -219,11 +219,13 @@ impl Metrics {
             log_lines_dropped,
             draining: Gauge::default(),
         };
-        metrics.register();
+        metrics.register_requests();
+        metrics.register_backends();
+        metrics.register_process();
         metrics
     }
 
-    fn register(&mut self) {
+    fn register_requests(&mut self) {
         let Self { registry, .. } = self;
         registry.register_with_unit(
             "http_server_request_duration",
@@ -260,6 +262,10 @@ impl Metrics {
             "How often there was no memory left, and nobody's connection was ended for it",
             self.budget_refusals.clone(),
         );
+    }
+
+    fn register_backends(&mut self) {
+        let Self { registry, .. } = self;
         registry.register_with_unit(
             "handbill_store_duration",
             "How long the page store took",
@@ -309,6 +315,10 @@ impl Metrics {
             "Attempts that this replica decided by itself, for want of an answer from Redis",
             self.fallback_decisions.clone(),
         );
+    }
+
+    fn register_process(&mut self) {
+        let Self { registry, .. } = self;
         registry.register("handbill_mcp_tool_calls", "Calls of MCP tools", self.tool_calls.clone());
         registry.register_with_unit(
             "handbill_render_duration",

@@ -149,7 +149,9 @@ impl ElementWriter {
     fn open(&mut self, nested: &[Element<'_>]) -> bool {
         let has_room = self.out.has_room_for(nested);
         if has_room {
-            nested.iter().for_each(|element| self.out.open(*element));
+            for element in nested {
+                self.out.open(*element);
+            }
         }
         has_room
     }
