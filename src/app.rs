@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::Router;
 use futures_util::FutureExt;
 use thiserror::Error;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use self::backends::{Backends, STORE};
@@ -43,6 +43,10 @@ pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 
 /// What a process that was ended before its requests were answered ends with.
 const CUT_SHORT: u8 = 1;
+
+/// Connections that the operating system keeps until they are accepted, or as many as it allows (`net.core.somaxconn`, 4096).
+/// When there are more, it drops a client's first packet, and the client tries again a second later.
+const BACKLOG: u32 = 4096;
 
 /// Why the service did not start, or could not go on.
 #[derive(Debug, Error)]
@@ -196,8 +200,8 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 }
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
-    let (listener, address) = listen(settings.http.address.listen, "--listen").await?;
-    let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen").await?;
+    let (listener, address) = listen(settings.http.address.listen, "--listen")?;
+    let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
     let metrics = Arc::new(Metrics::with_log(log.dropped()));
     let mut around = Surroundings { metrics, ..Surroundings::system() };
     let mut exports = None;
@@ -304,9 +308,16 @@ pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, Mig
     }
 }
 
-async fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {
+fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {
     let refused = |reason| StartError::Listen { address, option, reason };
-    let listener = TcpListener::bind(address).await.map_err(refused)?;
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A process that has just ended must not keep the next from starting.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    let listener = bind().map_err(refused)?;
     let address = listener.local_addr().map_err(refused)?;
     Ok((listener, address))
 }

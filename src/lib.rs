@@ -16,6 +16,7 @@
 //! | the order of checks on a request | [`service`] |
 //! | an error's code, status or advice | [`problem`] |
 //! | whose a request is, or how its body is read | [`incoming`] |
+//! | how many connections there may be, and how much memory they may hold | [`server`] |
 //! | a route, header or page for people | [`http`] |
 //! | a tool for agents, or what is mended of its protocol | [`mcp`] |
 //! | a document by which others find the service | [`http`], `discovery` and `llms` |

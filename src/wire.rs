@@ -220,9 +220,12 @@ fn codes() -> Object {
 /// The codes that the token endpoint answers: its own, and those of the layers and stores around it.
 fn token_codes() -> Object {
     let around = |code: &Code| {
-        use Code::{BodyTooLarge, HeadersTooLarge, Internal, MethodNotAllowed, RateLimited, Timeout, Unavailable};
-        let common = [BodyTooLarge, HeadersTooLarge, Internal, MethodNotAllowed, RateLimited, Timeout, Unavailable];
-        common.contains(code)
+        use Code::{
+            BodyTooLarge, HeadersTooLarge, Internal, InvalidRequest, MethodNotAllowed, RateLimited, Timeout,
+            Unavailable,
+        };
+        let of_heads = [HeadersTooLarge, InvalidRequest, MethodNotAllowed];
+        of_heads.contains(code) || [BodyTooLarge, Internal, RateLimited, Timeout, Unavailable].contains(code)
     };
     listed(Code::ALL.into_iter().filter(|code| code.is_of_oauth() || around(code)))
 }

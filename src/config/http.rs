@@ -53,10 +53,10 @@ pub struct HttpSettings {
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS_PER_CLIENT", value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections_per_client: Option<u32>,
     /// Memory that requests may hold until they are answered
-    #[arg(long, env = "HANDBILL_RECEIVE_BUDGET", value_name = "BYTES", default_value = "32MiB", value_parser = budget)]
+    #[arg(long, env = "HANDBILL_RECEIVE_BUDGET", value_name = "BYTES", default_value = "32MiB", value_parser = receive_budget)]
     pub receive_budget: ByteSize,
     /// Memory that answers may hold until they are sent
-    #[arg(long, env = "HANDBILL_SEND_BUDGET", value_name = "BYTES", default_value = "64MiB", value_parser = budget)]
+    #[arg(long, env = "HANDBILL_SEND_BUDGET", value_name = "BYTES", default_value = "64MiB", value_parser = send_budget)]
     pub send_budget: ByteSize,
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
@@ -69,8 +69,14 @@ pub struct HttpSettings {
 /// Most connections that may be allowed: ten times what a process on one machine has memory for.
 const MAX_CONNECTIONS: i64 = 1_000_000;
 
-/// Smallest budget: the largest answers must fit several times.
-const LEAST_BUDGET: u64 = 16 * 1024 * 1024;
+/// Smallest budget for requests: a few of the largest must fit.
+const LEAST_RECEIVE_BUDGET: u64 = 1024 * 1024;
+
+/// Smallest budget for answers: a few of the largest must fit.
+const LEAST_SEND_BUDGET: u64 = 16 * 1024 * 1024;
+
+/// Largest budget: more than any machine has.
+const MOST_BUDGET: u64 = 1 << 40;
 
 /// Bytes, written as a whole number of bytes, `KiB`, `MiB` or `GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +97,14 @@ impl ByteSize {
     }
 }
 
-fn budget(text: &str) -> Result<ByteSize, &'static str> {
-    let least = |size: &ByteSize| (LEAST_BUDGET..=1 << 40).contains(&size.0);
-    ByteSize::parse(text).filter(least).ok_or("it must be from 16MiB to 1024GiB, such as 64MiB")
+fn receive_budget(text: &str) -> Result<ByteSize, &'static str> {
+    let fits = |size: &ByteSize| (LEAST_RECEIVE_BUDGET..=MOST_BUDGET).contains(&size.0);
+    ByteSize::parse(text).filter(fits).ok_or("it must be from 1MiB to 1024GiB, such as 32MiB")
+}
+
+fn send_budget(text: &str) -> Result<ByteSize, &'static str> {
+    let fits = |size: &ByteSize| (LEAST_SEND_BUDGET..=MOST_BUDGET).contains(&size.0);
+    ByteSize::parse(text).filter(fits).ok_or("it must be from 16MiB to 1024GiB, such as 64MiB")
 }
 
 impl HttpSettings {

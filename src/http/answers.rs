@@ -11,7 +11,7 @@ use crate::wire::{ErrorBody, TokenErrorBody};
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only what is derived from it is used")]
 pub(super) enum BadBody {
-    /// Invalid body (`invalid_body`) or empty content (`empty_content`).
+    /// Invalid body (`invalid_body`), empty content (`empty_content`), or a head that must not be served (`invalid_request`).
     #[response(status = 400, example = json!({
         "error": "empty_content",
         "message": "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep what is there.",

@@ -2,6 +2,7 @@
 //! complaint about a credential or a body, and only the service knows them.
 
 use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use axum::extract::{FromRequest, FromRequestParts, Path, Request};
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use super::Http;
 use super::conditional::precondition;
 use crate::domain::client::Client;
-use crate::incoming::body::{declared_as_json, parse, read_limited};
+use crate::incoming::body::{Arriving, declared_as_json, parse};
 use crate::incoming::credential;
 use crate::service::{Body, Credential, Precondition};
 
@@ -61,20 +62,26 @@ impl<S: Send + Sync> FromRequestParts<S> for Required {
     }
 }
 
-/// The body as JSON of the shape `T`, or what is wrong with it.
-pub(super) struct JsonBody<T>(pub(super) Body<T>);
+/// The body as JSON of the shape `T`.
+pub(super) struct JsonBody<T> {
+    body: Arriving,
+    declared: Body<()>,
+    shape: PhantomData<fn() -> T>,
+}
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
-        // Size is judged before anything else, and the body is read whatever it turns out to be: a connection whose
-        // request was left unread cannot be used again.
-        let read = read_limited(body).await;
-        Ok(Self(read.and_then(|bytes| {
-            declared_as_json(&parts.headers)?;
-            parse(&bytes, &["title", "content"])
-        })))
+        let declared = declared_as_json(&parts.headers);
+        Ok(Self { body: Arriving::of(&parts.headers, body).await, declared, shape: PhantomData })
+    }
+}
+
+impl<T: DeserializeOwned> JsonBody<T> {
+    /// What it holds, or what is wrong with it. Size is judged before anything else.
+    pub(super) async fn read(self) -> Body<T> {
+        parse(&self.body.bytes(self.declared).await?, &["title", "content"])
     }
 }

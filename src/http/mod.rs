@@ -86,7 +86,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(http);
     // The tools answer browsers by rules of their own.
-    let routes = guarded(rest)
+    let routes = guarded(rest.layer(from_fn(head::check_host)))
         .layer(cors())
         .merge(mcp)
         .layer(from_fn(head::set_security_headers))
@@ -102,6 +102,7 @@ pub fn guarded(routes: Router) -> Router {
     routes
         .layer(CatchPanicLayer::custom(internal_error))
         .layer(from_fn(room::take_room))
+        .layer(from_fn(head::check_transfer_encoding))
         .layer(from_fn(head::check_size))
 }
 

@@ -10,7 +10,7 @@ use super::api_routes;
 use crate::about;
 use crate::domain::origin::Origin;
 use crate::limits::Limited;
-use crate::problem::Problem;
+use crate::problem::{Code, Problem};
 use crate::service::{BodyFault, Failure};
 use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage};
 
@@ -76,7 +76,12 @@ fn page_token(base_url: &Origin) -> SecurityScheme {
 /// Adds what any operation may answer, whatever it does: these come from the layers and stores around them all.
 fn add_common_answers(operation: &mut Operation, is_token: bool) {
     let timeout = Problem::from(&BodyFault::TimedOut);
+    // Where an operation has a 400 of its own, that describes this one too.
+    let head =
+        Problem::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.");
+    let has_400 = operation.responses.responses.contains_key("400");
     let common = [
+        (!has_400).then_some(("The head must not be served (`invalid_request`).", head)),
         operation.request_body.as_ref().map(|_| ("The body did not arrive in time (`timeout`).", timeout)),
         Some(("Address and headers are too large (`headers_too_large`).", Problem::headers_too_large())),
         Some(("Handbill is at fault (`internal`).", Problem::internal())),

@@ -65,9 +65,9 @@ struct SlugParameter {
 pub(super) async fn create(
     State(http): State<Arc<Http>>,
     Caller(client): Caller,
-    JsonBody(body): JsonBody<CreatePage>,
+    body: JsonBody<CreatePage>,
 ) -> Response {
-    let attempt = http.service.create(client, body.map(Into::into)).await;
+    let attempt = http.service.create(client, body.read().await.map(Into::into)).await;
     shape(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page)),
@@ -146,9 +146,10 @@ pub(super) async fn update(
     SlugText(slug): SlugText,
     Presented(credential): Presented,
     Required(precondition): Required,
-    JsonBody(body): JsonBody<UpdatePage>,
+    body: JsonBody<UpdatePage>,
 ) -> Response {
-    let attempt = http.service.update(client, &slug, &credential, body.map(Into::into), &precondition).await;
+    let body = async { body.read().await.map(Into::into) };
+    let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
     shape(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
 }
 

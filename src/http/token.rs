@@ -19,7 +19,7 @@ use super::answers::BadToken;
 use super::extract::Caller;
 use super::pages::shape;
 use crate::domain::edit_key::EditKey;
-use crate::incoming::body::{media_type, read_limited};
+use crate::incoming::body::{Arriving, media_type};
 use crate::incoming::credential::query_holds_key;
 use crate::service::{Body, BodyFault, Credential, FormFault, TokenClient, TokenForm};
 use crate::wire::{TokenBody, TokenRequest};
@@ -46,22 +46,31 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(http): State<Arc<Http>>, Caller(client): Caller, Form(form): Form) -> Response {
-    let attempt = http.service.token(client, form).await;
+pub(super) async fn token(State(http): State<Arc<Http>>, Caller(client): Caller, form: Form) -> Response {
+    let attempt = http.service.token(client, form.read()).await;
     shape(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 
-/// The form that the request holds, or what is wrong with it.
-pub(super) struct Form(Result<TokenForm, FormFault>);
+/// The form that the request holds.
+pub(super) struct Form {
+    head: Parts,
+    body: Arriving,
+}
 
 impl<S: Send + Sync> FromRequest<S> for Form {
     type Rejection = Infallible;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
-        let (parts, body) = request.into_parts();
-        // Read whatever it turns out to be: a connection whose request was left unread cannot be used again.
-        let read = read_limited(body).await;
-        Ok(Self(parse(&parts, read)))
+        let (head, body) = request.into_parts();
+        let body = Arriving::of(&head.headers, body).await;
+        Ok(Self { head, body })
+    }
+}
+
+impl Form {
+    /// What it holds, or what is wrong with it.
+    async fn read(self) -> Result<TokenForm, FormFault> {
+        parse(&self.head, self.body.bytes(Ok(())).await)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body as HttpBody;
 use http::HeaderMap;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use serde::de::DeserializeOwned;
@@ -19,6 +19,41 @@ use crate::service::{Body, BodyFault};
 
 /// How long a request body may take to arrive: 128 KB at 35 kbit/s.
 const BODY_TIME: Duration = Duration::from_secs(30);
+
+/// A body that is read when it is its turn.
+///
+/// Where the client waits to be told to send it (`Expect: 100-continue`), reading it is what tells it. Any other was read
+/// already: it is on its way, and a connection whose request was left unread cannot be used again.
+pub enum Arriving {
+    /// It was read.
+    Read(Body<Vec<u8>>),
+    /// Its client waits.
+    Expected(HttpBody),
+}
+
+impl Arriving {
+    /// The body of a request with these headers.
+    pub async fn of(headers: &HeaderMap, body: HttpBody) -> Self {
+        let expects = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+        let waits = headers.get_all(EXPECT).iter().any(expects);
+        if waits { Self::Expected(body) } else { Self::Read(read_limited(body).await) }
+    }
+
+    /// The bytes. Size is judged before what `declared` says; where the head decides, the body is not asked for.
+    pub async fn bytes(self, declared: Body<()>) -> Body<Vec<u8>> {
+        let read = match self {
+            Self::Read(read) => read,
+            Self::Expected(body) => {
+                let may_be_large = body.size_hint().upper().is_none_or(|bytes| bytes > MAX_BODY_BYTES as u64);
+                if !may_be_large && let Err(fault) = declared {
+                    return Err(fault);
+                }
+                read_limited(body).await
+            }
+        };
+        read.and_then(|bytes| declared.map(|()| bytes))
+    }
+}
 
 /// Room that a body is given first. More comes as need be, and never more than it is declared to have.
 const FIRST_ROOM: usize = 4 * 1024;

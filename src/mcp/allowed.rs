@@ -30,6 +30,7 @@ pub struct Allowed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     NoHost,
+    TwoHosts,
     Host,
     Origin,
 }
@@ -61,7 +62,7 @@ impl Allowed {
                 Some(authority) => Authority::parse(authority.as_str()).ok(),
                 None => return Err(Fault::NoHost),
             },
-            (Some(_), Some(_)) => None,
+            (Some(_), Some(_)) => return Err(Fault::TwoHosts),
         };
         if !host.is_some_and(|host| self.admits_host(&host)) {
             return Err(Fault::Host);
@@ -92,6 +93,7 @@ impl Fault {
             Self::NoHost => {
                 (StatusCode::BAD_REQUEST, "The header `Host` is missing. Send the host that the address names.")
             }
+            Self::TwoHosts => (StatusCode::BAD_REQUEST, "The header `Host` is there twice. Send it once."),
             Self::Host => (
                 StatusCode::FORBIDDEN,
                 "The server is not known by the host in the header `Host`. Call it by its public address; its operator allows further hosts with --mcp-allowed-hosts.",

@@ -78,7 +78,7 @@ impl Mcp {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body: Body<UpdatePage> = parse_object(arguments, &["slug", "edit_key", "title", "content"]);
-        let body = body.map(Into::into);
+        let body = std::future::ready(body.map(Into::into));
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(slot.leave(page.into(), &self.base_url, true))
     }

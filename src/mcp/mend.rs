@@ -20,7 +20,7 @@ use super::unique::Read;
 use crate::about::MCP_PROTOCOL_VERSIONS;
 use crate::domain::edit_key::PREFIX;
 use crate::incoming::accept::weight;
-use crate::incoming::body::{declared_as_json, read_limited, why_not_json};
+use crate::incoming::body::{Arriving, declared_as_json, why_not_json};
 use crate::incoming::credential::query_holds_key;
 use crate::problem::{Interface, MAX_BODY_BYTES, Problem};
 use crate::service::{BodyFault, Failure};
@@ -58,7 +58,7 @@ struct Malformed {
 pub(super) async fn mend(request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     // Defect: over its limit `rmcp` answers in plain text, and it waits for a slow body without end.
-    let read = read_limited(body).await.and_then(|bytes| declared_as_json(&parts.headers).map(|()| bytes));
+    let read = Arriving::of(&parts.headers, body).await.bytes(declared_as_json(&parts.headers)).await;
     let bytes = match read {
         Ok(bytes) => bytes,
         Err(fault) => return body_refused(fault),

@@ -35,7 +35,8 @@ pub enum Code {
     Internal,
     /// A store is out of reach.
     Unavailable,
-    /// The token endpoint cannot read the request (RFC 6749 §5.2, as are the three that follow).
+    /// The request's head must not be served, or the token endpoint cannot read the request (RFC 6749 §5.2, as are the
+    /// three that follow).
     InvalidRequest,
     /// The client's credentials are missing or wrong.
     InvalidClient,
@@ -99,7 +100,7 @@ impl Code {
                 503,
                 "wait for the seconds in `Retry-After`; the message says whether anything may have been changed",
             ),
-            Self::InvalidRequest => ("invalid_request", 400, "correct the form as the message says"),
+            Self::InvalidRequest => ("invalid_request", 400, "correct the request as the message says"),
             Self::InvalidClient => {
                 ("invalid_client", 401, "send the slug as `client_id` and the edit key as `client_secret`")
             }
@@ -125,6 +126,6 @@ impl Code {
 
     /// Whether only the token endpoint answers it.
     pub const fn is_of_oauth(self) -> bool {
-        matches!(self, Self::InvalidRequest | Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)
+        matches!(self, Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)
     }
 }

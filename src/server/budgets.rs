@@ -52,8 +52,9 @@ impl Budget {
 
     /// Takes `bytes` for `client`, whose connection `cut` ends.
     pub(super) fn take(self: &Arc<Self>, client: Client, bytes: u64, cut: &Arc<Cut>) -> Result<Charge, Full> {
+        let cut = Arc::clone(cut);
         let entered =
-            self.ask(bytes, |ledger, now, evicted| ledger.enter(client, bytes, now, Arc::clone(cut), evicted));
+            self.ask(Some(client), bytes, |ledger, now, evicted| ledger.enter(client, bytes, now, cut, evicted));
         entered.map(|id| Charge { budget: Arc::clone(self), id, bytes, moved: 0 })
     }
 
@@ -68,14 +69,18 @@ impl Budget {
 
     fn ask<T>(
         &self,
+        client: Option<Client>,
         bytes: u64,
         ask: impl FnOnce(&mut Ledger<Arc<Cut>>, Instant, &mut Vec<Evicted<Arc<Cut>>>) -> Result<T, Full>,
     ) -> Result<T, Full> {
         let mut evicted = Vec::new();
         let asked = {
             let mut state = self.lock();
-            // What was evicted is in memory for a moment longer. That moment must not add up.
-            let is_behind = state.leaving > 0 && state.leaving + bytes > self.limit / 4;
+            // What was evicted is in memory for a moment longer. That moment must not add up, and those who make it add up
+            // must not keep others out.
+            let is_light = client.is_some_and(|client| state.ledger.is_light(client, bytes));
+            let most_leaving = if is_light { self.limit / 2 } else { self.limit / 4 };
+            let is_behind = state.leaving > 0 && state.leaving + bytes > most_leaving;
             let asked = if is_behind && state.ledger.held() + state.leaving + bytes > self.limit {
                 Err(Full)
             } else {
@@ -141,9 +146,15 @@ impl Charge {
             Some(0) => {}
             Some(more) => {
                 let id = self.id;
-                self.budget.ask(more, |ledger, now, evicted| ledger.grow(id, more, now, evicted))?;
+                let client = self.budget.tell(|state| state.ledger.client_of(id));
+                self.budget.ask(client, more, |ledger, now, evicted| ledger.grow(id, more, now, evicted))?;
             }
-            None => self.budget.tell(|state| state.ledger.shrink_to(self.id, bytes)),
+            None => {
+                // What an evicted holder has is counted until it is gone.
+                if self.budget.tell(|state| state.ledger.shrink_to(self.id, bytes)).is_none() {
+                    return Ok(());
+                }
+            }
         }
         self.bytes = bytes;
         Ok(())
@@ -151,8 +162,9 @@ impl Charge {
 
     /// Takes `bytes` more, beyond the limit too, for what is there already and must not be lost.
     pub(super) fn force(&mut self, bytes: u64) {
-        self.bytes += bytes;
-        self.budget.tell(|state| state.ledger.force(self.id, bytes));
+        if self.budget.tell(|state| state.ledger.force(self.id, bytes)).is_some() {
+            self.bytes += bytes;
+        }
     }
 
     /// So many bytes have come or gone.
@@ -162,6 +174,11 @@ impl Charge {
             self.moved = 0;
             self.budget.tell(|state| state.ledger.progress(self.id, Instant::now()));
         }
+    }
+
+    /// From now on they wait for us, or for the client.
+    pub(super) fn wait_for_us(&self, is_ours: bool) {
+        self.budget.tell(|state| state.ledger.wait_for_us(self.id, is_ours, Instant::now()));
     }
 
     /// It is known now whose they are.
@@ -219,11 +236,11 @@ mod tests {
         let honest = budget.take(client(2), 100, &mine).unwrap();
         assert!(theirs.happened().now_or_never().is_some() && mine.happened().now_or_never().is_none());
         assert_eq!((metrics.held.get(), metrics.evicted.get()), (1100, 1));
-        let second = budget.take(client(2), 100, &mine).unwrap();
+        let more: Vec<_> = (0..2).map(|_| budget.take(client(2), 100, &mine).unwrap()).collect();
         assert!(budget.take(client(2), 100, &mine).is_err(), "those that were ended are still there");
         drop(taken);
-        assert_eq!(metrics.held.get(), 200);
-        drop((honest, second));
+        assert_eq!(metrics.held.get(), 300);
+        drop((honest, more));
         assert_eq!(metrics.held.get(), 0);
     }
 

@@ -148,6 +148,11 @@ impl Seat {
         self.connections.lock().rests(now, self.id, self.client);
     }
 
+    /// From now on it waits for us, or for its client.
+    pub(super) fn wait_for_us(&self, is_ours: bool) {
+        self.connections.lock().ledger.wait_for_us(self.id, is_ours, Instant::now());
+    }
+
     /// A request has begun.
     pub(super) fn work(&mut self) {
         let Some(since) = self.resting_since.take() else { return };

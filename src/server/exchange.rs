@@ -138,6 +138,9 @@ impl Exchange {
                 charge.move_to(client);
             }
         }
+        if !state.has_unread {
+            state.wait_for_us(true);
+        }
     }
 
     /// Takes room for `bytes` of the body that have arrived.
@@ -155,7 +158,10 @@ impl Exchange {
 
     /// The request's body was read to its end.
     pub(super) fn request_was_read(&self) {
-        self.lock().has_unread = false;
+        let mut state = self.lock();
+        if std::mem::take(&mut state.has_unread) {
+            state.wait_for_us(true);
+        }
     }
 
     /// When the time for the body is over, of which bytes last came at `last`.
@@ -171,7 +177,9 @@ impl Exchange {
     pub(super) fn may_answer(&self) -> Result<(), Full> {
         let mut state = self.lock();
         if state.sending.is_none() {
-            state.sending = Some(self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut)?);
+            let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut)?;
+            charge.wait_for_us(true);
+            state.sending = Some(charge);
         }
         Ok(())
     }
@@ -193,6 +201,7 @@ impl Exchange {
     pub(super) fn answered(&self) -> bool {
         let mut state = self.lock();
         state.receiving = None;
+        state.wait_for_us(false);
         let until = Instant::now() + self.shared.sending.tightened(self.shared.limits.answer);
         state.stage = Stage::Answer { until };
         state.has_unread
@@ -288,6 +297,17 @@ impl Exchange {
 }
 
 impl State {
+    /// From now on the connection waits for us, or for its client.
+    fn wait_for_us(&mut self, is_ours: bool) {
+        self.seat.wait_for_us(is_ours);
+        if is_ours && let Some(charge) = &self.receiving {
+            charge.wait_for_us(true);
+        }
+        if !is_ours && let Some(charge) = &self.sending {
+            charge.wait_for_us(false);
+        }
+    }
+
     /// Takes room for what is received: `bytes` in all.
     fn charge(&mut self, bytes: u64, exchange: &Exchange) -> Result<(), Full> {
         match &mut self.receiving {

@@ -4,7 +4,8 @@
 //! room of others in this order:
 //!
 //! 1. of the client that holds most, if that is more than the asker would then hold: its slowest holder first;
-//! 2. of anybody: the slowest holder, if it made no progress for [`STALLED`] and is slower than the asker.
+//! 2. of anybody: the slowest holder, if its client made no progress for [`STALLED`] and is slower than the asker. One
+//!    that waits for us, not for its client, is not slow.
 //!
 //! So a client that holds little always gets in beside one that holds much, however fast the latter comes back; and
 //! among equals room goes to those that use it.
@@ -47,6 +48,8 @@ struct Holder<H> {
     units: u64,
     /// When it began or last made progress.
     since: Instant,
+    /// Whether it waits for us, and not for its client.
+    is_ours: bool,
     handle: H,
 }
 
@@ -66,7 +69,7 @@ pub(super) struct Ledger<H> {
     shares: HashMap<Client, Share>,
     /// Every client, by what it holds.
     by_units: BTreeSet<(u64, Client)>,
-    /// Every holder, by when it began or last made progress.
+    /// Every holder that waits for its client, by when it began or last made progress.
     by_slowness: BTreeSet<(Instant, HolderId)>,
 }
 
@@ -106,7 +109,7 @@ impl<H> Ledger<H> {
         self.make_room(client, units, now, None, now, evicted)?;
         let id = HolderId(self.entered);
         self.entered += 1;
-        self.insert(id, Holder { client, units, since: now, handle });
+        self.insert(id, Holder { client, units, since: now, is_ours: false, handle });
         Ok(id)
     }
 
@@ -124,14 +127,14 @@ impl<H> Ledger<H> {
         Ok(())
     }
 
-    /// Gives `units` more to a holder, beyond the limit too.
-    pub(super) fn force(&mut self, id: HolderId, units: u64) {
-        self.resize(id, |held| held + units);
+    /// Gives `units` more to a holder, beyond the limit too; `None` where it was evicted.
+    pub(super) fn force(&mut self, id: HolderId, units: u64) -> Option<()> {
+        self.resize(id, |held| held + units)
     }
 
-    /// Takes back what a holder has beyond `units`.
-    pub(super) fn shrink_to(&mut self, id: HolderId, units: u64) {
-        self.resize(id, |held| held.min(units));
+    /// Takes back what a holder has beyond `units`; `None` where it was evicted.
+    pub(super) fn shrink_to(&mut self, id: HolderId, units: u64) -> Option<()> {
+        self.resize(id, |held| held.min(units))
     }
 
     /// A holder has made progress.
@@ -140,6 +143,25 @@ impl<H> Ledger<H> {
             holder.since = now;
             self.insert(id, holder);
         }
+    }
+
+    /// From `now` on a holder waits for us, or for its client.
+    pub(super) fn wait_for_us(&mut self, id: HolderId, is_ours: bool, now: Instant) {
+        if let Some(mut holder) = self.remove(id) {
+            (holder.is_ours, holder.since) = (is_ours, now);
+            self.insert(id, holder);
+        }
+    }
+
+    /// Whether `client` would hold no more than half of what another does, if it had `units` more.
+    pub(super) fn is_light(&self, client: Client, units: u64) -> bool {
+        let heaviest = self.by_units.last().map_or(0, |(held, _)| *held);
+        self.held_by(client) + units <= heaviest / 2
+    }
+
+    /// Whose a holder is.
+    pub(super) fn client_of(&self, id: HolderId) -> Option<Client> {
+        self.holders.get(&id).map(|holder| holder.client)
     }
 
     /// What a holder has is another client's.
@@ -191,16 +213,18 @@ impl<H> Ledger<H> {
         Ok(())
     }
 
-    fn resize(&mut self, id: HolderId, units: impl FnOnce(u64) -> u64) {
-        if let Some(mut holder) = self.remove(id) {
-            holder.units = units(holder.units);
-            self.insert(id, holder);
-        }
+    fn resize(&mut self, id: HolderId, units: impl FnOnce(u64) -> u64) -> Option<()> {
+        let mut holder = self.remove(id)?;
+        holder.units = units(holder.units);
+        self.insert(id, holder);
+        Some(())
     }
 
     fn insert(&mut self, id: HolderId, holder: Holder<H>) {
         self.held += holder.units;
-        self.by_slowness.insert((holder.since, id));
+        if !holder.is_ours {
+            self.by_slowness.insert((holder.since, id));
+        }
         let share = self.shares.entry(holder.client).or_default();
         self.by_units.remove(&(share.units, holder.client));
         share.units += holder.units;
@@ -312,6 +336,28 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_waits_for_us_is_not_slow_but_gives_way_as_any_other_of_its_client() {
+        let mut played = Played::new(100);
+        let ours = played.fits(1, 100, "ours");
+        played.ledger.wait_for_us(ours, true, played.now);
+        played.now += 2 * STALLED;
+        assert_eq!(played.enter(1, 10, "of the same").0, Err(Full));
+        played.ledger.wait_for_us(ours, false, played.now);
+        assert_eq!(played.enter(1, 10, "of the same").0, Err(Full), "its client's time begins now");
+        played.ledger.wait_for_us(ours, true, played.now);
+        assert_eq!(played.enter(2, 10, "of another").1, ["ours"]);
+    }
+
+    #[tokio::test]
+    async fn a_client_is_light_beside_one_with_twice_as_much() {
+        let mut played = Played::new(100);
+        played.fits(1, 40, "heavy");
+        played.fits(2, 10, "light");
+        assert!(played.ledger.is_light(client(2), 10) && played.ledger.is_light(client(3), 20));
+        assert!(!played.ledger.is_light(client(2), 11) && !played.ledger.is_light(client(1), 1));
+    }
+
+    #[tokio::test]
     async fn a_holder_grows_at_the_cost_of_slower_ones_and_never_at_its_own() {
         let mut played = Played::new(100);
         let growing = played.fits(1, 60, "growing");
@@ -332,7 +378,7 @@ mod tests {
         assert_eq!(played.enter(2, 10, "second").1, ["first"]);
         let mut evicted = Vec::new();
         assert_eq!(played.ledger.grow(first, 1, played.now, &mut evicted), Err(Full));
-        played.ledger.force(first, 1);
+        assert_eq!(played.ledger.force(first, 1), None);
         played.ledger.progress(first, played.now);
         assert_eq!(played.ledger.leave(first), None);
         assert_eq!(played.ledger.held(), 10);

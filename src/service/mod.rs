@@ -31,6 +31,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use crate::clock::SharedClock;
 use crate::domain::client::Client;
 use crate::domain::page::Page;
@@ -122,6 +124,16 @@ impl PageService {
         client: Client,
         work: impl Future<Output = Result<T, Failure>>,
     ) -> Attempt<T> {
+        self.admitted(limited, client, within_deadline(Instant::now(), work)).await
+    }
+
+    /// Does `work`, which sees to its deadline by itself, if `client` is within its limit.
+    async fn admitted<T>(
+        &self,
+        limited: Limited,
+        client: Client,
+        work: impl Future<Output = Result<T, Failure>>,
+    ) -> Attempt<T> {
         let mut quota = None;
         if let Some(limit) = self.quotas.of(limited) {
             let decision = self.limiter.decide(limited, limit, client).await;
@@ -130,7 +142,7 @@ impl PageService {
             }
             quota = Some((limited, decision));
         }
-        Attempt { outcome: within_deadline(work).await, quota }
+        Attempt { outcome: work.await, quota }
     }
 
     /// The page under `slug`, or why there is none.
@@ -149,7 +161,7 @@ impl PageService {
     }
 }
 
-/// The outcome of `work`, or a failure where it takes longer than [`DEADLINE`].
-async fn within_deadline<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout(DEADLINE, work).await.unwrap_or(Err(Failure::DeadlinePassed))
+/// The outcome of `work`, or a failure where it is not done within [`DEADLINE`] of the time when it `began`.
+async fn within_deadline<T>(began: Instant, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::time::timeout_at(began + DEADLINE, work).await.unwrap_or(Err(Failure::DeadlinePassed))
 }

@@ -1,5 +1,7 @@
 //! Reading a page.
 
+use tokio::time::Instant;
+
 use super::{Failure, PageRead, PageService, Patience, within_deadline};
 use crate::domain::slug::Slug;
 
@@ -8,7 +10,7 @@ impl PageService {
     /// large pages are being read.
     pub async fn read(&self, slug: &str) -> Result<PageRead, Failure> {
         let slug = Slug::parse(slug).map_err(|_| Failure::NotFound)?;
-        within_deadline(async {
+        within_deadline(Instant::now(), async {
             let mut patience = Patience::new();
             let mut page = self.existing(&slug, &mut patience).await?;
             let turn = match self.large_reads.try_turn(&page) {

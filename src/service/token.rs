@@ -1,9 +1,10 @@
 //! Exchanging a page's key for a bearer token, which is the same key (spec §4.5).
 
 use thiserror::Error;
+use tokio::time::Instant;
 
 use super::request::Credential;
-use super::{Attempt, Failure, PageService, Patience};
+use super::{Attempt, Failure, PageService, Patience, within_deadline};
 use crate::about::{GRANT_TYPE, SCOPES};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
@@ -90,8 +91,17 @@ pub enum FormFault {
 
 impl PageService {
     /// The page's own key as a token, for a client that presents the page's slug and key. Every attempt is counted.
-    pub async fn token(&self, client: Client, form: Result<TokenForm, FormFault>) -> Attempt<EditKey> {
-        self.limited(Limited::Token, client, self.exchange(form)).await
+    /// The form is read when it is its turn, and may take as long as its sender is given.
+    pub async fn token(
+        &self,
+        client: Client,
+        form: impl Future<Output = Result<TokenForm, FormFault>>,
+    ) -> Attempt<EditKey> {
+        let exchange = async {
+            let form = form.await;
+            within_deadline(Instant::now(), self.exchange(form)).await
+        };
+        self.admitted(Limited::Token, client, exchange).await
     }
 
     async fn exchange(&self, form: Result<TokenForm, FormFault>) -> Result<EditKey, Failure> {

@@ -1,9 +1,13 @@
 //! Changing a page's title or content.
 
+use std::pin::pin;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
+use tokio::time::Instant;
+
 use super::request::{Body, Credential, Precondition, UpdateFields};
-use super::{Attempt, BodyFault, Failure, PageService, Patience};
+use super::{Attempt, BodyFault, Failure, PageService, Patience, within_deadline};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
@@ -26,6 +30,7 @@ impl Credential {
 
 impl PageService {
     /// Applies the fields that `body` has and answers the page as it then stands. An update of no field changes nothing.
+    /// The body is read when it is its turn, and may take as long as its sender is given.
     ///
     /// Two updates of different fields at once both survive. When this answers [`Failure::Store`] or
     /// [`Failure::DeadlinePassed`], the update may or may not have been made.
@@ -34,11 +39,11 @@ impl PageService {
         client: Client,
         slug: &str,
         credential: &Credential,
-        body: Body<UpdateFields>,
+        body: impl Future<Output = Body<UpdateFields>>,
         precondition: &Precondition,
     ) -> Attempt<Arc<Page>> {
         match Slug::parse(slug) {
-            Ok(slug) => self.limited(Limited::Edit, client, self.edit(&slug, credential, body, precondition)).await,
+            Ok(slug) => self.admitted(Limited::Edit, client, self.edit(&slug, credential, body, precondition)).await,
             Err(_) => Attempt::uncounted(Failure::NotFound),
         }
     }
@@ -47,11 +52,43 @@ impl PageService {
         &self,
         slug: &Slug,
         credential: &Credential,
+        body: impl Future<Output = Body<UpdateFields>>,
+        precondition: &Precondition,
+    ) -> Result<Arc<Page>, Failure> {
+        let mut body = pin!(body);
+        let mut began = Instant::now();
+        let (mut page, mut patience) = within_deadline(began, self.opened(slug, credential)).await?;
+        let body = match body.as_mut().now_or_never() {
+            Some(body) => body,
+            // Its client waited to be told to send it. Until it has, the page may change, and takes no memory.
+            None => {
+                drop(page);
+                let body = body.await;
+                began = Instant::now();
+                (page, patience) = within_deadline(began, self.opened(slug, credential)).await?;
+                body
+            }
+        };
+        within_deadline(began, self.apply(page, patience, credential, body, precondition)).await
+    }
+
+    /// The page under `slug`, which `credential` opens.
+    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, Patience), Failure> {
+        let mut patience = Patience::new();
+        let page = self.existing(slug, &mut patience).await?;
+        credential.open(&page)?;
+        Ok((page, patience))
+    }
+
+    async fn apply(
+        &self,
+        mut page: Arc<Page>,
+        mut patience: Patience,
+        credential: &Credential,
         body: Body<UpdateFields>,
         precondition: &Precondition,
     ) -> Result<Arc<Page>, Failure> {
-        let mut patience = Patience::new();
-        let mut page = self.existing(slug, &mut patience).await?;
+        let slug = page.slug.clone();
         let key = credential.open(&page)?;
         let edit = body?.check(key)?;
         let rendered = match &edit.content {
@@ -79,7 +116,7 @@ impl PageService {
                 Swapped::Stale => self.back_off().await,
             }
             patience = Patience::new();
-            page = self.existing(slug, &mut patience).await?;
+            page = self.existing(&slug, &mut patience).await?;
             precondition.check(page.state())?;
         }
     }

@@ -37,7 +37,7 @@ pub struct RequestTelemetry {
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// A request until it is answered, or dropped because its client went away first. Its end is recorded when this is dropped.
+/// A request until it is answered, or dropped because its connection was ended first. Its end is recorded when this is dropped.
 struct InFlight {
     telemetry: RequestTelemetry,
     started: Duration,

@@ -229,7 +229,7 @@ impl Metrics {
         let Self { registry, .. } = self;
         registry.register_with_unit(
             "http_server_request_duration",
-            "How long requests took, from their head to the head of the answer, or to the client's going",
+            "How long requests took, from their head to the head of the answer, or to the end of the connection",
             Unit::Seconds,
             self.requests.clone(),
         );

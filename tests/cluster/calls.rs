@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
@@ -80,7 +80,7 @@ async fn call(
     key: Option<&str>,
     body: Option<&Value>,
 ) -> Reply {
-    let mut request = Request::builder().method(method).uri(path);
+    let mut request = Request::builder().method(method).uri(path).header(HOST, service.to_string());
     if let Some(key) = key {
         request = request.header(AUTHORIZATION, format!("Bearer {key}"));
     }

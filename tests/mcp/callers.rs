@@ -35,7 +35,7 @@ async fn the_host_is_that_of_the_base_url_with_any_port() {
         let error = app.send(by_host(host)).await.refuses(403, -32600);
         assert!(error["message"].as_str().unwrap().contains("--mcp-allowed-hosts"), "{error}");
     }
-    app.send(ping().header("host", "pages.example")).await.refuses(403, -32600);
+    app.send(ping().header("host", "pages.example")).await.refuses(400, -32600);
     app.send(ping().without("host")).await.refuses(400, -32600);
 }
 

@@ -44,7 +44,10 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("forwarded-header", &["", "x-real-ip"]),
         ("max-connections", &["", "0", "-1", "many", "1000001"]),
         ("max-connections-per-client", &["", "0", "-1", "many", "1000001"]),
-        ("receive-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"]),
+        (
+            "receive-budget",
+            &["", "0", "64", "1023KiB", "64mb", "-64MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"],
+        ),
         ("send-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
         ("drain-delay", &["", "5", "-5s", "soon"]),
         ("drain-timeout", &["", "5", "-5s", "soon"]),

@@ -1,7 +1,7 @@
 //! A small HTTP/1.1 client over one socket, which can also send what is no HTTP.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use serde_json::Value;
 
@@ -53,6 +53,22 @@ impl Connection {
         stream.set_write_timeout(Some(PATIENCE))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, received: Vec::new() })
+    }
+
+    /// A connection from another address of this machine, which is another client.
+    pub(crate) fn open_from(local: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((local, 0)).into())?;
+        socket.connect(&address.into())?;
+        Ok(Self { stream: socket.into(), received: Vec::new() })
+    }
+
+    /// A connection whose own side takes next to nothing that is not read.
+    pub(crate) fn open_narrow(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+        socket.set_recv_buffer_size(4096)?;
+        socket.connect(&address.into())?;
+        Ok(Self { stream: socket.into(), received: Vec::new() })
     }
 
     /// Sends bytes as they are.

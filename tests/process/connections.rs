@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
-use crate::client::{Connection, JSON, get, page_json, request, request_bytes};
+use crate::client::{Answer, Connection, JSON, bearer, get, page_json, post, request, request_bytes};
 use crate::support::{PATIENCE, Server, handbill_after};
 
 fn server() -> (TempDir, Server) {
@@ -110,6 +110,78 @@ fn a_client_that_asks_whether_to_send_its_body_is_told_to() {
     assert_eq!(connection.answer().unwrap().status, 100);
     connection.send(body).unwrap();
     assert_eq!(connection.answer().unwrap().status, 201);
+}
+
+/// The first answer to a request whose body is declared and not sent.
+fn answer_to_head(server: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut connection = Connection::open(server.address).unwrap();
+    connection.send(request_bytes(method, target, headers, b"")).unwrap();
+    connection.answer().unwrap()
+}
+
+#[test]
+fn a_declared_length_over_the_limit_is_answered_in_its_turn_without_the_body() {
+    let (_directory, server) = server();
+    let created = post(server.address, "A page", "x").unwrap().json();
+    let (slug, key) = (created["slug"].as_str().unwrap(), bearer(created["edit_key"].as_str().unwrap()));
+    let (page, nowhere) = (format!("/api/pages/{slug}"), "/api/pages/nothing-22222222");
+    let key = ("Authorization", key.as_str());
+    for expected in [&[("Content-Length", "131073")][..], &[("Content-Length", "131073"), ("Expect", "100-continue")]] {
+        for (method, target, headers, problem) in [
+            ("POST", "/api/pages", &[JSON][..], (413, "body_too_large")),
+            ("POST", "/oauth/token", &[], (413, "body_too_large")),
+            ("POST", "/mcp", &[JSON], (413, "body_too_large")),
+            ("PATCH", nowhere, &[JSON, key], (404, "not_found")),
+            ("PATCH", &page, &[JSON], (401, "missing_key")),
+            ("PATCH", &page, &[JSON, key], (413, "body_too_large")),
+        ] {
+            let answer = answer_to_head(&server, method, target, &[headers, expected].concat());
+            assert_eq!(answer.status, problem.0, "{method} {target}: {}", answer.text());
+            assert!(answer.text().contains(problem.1) && answer.closes(), "{method} {target}: {}", answer.text());
+        }
+    }
+}
+
+#[test]
+fn a_client_is_not_told_to_send_a_body_where_its_head_decides() {
+    let (_directory, server) = server();
+    let created = post(server.address, "A page", "x").unwrap().json();
+    let (slug, key) = (created["slug"].as_str().unwrap(), bearer(created["edit_key"].as_str().unwrap()));
+    let page = format!("/api/pages/{slug}");
+    let key = ("Authorization", key.as_str());
+    let expecting = [("Expect", "100-continue"), ("Content-Length", "22")];
+    for (method, target, headers, problem) in [
+        ("PATCH", "/api/pages/nothing-22222222", &[JSON, key][..], (404, "not_found")),
+        ("PATCH", &page, &[JSON], (401, "missing_key")),
+        ("PATCH", &page, &[key], (400, "invalid_body")),
+        ("POST", "/api/pages", &[], (400, "invalid_body")),
+        ("POST", "/nowhere/at/all", &[JSON], (404, "not_found")),
+    ] {
+        let answer = answer_to_head(&server, method, target, &[headers, &expecting].concat());
+        assert_eq!(answer.problem(), (problem.0, problem.1.to_owned()), "{method} {target}");
+    }
+    let mut connection = Connection::open(server.address).unwrap();
+    connection.send(request_bytes("PATCH", &page, &[&[JSON, key][..], &expecting].concat(), b"")).unwrap();
+    assert_eq!(connection.answer().unwrap().status, 100);
+    connection.send(r#"{"title": "Once more"}"#).unwrap();
+    let answer = connection.answer().unwrap();
+    assert_eq!((answer.status, &answer.json()["title"]), (200, &json!("Once more")));
+}
+
+#[test]
+fn a_head_that_a_proxy_may_have_understood_otherwise_is_answered_400() {
+    let (_directory, server) = server();
+    for headers in [
+        "",
+        "Host: a\r\nHost: a\r\n",
+        "Host: a\r\nTransfer-Encoding: gzip, chunked\r\n",
+        "Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Host: a\r\nTransfer-Encoding: chunked, chunked\r\n",
+    ] {
+        let mut connection = Connection::open(server.address).unwrap();
+        connection.send(format!("GET /api/pages/a-22222222 HTTP/1.1\r\n{headers}\r\n0\r\n\r\n")).unwrap();
+        assert_eq!(connection.answer().unwrap().problem(), (400, "invalid_request".to_owned()), "{headers:?}");
+    }
 }
 
 #[test]
@@ -217,4 +289,55 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     assert_eq!(answer.unwrap().status, 201);
     let (status, _, log) = server.stop();
     assert!(status.success() && !log.contains("could not accept"), "{log}");
+}
+
+/// Opens as many connections as `crowd` says from other addresses, each of which sends `bytes` and no more. Returns once
+/// one of them has met the end of the budget.
+fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8]) -> Vec<Connection> {
+    let open = |number: usize| {
+        let client = u8::try_from(number % usize::from(clients)).unwrap();
+        let mut connection = Connection::open_from([127, 0, 1, client + 1].into(), server.address).unwrap();
+        // Some are refused before they have sent all.
+        let _ = connection.send(bytes);
+        connection
+    };
+    let connections = (0..crowd).map(open).collect();
+    let figures = [
+        format!("handbill_budget_refusals_total{{budget=\"{budget}\"}} "),
+        format!("handbill_connections_cut_total{{reason=\"{budget}_budget\"}} "),
+    ];
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
+        let met = metrics.text().lines().any(|line| {
+            figures.iter().any(|figure| line.strip_prefix(figure.as_str()).is_some_and(|count| count != "0"))
+        });
+        if met {
+            return connections;
+        }
+        assert!(Instant::now() < end, "{}", metrics.text());
+    }
+}
+
+#[test]
+fn a_crowd_that_stalls_keeps_nobody_else_from_reading_and_creating() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--receive-budget", "1MiB", "--send-budget", "16MiB"]);
+    let large = post(server.address, "A large page", &"*a* ".repeat(25_600)).unwrap().json();
+    let large = format!("/api/pages/{}", large["slug"].as_str().unwrap());
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(30_000)).into_bytes();
+    let mut body = request_bytes("POST", "/api/pages", &[JSON, ("Content-Length", "131072")], b"");
+    body.extend(vec![b' '; 126 * 1024]);
+    let reading = request_bytes("GET", &large, &[], b"");
+    for (connections, budget, bytes) in [(80, "receive", &head), (40, "receive", &body), (120, "send", &reading)] {
+        for clients in [1, 20] {
+            let _crowd = crowd(&server, connections, clients, budget, bytes);
+            for _ in 0..5 {
+                assert_eq!(get(server.address, "/robots.txt").unwrap().status, 200);
+                assert_eq!(post(server.address, "Beside a crowd", "x").unwrap().status, 201);
+            }
+        }
+    }
+    let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
+    assert!(!metrics.text().contains("reason=\"receive_budget\"} 0"), "{}", metrics.text());
 }

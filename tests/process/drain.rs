@@ -97,12 +97,24 @@ fn during_the_delay_readyz_is_503_and_requests_go_on_and_a_second_signal_exits_a
 #[test]
 fn what_is_still_in_flight_after_the_timeout_is_cut_off() {
     let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--drain-timeout", "200ms"]);
-    let mut upload = Upload::begin(server.address, "Never finished");
+    let server = Server::start(directory.path(), &["--drain-timeout", "0s"]);
+    let _upload = Upload::begin(server.address, "Never finished");
     server.signal(Signal::TERM);
-    assert!(upload.connection.is_ended());
     let (status, ..) = server.finish();
     assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn a_client_that_sends_nothing_more_is_answered_408_and_does_not_hold_the_drain() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--drain-timeout", "9s"]);
+    let mut upload = Upload::begin(server.address, "Never finished");
+    server.signal(Signal::TERM);
+    let answer = upload.connection.answer().unwrap();
+    assert_eq!((answer.problem(), answer.closes()), ((408, "timeout".to_owned()), true));
+    drop(upload);
+    let (status, ..) = server.finish();
+    assert_eq!(status.code(), Some(0));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use axum::body::Body;
 use bytes::Bytes;
 use handbill::domain::client::Peer;
+use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
@@ -42,6 +43,8 @@ pub(crate) struct Request {
     headers: HeaderMap,
     body: Body,
     peer: IpAddr,
+    /// Whether it names the host that it goes to, as every client does.
+    names_host: bool,
 }
 
 impl Request {
@@ -52,6 +55,7 @@ impl Request {
             headers: HeaderMap::new(),
             body: Body::empty(),
             peer: IpAddr::from([192, 0, 2, 1]),
+            names_host: true,
         }
     }
 
@@ -100,6 +104,7 @@ impl Request {
     #[must_use]
     pub(crate) fn without(mut self, name: &str) -> Self {
         self.headers.remove(name);
+        self.names_host &= name != "host";
         self
     }
 
@@ -131,6 +136,9 @@ impl Request {
         *request.method_mut() = self.method;
         *request.uri_mut() = self.target.parse().unwrap();
         *request.headers_mut() = self.headers;
+        if self.names_host {
+            request.headers_mut().entry(HOST).or_insert(HeaderValue::from_static("pages.example"));
+        }
         request.extensions_mut().insert(Peer(SocketAddr::new(self.peer, 40_000)));
         request
     }

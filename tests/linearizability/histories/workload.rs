@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use handbill::service::PATIENCE;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::{Method, Request, Response};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
@@ -304,7 +304,7 @@ impl Client {
 
 /// The request for `call`, where `tag` is that of the version which it requires, if it does.
 fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
-    let builder = Request::builder().uri(format!("/api/pages/{slug}"));
+    let builder = Request::builder().uri(format!("/api/pages/{slug}")).header(HOST, "pages.example");
     let if_match = |builder: http::request::Builder, version: &Option<u64>| match version {
         Some(_) => builder.header(IF_MATCH, tag),
         None => builder,
