@@ -43,7 +43,11 @@ class Client:
     async def timed(self, request, expected, into, due):
         loop = asyncio.get_running_loop()
         try:
-            status, _ = await asyncio.wait_for(ask(self.to, self.source(), request), TIMEOUT)
+            status, answer = await asyncio.wait_for(ask(self.to, self.source(), request), TIMEOUT)
+            if status != expected:
+                # Why, as its message begins.
+                said = answer.partition(b'message":"')[2][:48].decode(errors="replace")
+                status = f"{status} {said}".strip()
         except (OSError, asyncio.TimeoutError, ValueError) as error:
             status = type(error).__name__
         took = loop.time() - due
