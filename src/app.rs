@@ -44,6 +44,9 @@ pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 /// What a process that was ended before its requests were answered ends with.
 const CUT_SHORT: u8 = 1;
 
+/// Longest that a client without progress is waited for at the stop.
+const LONGEST_STALL: Duration = Duration::from_hours(24);
+
 /// Connections that the operating system keeps until they are accepted, or as many as it allows (`net.core.somaxconn`, 4096).
 /// When there are more, it drops a client's first packet, and the client tries again a second later.
 const BACKLOG: u32 = 4096;
@@ -265,8 +268,8 @@ fn server_limits(http: &HttpSettings) -> ServerLimits {
         connections_per_client: http.connections_per_client() as usize,
         receiving: http.receive_budget.0,
         sending: http.send_budget.0,
-        // Of those that are in flight at the stop the slowest must not decide how long it takes.
-        stalled_at_stop: http.drain_timeout / 3,
+        // A client that does nothing must not decide how long a stop takes. The bound keeps sums of times in their range.
+        stalled_at_stop: (http.drain_timeout / 3).min(LONGEST_STALL),
         ..ServerLimits::PUBLIC
     }
 }

@@ -121,6 +121,13 @@ fn a_client_that_sends_nothing_more_is_answered_408_and_does_not_hold_the_drain(
 fn the_longest_times_that_can_be_set_do_not_break_draining() {
     let directory = tempdir().unwrap();
     let longest = format!("{}s", u64::MAX);
+    let server = Server::start(directory.path(), &["--drain-timeout", &longest]);
+    let upload = Upload::begin(server.address, "In flight");
+    server.signal(Signal::TERM);
+    wait_until_refused(server.address);
+    assert_eq!(upload.finish().status, 201);
+    assert_eq!(server.finish().0.code(), Some(0));
+
     let server = Server::start(directory.path(), &["--drain-delay", &longest, "--drain-timeout", &longest]);
     server.signal(Signal::TERM);
     server.wait_for_log("draining");
