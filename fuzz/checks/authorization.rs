@@ -18,7 +18,7 @@ use handbill::entropy::Entropy;
 use handbill::incoming::client_ip::TrustedProxies;
 use handbill::limits::Quotas;
 use handbill::mcp::Allowed;
-use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -154,6 +154,7 @@ impl Service {
         let mut request = Request::builder()
             .method(method)
             .uri(uri)
+            .header(HOST, "pages.example")
             .header(CONTENT_TYPE, content_type)
             .extension(Peer(([192, 0, 2, 1], 4711).into()))
             .body(Body::from(body))

@@ -136,7 +136,8 @@ impl ServerHandler for Server {
             CallerTrace { traceparent: context.meta.get_traceparent(), tracestate: context.meta.get_tracestate() };
         let span = self.0.mcp.tracer.tool(within, caller, tool.as_str());
         let slot = head(&context).extensions.get::<PageSlot>().expect("`mend` puts it there");
-        let calling = span.around(self.0.mcp.call(tool, self.client(&context), arguments, slot));
+        // On the heap, since a call is large and there are many layers of futures around it.
+        let calling = span.around(Box::pin(self.0.mcp.call(tool, self.client(&context), arguments, slot)));
         // The task that calls this is started by `rmcp`, so that the request must be brought here.
         let calling = async {
             match within {

@@ -310,12 +310,10 @@ impl State {
 
     /// Takes room for what is received: `bytes` in all.
     fn charge(&mut self, bytes: u64, exchange: &Exchange) -> Result<(), Full> {
-        match &mut self.receiving {
-            Some(charge) => charge.resize(bytes),
-            None => {
-                self.receiving = Some(exchange.shared.receiving.take(self.client, bytes, &exchange.cut)?);
-                Ok(())
-            }
+        if let Some(charge) = &mut self.receiving {
+            return charge.resize(bytes);
         }
+        self.receiving = Some(exchange.shared.receiving.take(self.client, bytes, &exchange.cut)?);
+        Ok(())
     }
 }

@@ -490,10 +490,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_head_that_does_not_fit_the_budget_or_is_too_large_is_not_gathered() {
         let mut played = Played::new(ServerLimits { receiving: 16 * 1024, ..LIMITS }, 64 * 1024);
-        played.client.write_all(&[b'x'; 20_000]).await.unwrap();
+        played.client.write_all(&vec![b'x'; 20_000]).await.unwrap();
         assert_eq!(played.io.next_head().await, Err(NoHead::NoRoom));
         let mut played = Played::new(LIMITS, 64 * 1024);
-        played.client.write_all(&[b'x'; 40_000]).await.unwrap();
+        played.client.write_all(&vec![b'x'; 40_000]).await.unwrap();
         assert_eq!(played.io.next_head().await, Err(NoHead::TooLarge));
     }
 

@@ -58,16 +58,15 @@ impl PageService {
         let mut body = pin!(body);
         let mut began = Instant::now();
         let (mut page, mut patience) = within_deadline(began, self.opened(slug, credential)).await?;
-        let body = match body.as_mut().now_or_never() {
-            Some(body) => body,
+        let body = if let Some(body) = body.as_mut().now_or_never() {
+            body
+        } else {
             // Its client waited to be told to send it. Until it has, the page may change, and takes no memory.
-            None => {
-                drop(page);
-                let body = body.await;
-                began = Instant::now();
-                (page, patience) = within_deadline(began, self.opened(slug, credential)).await?;
-                body
-            }
+            drop(page);
+            let body = body.await;
+            began = Instant::now();
+            (page, patience) = within_deadline(began, self.opened(slug, credential)).await?;
+            body
         };
         within_deadline(began, self.apply(page, patience, credential, body, precondition)).await
     }
