@@ -135,8 +135,8 @@ impl Service {
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };
         let page = r#"{"title": "A page", "content": "Text"}"#;
         let created = service.ask(Method::POST, "/api/pages", "", &[], "application/json", page).unwrap();
-        service.slug = created.body["slug"].as_str().unwrap().to_owned();
-        service.key = created.body["edit_key"].as_str().unwrap().to_owned();
+        created.body["slug"].as_str().unwrap().clone_into(&mut service.slug);
+        created.body["edit_key"].as_str().unwrap().clone_into(&mut service.key);
         service
     }
 

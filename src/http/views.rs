@@ -58,7 +58,7 @@ pub struct PageView<'a> {
     pub markdown_url: &'a str,
     /// Its title; without one it is named by how its text begins, and its `h1` says that it has none.
     pub title: Option<&'a str>,
-    /// Sanitised HTML, embedded as [`article`] makes it.
+    /// Sanitised HTML, embedded as `article` makes it.
     pub content_html: &'a str,
     /// The language of the text.
     pub language: Option<Language>,

@@ -1,6 +1,7 @@
 //! Request bodies: read within bounds of size and time, and taken apart with a reason that a client can act on.
 
-use std::io::ErrorKind;
+use std::error::Error;
+use std::io::{self, ErrorKind};
 use std::time::Duration;
 
 use axum::body::Body as HttpBody;
@@ -75,7 +76,7 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
         let frame = match timeout_at(deadline, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return Ok(bytes),
-            Ok(Some(Err(error))) => return Err(broken(error)),
+            Ok(Some(Err(error))) => return Err(broken(&error)),
             Err(_) => return Err(BodyFault::TimedOut),
         };
         let Some(data) = frame.data_ref() else { continue };
@@ -91,10 +92,10 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
     }
 }
 
-/// Why a body ended early.
-fn broken(error: axum::Error) -> BodyFault {
-    let error = error.into_inner();
-    match error.downcast_ref::<std::io::Error>().map(std::io::Error::kind) {
+/// Why a body ended early. The server's reason may stand behind errors of layers around the body.
+fn broken(error: &axum::Error) -> BodyFault {
+    let causes = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
+    match causes.filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind).next() {
         Some(ErrorKind::TimedOut) => BodyFault::TimedOut,
         Some(ErrorKind::QuotaExceeded) => BodyFault::NoRoom,
         _ => BodyFault::BrokenOff,

@@ -187,7 +187,7 @@ async fn an_answer_that_shows_a_page_is_written_in_pieces_while_it_is_sent() {
     let page = app.publish("Large", &"\"".repeat(60_000)).await;
     for request in [
         client.request("tools/call", json!({"name": "get_page", "arguments": {"slug": page.slug}})),
-        Request::new("GET", &format!("/api/pages/{}", page.slug)),
+        Request::new("GET", format!("/api/pages/{}", page.slug)),
     ] {
         let pieces = app.pieces(request).await;
         assert!(pieces.iter().sum::<usize>() > 200_000 && pieces.iter().all(|&bytes| bytes <= 17 * 1024), "{pieces:?}");

@@ -147,10 +147,10 @@ fn little_of_an_answer_that_is_not_read_is_taken_by_buffers() {
     let taken = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&taken);
     let endless = move || {
-        let counter = Arc::clone(&counter);
+        let (counter, piece) = (Arc::clone(&counter), bytes::Bytes::from(vec![b'x'; 64 * 1024]));
         let pieces = std::iter::repeat_with(move || {
             counter.fetch_add(64 * 1024, Ordering::Relaxed);
-            Ok::<_, std::convert::Infallible>(bytes::Bytes::from_static(&[b'x'; 64 * 1024]))
+            Ok::<_, std::convert::Infallible>(piece.clone())
         });
         async { axum::body::Body::from_stream(futures_util::stream::iter(pieces)) }
     };
@@ -192,20 +192,20 @@ fn a_body_that_never_comes_is_not_cut_by_the_limits_on_heads_and_rest() {
 
 #[test]
 fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kept() {
-    let (begin, begun) = mpsc::channel();
+    let (entered, entries) = mpsc::channel();
     let (release, released) = watch::channel(false);
     let app = app().route(
         "/held",
         get(move || {
             let mut released = released.clone();
-            begin.send(()).unwrap();
+            entered.send(()).unwrap();
             async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
         }),
     );
     let listener = Listener::serving(ServerLimits { connections: 3, ..PATIENT }, app);
     let mut working = listener.connect();
     working.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    begun.recv_timeout(PATIENCE).unwrap();
+    entries.recv_timeout(PATIENCE).unwrap();
     let (mut first, mut second) = (listener.connect(), listener.connect());
     first.get("/").unwrap();
     second.get("/").unwrap();
@@ -222,13 +222,13 @@ fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kep
 
 #[test]
 fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
-    let (begin, begun) = mpsc::channel();
+    let (entered, entries) = mpsc::channel();
     let (release, released) = watch::channel(false);
     let app = app().route(
         "/held",
         get(move || {
             let mut released = released.clone();
-            begin.send(()).unwrap();
+            entered.send(()).unwrap();
             async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
         }),
     );
@@ -236,7 +236,7 @@ fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
     let mut half = listener.connect();
     half.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     half.finish_sending().unwrap();
-    begun.recv_timeout(PATIENCE).unwrap();
+    entries.recv_timeout(PATIENCE).unwrap();
     // The end of input has arrived by now, as it was sent before this.
     assert_eq!(listener.connect().get("/").unwrap().text(), "here");
     release.send_replace(true);
@@ -370,7 +370,7 @@ fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
             assert_eq!(fresh.get("/").unwrap().text(), "here");
         });
         tokio::join!(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases), async {
-            client.await.unwrap()
+            client.await.unwrap();
         });
     });
 }

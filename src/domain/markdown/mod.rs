@@ -20,6 +20,8 @@
 //! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are no characters, become
 //!   U+FFFD.
 
+#[cfg(test)]
+mod barrier_tests;
 mod constructs;
 mod elements;
 mod exposed;

@@ -1,0 +1,138 @@
+//! The second barrier lets nothing else through, and has nothing to do after the first.
+
+use proptest::prelude::{ProptestConfig, any, proptest};
+use proptest::{collection, sample};
+
+use super::{filter, html, sanitize};
+
+#[test]
+fn the_sanitiser_gets_to_see_no_reference_in_text() {
+    let filtered = filter("& < > &amp; &nbsp; `&` ![&](https://e.example/?&) [\"](/x?a&b)").html;
+    assert!(!filtered.contains('&'), "{filtered}");
+}
+
+#[test]
+fn the_sanitiser_alone_leaves_nothing_that_is_not_on_its_list() {
+    let cleaned = |html: &str| html::with_references(&sanitize::clean(html));
+    assert_eq!(cleaned("<script>a</script><p id=b style=c onclick=d class=e>f</p>"), "<p>f</p>");
+    assert_eq!(cleaned("<code class=\"x\">a</code><h1>b</h1>"), "<code>a</code>b");
+    assert_eq!(cleaned("<a href=\"javascript:a\" target=b>c</a>"), "<a rel=\"nofollow ugc\">c</a>");
+    for host in ["//e.example", "/\\e.example", "/\t/e.example", "x"] {
+        assert_eq!(cleaned(&format!("<a href=\"{host}\" rel=x>a</a>")), "<a rel=\"nofollow ugc\">a</a>");
+    }
+    let image = cleaned("<img src=\"http://e.example\" onerror=a loading=eager>");
+    assert!(!image.contains("src") && !image.contains("onerror") && image.contains("loading=\"lazy\""), "{image}");
+    assert_eq!(cleaned("<svg><style><a onclick=x>a</a></style></svg><math>b</math>"), "b");
+    assert_eq!(cleaned("<ol start=\"x\"><li>a</li></ol>"), "<ol><li>a</li></ol>");
+}
+
+/// Whether the second barrier leaves what the first one wrote as it is.
+#[track_caller]
+fn assert_sanitiser_changes_nothing(markdown: &str) {
+    let filtered = filter(markdown).html;
+    assert_eq!(sanitize::clean(&filtered), filtered, "from {markdown:?}");
+}
+
+#[test]
+fn the_sanitiser_changes_nothing_in_any_kind_of_address() {
+    for address in [
+        "https://a&b.example/&?&#&",
+        "https://u&v:w&x@e.example/",
+        "mailto:a&b\"<c>@e",
+        "/a&b?c&d#e&f",
+        "/&",
+        "/&&",
+        "#&",
+        "#",
+        "/",
+        "/?&",
+        "http://[::1]:8080/&",
+        "https://e.example/'\"`\\",
+        "https://é.example/é?é#é",
+        "mailto:",
+        "/%2F/x",
+        "https://xn--a.example/",
+        "https:&",
+        "http://1/&",
+        "/\u{a0}",
+        "#\u{a0}",
+        "/:x",
+        "/a:b//c",
+        "mailto:\u{a0}",
+        "/;/x",
+    ] {
+        assert_sanitiser_changes_nothing(&format!("[a](<{address}>) ![&\"<>\u{a0}](<{address}>) <{address}>"));
+        assert_sanitiser_changes_nothing(&format!("[a]({address}) ![a]({address})"));
+    }
+}
+
+const PIECES: [&str; 50] = [
+    "a",
+    " ",
+    "\n",
+    "\n\n",
+    "\t",
+    "    ",
+    "*",
+    "**",
+    "_",
+    "~~",
+    "`",
+    "```\n",
+    "```a\n",
+    "# ",
+    "- ",
+    "1. ",
+    "2) ",
+    "> ",
+    ">",
+    "[",
+    "]",
+    "(",
+    ")",
+    "![",
+    "](",
+    "](/x)",
+    "](#&)",
+    "](https://e.example/?a&b)",
+    "](mailto:a\"b)",
+    "](//h)",
+    "](x:y)",
+    "[^1]: b",
+    "<b>",
+    "</p>",
+    "<!--",
+    "<script>",
+    "<https://e.example>",
+    "<",
+    ">",
+    "&",
+    "&amp;",
+    "&#13;",
+    "&nbsp;",
+    "\"",
+    "\u{a0}",
+    "\0",
+    "\u{fdd1}",
+    "\u{fdd3}",
+    "é",
+    "\\",
+];
+
+proptest! {
+    // A case that fails is to become a test with a name, not a file of seeds.
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_sanitiser_changes_nothing_that_the_filter_wrote(
+        pieces in collection::vec(sample::select(&PIECES[..]), 0..80)
+    ) {
+        assert_sanitiser_changes_nothing(&pieces.concat());
+    }
+
+    #[test]
+    fn the_sanitiser_changes_nothing_in_any_text(text in any::<String>()) {
+        assert_sanitiser_changes_nothing(&text);
+        assert_sanitiser_changes_nothing(&format!("[a](<https://{text}>) ![{text}](<https:{text}>) [b](<{text}>)"));
+    }
+}
