@@ -218,7 +218,7 @@ mod tests {
         let mut charge = budget.take(client(1), 60, &cut).unwrap();
         charge.resize(80).unwrap();
         assert_eq!((metrics.held.get(), metrics.limit.get()), (80, 100));
-        assert!(budget.take(client(1), 21, &cut).is_err());
+        assert!(budget.take(client(1), 81, &cut).is_err());
         assert_eq!(metrics.refused.get(), 1);
         charge.resize(10).unwrap();
         charge.force(200);

@@ -4,11 +4,12 @@
 //! room of others in this order:
 //!
 //! 1. of the client that holds most, if that is more than the asker would then hold: its slowest holder first;
-//! 2. of anybody: the slowest holder, if its client made no progress for [`STALLED`] and is slower than the asker. One
+//! 2. of its own client: the slowest holder that has more than the asker would, if it waits for its client;
+//! 3. of anybody: the slowest holder, if its client made no progress for [`STALLED`] and is slower than the asker. One
 //!    that waits for us, not for its client, is not slow.
 //!
-//! So a client that holds little always gets in beside one that holds much, however fast the latter comes back; and
-//! among equals room goes to those that use it.
+//! So a client that holds little always gets in beside one that holds much, however fast the latter comes back; what is
+//! small gets in beside what is large and does not move; and among equals room goes to those that use it.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -20,6 +21,9 @@ use crate::domain::client::Client;
 /// A holder without progress for this long may lose its room to anybody, once there is none left. A client on a slow
 /// line with a round trip of 300 ms still makes progress within it.
 pub(super) const STALLED: Duration = Duration::from_millis(500);
+
+/// So many of a client's slowest holders are looked at for one that has more than the asker.
+const LOOKED_AT: usize = 64;
 
 /// One holder. Never used again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -207,10 +211,22 @@ impl<H> Ledger<H> {
                 let mut others = self.by_slowness.iter().filter(|(_, id)| Some(*id) != asker);
                 others.next().filter(|(of, _)| is_stalled(*of)).map(|(_, id)| *id)
             };
-            let victim = of_heaviest.or_else(stalled).ok_or(Full)?;
+            let victim = of_heaviest.or_else(|| self.larger_of(client, units, since, asker)).or_else(stalled);
+            let victim = victim.ok_or(Full)?;
             evicted.extend(self.leave(victim));
         }
         Ok(())
+    }
+
+    /// Of the slowest holders of `client` one that has more than `asker` would with `units` more, and is slower than it.
+    fn larger_of(&self, client: Client, units: u64, since: Instant, asker: Option<HolderId>) -> Option<HolderId> {
+        let would_hold = units + asker.and_then(|asker| self.holders.get(&asker)).map_or(0, |asker| asker.units);
+        let slowest = self.shares.get(&client)?.by_slowness.iter().take(LOOKED_AT);
+        let gives_way = |id: HolderId| {
+            let holder = self.holders.get(&id)?;
+            (!holder.is_ours && holder.since < since && holder.units > would_hold).then_some(id)
+        };
+        slowest.filter(|(_, id)| Some(*id) != asker).find_map(|(_, id)| gives_way(*id))
     }
 
     fn resize(&mut self, id: HolderId, units: impl FnOnce(u64) -> u64) -> Option<()> {
@@ -291,7 +307,7 @@ mod tests {
     async fn what_was_given_back_can_be_taken_again() {
         let mut played = Played::new(10);
         let first = played.fits(1, 10, "first");
-        assert_eq!(played.enter(1, 1, "second"), (Err(Full), vec![]));
+        assert_eq!(played.enter(1, 10, "second"), (Err(Full), vec![]));
         played.ledger.shrink_to(first, 4);
         played.fits(1, 6, "third");
         played.ledger.leave(first);
@@ -317,7 +333,7 @@ mod tests {
         let mut played = Played::new(100);
         played.fits(1, 50, "of the one");
         played.fits(2, 50, "of the other");
-        assert_eq!(played.enter(2, 10, "more"), (Err(Full), vec![]));
+        assert_eq!(played.enter(2, 50, "more"), (Err(Full), vec![]));
         assert_eq!(played.enter(3, 50, "as much"), (Err(Full), vec![]));
         assert_eq!(played.enter(3, 101, "more than there is"), (Err(Full), vec![]));
     }
@@ -343,9 +359,21 @@ mod tests {
         played.now += 2 * STALLED;
         assert_eq!(played.enter(1, 10, "of the same").0, Err(Full));
         played.ledger.wait_for_us(ours, false, played.now);
-        assert_eq!(played.enter(1, 10, "of the same").0, Err(Full), "its client's time begins now");
+        assert_eq!(played.enter(1, 100, "of the same").0, Err(Full), "its client's time begins now");
         played.ledger.wait_for_us(ours, true, played.now);
         assert_eq!(played.enter(2, 10, "of another").1, ["ours"]);
+    }
+
+    #[tokio::test]
+    async fn of_one_client_what_is_large_and_slow_makes_room_for_what_is_small() {
+        let mut played = Played::new(100);
+        let fast = played.fits(1, 40, "large and fast");
+        played.fits(1, 10, "small");
+        played.fits(1, 50, "large and slow");
+        played.now += SOON;
+        played.ledger.progress(fast, played.now);
+        assert_eq!(played.enter(1, 20, "another").1, ["large and slow"]);
+        assert_eq!(played.enter(1, 60, "larger than all"), (Err(Full), vec![]));
     }
 
     #[tokio::test]

@@ -156,6 +156,8 @@ fn little_of_an_answer_that_is_not_read_is_taken_by_buffers() {
     };
     let app = Router::new().route("/endless", get(endless));
     let listener = Listener::serving(ServerLimits { write: SOON, ..PATIENT }, app);
+    // Connections that are opened before it serves have buffers as the system's defaults are.
+    assert_eq!(get_once(listener.address, "/").unwrap().status, 404);
     let mut deaf = Connection::open_narrow(listener.address).unwrap();
     deaf.send("GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     deaf.peek_one().unwrap();
