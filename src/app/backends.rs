@@ -74,7 +74,9 @@ impl Backends {
                     let store = measure(around).store(pages, System::Redb);
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, around)? }
                 };
-                Ok((backends, Kept::Embedded(store)))
+                // Many readers of one large page would otherwise fill the queue of lookups, and each hold a copy.
+                let shared = SingleFlight::new(backends.store, Arc::clone(&around.metrics));
+                Ok((Self { store: Arc::new(shared), ..backends }, Kept::Embedded(store)))
             }
             StoreKind::Scylla => {
                 if settings.redis.redis_url.is_empty() {

@@ -150,6 +150,7 @@ fn four_hundred_callers_at_once_are_answered_or_told_to_come_again_or_cut() {
     // Of one client the slowest are cut for others. Whoever got an answer got all of it.
     let answers: Vec<Answer> = callers.iter_mut().filter_map(|caller| caller.answer().ok()).collect();
     assert!(!answers.is_empty());
+    assert!(figure(&server, "handbill_store_lookup_joins_total", "") > 0.0, "each looked the page up alone");
     for answer in answers {
         match answer.status {
             200 => assert!(answer.json()["result"]["isError"] != true || answer.text().contains("unavailable")),
