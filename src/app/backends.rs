@@ -122,6 +122,8 @@ impl Kept {
     pub(super) async fn failed(&mut self) -> StartError {
         match self {
             Self::Embedded(store) => return StartError::StoreEnded(store.failed().await),
+            // Once connected it has said so, and may not be asked again.
+            Self::Cluster(failed) if failed.is_terminated() => {}
             Self::Cluster(failed) => {
                 if let Ok(error) = failed.await {
                     return error.into();

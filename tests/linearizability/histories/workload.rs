@@ -214,7 +214,8 @@ impl Client {
         let history = History::new(self.run.started);
         let id = history.invoked(self.number, Call::Create { title: title.clone(), content: content.clone() });
         let body = json!({"title": &*title, "content": &*content}).to_string();
-        let request = Request::post("/api/pages").header(CONTENT_TYPE, "application/json");
+        let request =
+            Request::post("/api/pages").header(HOST, "pages.example").header(CONTENT_TYPE, "application/json");
         let request = request.body(Bytes::from(body)).expect("it is valid");
         let began = Instant::now();
         let response = self.connection.send(request).await;
