@@ -30,7 +30,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("incoming", &["domain", "service", "problem"]),
     ("http", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry", "server"]),
     ("mcp", &["about", "domain", "service", "limits", "problem", "incoming", "wire", "telemetry"]),
-    ("server", &["domain", "incoming", "lifecycle", "problem"]),
+    ("server", &["domain", "entropy", "incoming", "lifecycle", "problem"]),
     ("lifecycle", &[]),
     ("admin", &["lifecycle", "telemetry"]),
     ("backends", &["domain", "clock", "entropy", "store", "limits", "reservations", "renderer", "telemetry", "config"]),

@@ -1,17 +1,21 @@
-//! Answers to heads that hyper never sees, as bytes.
+//! Answers to heads that hyper never sees, as bytes. They have the header fields that every answer has.
 
 use http::StatusCode;
 use serde_json::json;
 
 use crate::problem::Problem;
 
-/// `problem` as an answer after which the connection is closed. Pages of any origin may read it, as any answer.
-pub(super) fn refusal(problem: &Problem) -> Vec<u8> {
+/// `problem` as an answer after which the connection is closed, with the id of the request in hexadecimal digits. Pages
+/// of any origin may read it, as any answer.
+pub(super) fn refusal(problem: &Problem, request_id: &str) -> Vec<u8> {
     let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     let body = json!({"error": problem.code.as_str(), "message": problem.message}).to_string();
     let retry = problem.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
     format!(
-        "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\n{retry}content-length: {length}\r\n\r\n{body}",
+        "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\n\
+         access-control-expose-headers: retry-after,x-request-id\r\nx-content-type-options: nosniff\r\n\
+         referrer-policy: no-referrer\r\ncontent-security-policy: default-src 'none'; frame-ancestors 'none'\r\n\
+         x-request-id: {request_id}\r\n{retry}content-length: {length}\r\n\r\n{body}",
         length = body.len(),
     )
     .into_bytes()
@@ -23,10 +27,11 @@ mod tests {
 
     #[test]
     fn a_refusal_is_a_whole_answer_in_json() {
-        let text = String::from_utf8(refusal(&Problem::no_room())).unwrap();
+        let text = String::from_utf8(refusal(&Problem::no_room(), "00000000deadbeef")).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n"), "{head}");
         assert!(head.contains("\r\nretry-after: 5\r\n"), "{head}");
+        assert!(head.contains("\r\nx-request-id: 00000000deadbeef\r\n"), "{head}");
         assert!(head.ends_with(&format!("\r\ncontent-length: {}", body.len())), "{head}");
         let body: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!(body["error"], "unavailable");

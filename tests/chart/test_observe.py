@@ -78,7 +78,9 @@ class Observe(unittest.TestCase):
         trace = "4bf92f3577b34da6a3ce929d0e0e4736"
         # A collector that takes connections and does not answer: exemplars need none that does.
         with socket.create_server(("127.0.0.1", 0)) as collector:
+            # Only a trusted proxy's traces are continued.
             options = ["--otlp-endpoint=http://127.0.0.1:%d" % collector.getsockname()[1], "--drain-timeout=0s"]
+            options += ["--trusted-proxies=127.0.0.0/8"]
             with handbill(*options) as (public, admin), prometheus(admin, *features) as server:
                 end, found = time.monotonic() + PATIENCE, set()
                 while trace not in found:
