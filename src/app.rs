@@ -41,7 +41,7 @@ use crate::telemetry::traces::export::{self, ExportError};
 /// How long the last lines of the log may take at the process's end.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// What a process that was ended before its requests were answered ends with.
+/// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
 
 /// Longest that a client without progress is waited for at the stop.
@@ -180,7 +180,7 @@ fn router_over(
     router(Http::new(service, base_url, proxies), mcp::router(tools, allowed, guarded), telemetry)
 }
 
-/// Serves until a signal ends it. What there is to say goes to `log`.
+/// Serves until a signal ends it. Lines for the operator go to `log`.
 pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError> {
     settings.logs.install(log);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -24,6 +24,13 @@ impl Entropy for SystemEntropy {
     }
 }
 
+/// 64 random bits as 16 hexadecimal digits: enough to find a request in a year of logs, or to share a name with nothing.
+pub fn hex_id(entropy: &dyn Entropy) -> String {
+    let mut bytes = [0; 8];
+    entropy.fill(&mut bytes);
+    format!("{:016x}", u64::from_be_bytes(bytes))
+}
+
 /// A uniform number below `bound`, which is 1 to 256.
 ///
 /// Bytes beyond the last whole multiple of `bound` are drawn again, so that no number is likelier than another.

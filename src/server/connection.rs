@@ -26,7 +26,7 @@ use super::refusal::refusal;
 use super::socket::Transport;
 use super::timed_io::{NoHead, TimedIo};
 use crate::domain::client::Peer;
-use crate::entropy::{Entropy, SystemEntropy};
+use crate::entropy::{SystemEntropy, hex_id};
 use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::Phase;
 use crate::problem::Problem;
@@ -138,9 +138,7 @@ fn framing_of(body: &Incoming) -> framing::Body {
 
 /// Says why no request can be read, and closes.
 async fn refuse<S: Transport>(io: &mut TimedIo<S>, problem: &Problem) {
-    let mut bytes = [0; 8];
-    SystemEntropy.fill(&mut bytes);
-    let request_id = format!("{:016x}", u64::from_be_bytes(bytes));
+    let request_id = hex_id(&SystemEntropy);
     tracing::debug!(request_id, status = problem.code.status(), "a head was refused");
     if io.send(&refusal(problem, &request_id)).await.is_ok() {
         io.close().await;

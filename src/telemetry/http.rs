@@ -18,7 +18,7 @@ use super::metrics::{Metrics, RequestLabels, TraceLabel};
 use super::traces::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
 use crate::clock::SharedClock;
 use crate::domain::client::Peer;
-use crate::entropy::SharedEntropy;
+use crate::entropy::{SharedEntropy, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -81,7 +81,7 @@ impl Drop for InFlight {
 /// Lets the request pass and records what became of it. Its id is in the answer and in every event on the way.
 pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request, next: Next) -> Response {
     let started = telemetry.clock.monotonic();
-    let id = request_id(&telemetry);
+    let id = hex_id(&*telemetry.entropy);
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
 
@@ -109,13 +109,6 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
 /// What leads from a bucket to a trace that was counted in it, where that trace can be looked at.
 fn exemplar(ids: TraceIds) -> Option<TraceLabel> {
     ids.is_sampled.then(|| TraceLabel { trace_id: ids.trace_id.to_string() })
-}
-
-/// 16 hexadecimal digits, enough to find a request in a year of logs.
-fn request_id(telemetry: &RequestTelemetry) -> String {
-    let mut bytes = [0; 8];
-    telemetry.entropy.fill(&mut bytes);
-    format!("{:016x}", u64::from_be_bytes(bytes))
 }
 
 /// The method as a label: clients may invent others.

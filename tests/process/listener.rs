@@ -90,6 +90,21 @@ fn app() -> Router {
         .layer(axum::extract::DefaultBodyLimit::disable())
 }
 
+/// The same with `/held`, which says that it was entered and answers once it is released.
+fn holding_app() -> (Router, mpsc::Receiver<()>, watch::Sender<bool>) {
+    let (entered, entries) = mpsc::channel();
+    let (release, released) = watch::channel(false);
+    let app = app().route(
+        "/held",
+        get(move || {
+            let mut released = released.clone();
+            entered.send(()).unwrap();
+            async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
+        }),
+    );
+    (app, entries, release)
+}
+
 #[test]
 fn a_head_that_trickles_in_is_cut_off() {
     let listener = Listener::start(ServerLimits { head: SOON, ..PATIENT });
@@ -194,16 +209,7 @@ fn a_body_that_never_comes_is_not_cut_by_the_limits_on_heads_and_rest() {
 
 #[test]
 fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kept() {
-    let (entered, entries) = mpsc::channel();
-    let (release, released) = watch::channel(false);
-    let app = app().route(
-        "/held",
-        get(move || {
-            let mut released = released.clone();
-            entered.send(()).unwrap();
-            async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
-        }),
-    );
+    let (app, entries, release) = holding_app();
     let listener = Listener::serving(ServerLimits { connections: 3, ..PATIENT }, app);
     let mut working = listener.connect();
     working.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -224,16 +230,7 @@ fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kep
 
 #[test]
 fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
-    let (entered, entries) = mpsc::channel();
-    let (release, released) = watch::channel(false);
-    let app = app().route(
-        "/held",
-        get(move || {
-            let mut released = released.clone();
-            entered.send(()).unwrap();
-            async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
-        }),
-    );
+    let (app, entries, release) = holding_app();
     let listener = Listener::serving(PATIENT, app);
     let mut half = listener.connect();
     half.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();

@@ -9,14 +9,14 @@ use std::io::{self, Write};
 use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
 use std::sync::Once;
 
-/// What a process ends with whose data file is damaged: that of a start that is refused.
+/// Exit code of a process whose data file is damaged: the same as for a start that is refused.
 const EXIT_CODE: i32 = 2;
 
 thread_local! {
     /// Panics of this thread within [`caught`] that it has not caught yet; `None` outside of it.
     static PANICS: Cell<Option<u8>> = const { Cell::new(None) };
 
-    /// Where the last of them was.
+    /// The place of the last panic.
     static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 

@@ -8,12 +8,12 @@ use redis::{RedisResult, Script};
 
 use super::link::{Link, Tries};
 use super::topology::Connection;
-use super::{name, window_key};
+use super::window_key;
 use crate::backends::embedded::WindowLimiter;
 use crate::clock::SharedClock;
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
-use crate::entropy::SharedEntropy;
+use crate::entropy::{SharedEntropy, hex_id};
 use crate::limits::{Limited, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
@@ -45,7 +45,7 @@ impl RedisLimiter {
 impl RateLimiter for RedisLimiter {
     async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
         let key = window_key(limited, client);
-        let attempt = name(&self.entropy);
+        let attempt = hex_id(&*self.entropy);
         let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);
         if let Some(decision) = self.link.call(Tries::Two, ask).await {
             if decision.admitted {

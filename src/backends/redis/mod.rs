@@ -46,7 +46,7 @@ use crate::clock::SharedClock;
 use crate::config::RedisSettings;
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
-use crate::entropy::SharedEntropy;
+use crate::entropy::{SharedEntropy, hex_id};
 use crate::limits::Limited;
 use crate::telemetry::metrics::Metrics;
 
@@ -79,7 +79,7 @@ impl Redis {
         metrics: Arc<Metrics>,
     ) -> Result<Self, OpenError> {
         let topology = Arc::new(Topology::of(settings, limits)?);
-        let probe_key = probe_key(&name(&entropy));
+        let probe_key = probe_key(&hex_id(&*entropy));
         let link = Link::open(topology, limits, Arc::clone(&clock), Arc::clone(&metrics), probe_key);
         Ok(Self { link, clock, entropy, metrics })
     }
@@ -92,20 +92,13 @@ impl Redis {
 
     /// Reservations that all replicas see.
     pub fn reservations(&self) -> RedisReservations {
-        RedisReservations::new(Arc::clone(&self.link), name(&self.entropy))
+        RedisReservations::new(Arc::clone(&self.link), hex_id(&*self.entropy))
     }
 
     /// Whether Redis is out of reach, and when that changes.
     pub fn out_of_reach(&self) -> watch::Receiver<bool> {
         self.link.out_of_reach()
     }
-}
-
-/// A name that nothing else in Redis has: 64 bits from `entropy`, in hexadecimal.
-fn name(entropy: &SharedEntropy) -> String {
-    let mut bytes = [0; 8];
-    entropy.fill(&mut bytes);
-    format!("{:016x}", u64::from_be_bytes(bytes))
 }
 
 // Every key there is. What stands in braces decides the slot in a Redis Cluster.
