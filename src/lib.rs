@@ -5,7 +5,7 @@
 //! One direction of dependency, which `tests/architecture.rs` checks:
 //!
 //! ```text
-//! http, mcp  →  service  →  store, limits, reservations, renderer (traits)  ←  backends
+//! http, mcp  →  service  →  ports (traits)  ←  backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -21,6 +21,7 @@
 //! | a tool for agents, or what is mended of its protocol | [`mcp`] |
 //! | a document by which others find the service | [`http`], `discovery` and `llms` |
 //! | what the service is called, and where its documents stand | [`about`] |
+//! | what the service asks of stores, limiters and clocks | [`ports`], whose contracts the tests hold every backend to |
 //! | where pages are kept and attempts counted | [`backends`] |
 //! | an option | [`config`] |
 //! | which backend serves which trait | [`app`], the only module that names backends |
@@ -43,20 +44,15 @@ pub mod admin;
 pub mod app;
 pub mod backends;
 pub mod cli;
-pub mod clock;
 pub mod config;
 pub mod domain;
-pub mod entropy;
 pub mod http;
 pub mod incoming;
 pub mod lifecycle;
-pub mod limits;
 pub mod mcp;
+pub mod ports;
 pub mod problem;
-pub mod renderer;
-pub mod reservations;
 pub mod server;
 pub mod service;
-pub mod store;
 pub mod telemetry;
 pub mod wire;

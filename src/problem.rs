@@ -8,8 +8,8 @@ use crate::about;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
 use crate::domain::title::{MAX_CHARS, TitleError};
+use crate::ports::page_store::StoreError;
 use crate::service::{BodyFault, Failure};
-use crate::store::StoreError;
 
 /// Largest request body, in bytes (spec §8: 128 KB).
 pub const MAX_BODY_BYTES: usize = 131_072;

@@ -5,7 +5,8 @@
 
 #![no_main]
 
-use handbill::{domain, store};
+use handbill::domain;
+use handbill::ports;
 
 #[path = "../../src/backends/embedded/record.rs"]
 mod record;

@@ -15,10 +15,10 @@ use crate::backends::scylla::{self, AwaitedStore, Progress, ScyllaStore};
 use crate::backends::single_flight::SingleFlight;
 use crate::config::{ScyllaSettings, Settings, StoreKind};
 use crate::lifecycle::Readiness;
-use crate::limits::RateLimiter;
-use crate::renderer::Renderer;
-use crate::reservations::SlugReservations;
-use crate::store::PageStore;
+use crate::ports::page_store::PageStore;
+use crate::ports::rate_limiter::RateLimiter;
+use crate::ports::renderer::Renderer;
+use crate::ports::slug_reservations::SlugReservations;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::System;
 

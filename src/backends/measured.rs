@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::clock::SharedClock;
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::quota::{Decision, Quota};
 use crate::domain::slug::Slug;
-use crate::limits::{Limited, RateLimiter};
-use crate::renderer::Renderer;
-use crate::reservations::{Reservation, SlugReservations};
-use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::clock::SharedClock;
+use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::rate_limiter::{Limited, RateLimiter};
+use crate::ports::renderer::Renderer;
+use crate::ports::slug_reservations::{Reservation, SlugReservations};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
 use crate::telemetry::traces::{Span, System, Tracer};
 

@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 
 use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, render};
-use crate::renderer::Renderer;
+use crate::ports::renderer::Renderer;
 
 /// Content up to this many bytes is rendered where it stands: that takes less time than handing it to another thread
 /// and back, even for the most laborious Markdown.

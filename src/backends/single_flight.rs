@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::carried;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 
 use crate::domain::quota::Quota;
-use crate::limits::Quotas;
+use crate::ports::rate_limiter::Quotas;
 
 /// Highest limit: a window remembers each attempt in it, at 16 bytes each.
 const MAX_LIMIT: i64 = 1_000_000;

@@ -11,7 +11,7 @@ use super::llms;
 use crate::about::{self, Operation, path};
 use crate::domain::origin::Origin;
 use crate::incoming::accept::weight;
-use crate::limits::Quotas;
+use crate::ports::rate_limiter::Quotas;
 
 const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";

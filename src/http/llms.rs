@@ -7,7 +7,7 @@ use crate::domain::content::MAX_BYTES;
 use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
 use crate::domain::title::MAX_CHARS;
-use crate::limits::Quotas;
+use crate::ports::rate_limiter::Quotas;
 use crate::problem::{Code, MAX_BODY_BYTES};
 
 /// The text for a service at `base_url` with these limits.

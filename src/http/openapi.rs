@@ -9,7 +9,7 @@ use utoipa::{Modify, OpenApi as _, PartialSchema};
 use super::api_routes;
 use crate::about;
 use crate::domain::origin::Origin;
-use crate::limits::Limited;
+use crate::ports::rate_limiter::Limited;
 use crate::problem::{Code, Problem};
 use crate::service::{BodyFault, Failure};
 use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage};

@@ -19,7 +19,7 @@ use super::extract::{Caller, JsonBody, Presented, Required, SlugText};
 use super::robots::mark_noindex;
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
-use crate::limits::Limited;
+use crate::ports::rate_limiter::Limited;
 use crate::service::Attempt;
 use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
 

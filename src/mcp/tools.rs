@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 
 use crate::about::{OPERATIONS, Operation};
 use crate::domain::quota::Quota;
-use crate::limits::Quotas;
+use crate::ports::rate_limiter::Quotas;
 use crate::wire::{CreatePage, CreatedBody, DeletedBody, PageBody};
 
 /// What every agent should know before it calls anything.

@@ -26,9 +26,9 @@ use super::refusal::refusal;
 use super::socket::Transport;
 use super::timed_io::{NoHead, TimedIo};
 use crate::domain::client::Peer;
-use crate::entropy::{SystemEntropy, hex_id};
 use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::Phase;
+use crate::ports::random::{SystemEntropy, hex_id};
 use crate::problem::Problem;
 
 /// Largest request head that hyper is given, in bytes, and most of an answer that it takes before some of it was sent.

@@ -10,10 +10,10 @@ use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::title::Title;
-use crate::entropy::index_below;
-use crate::limits::Limited;
-use crate::reservations::Reservation;
-use crate::store::{Inserted, StoreError};
+use crate::ports::page_store::{Inserted, StoreError};
+use crate::ports::random::index_below;
+use crate::ports::rate_limiter::Limited;
+use crate::ports::slug_reservations::Reservation;
 
 /// Slugs tried before giving up. With 28⁸ suffixes a second try is already rarer than a failing disk, so running out
 /// of these means that something is broken.

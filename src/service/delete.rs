@@ -4,8 +4,8 @@ use super::request::{Body, Credential, Precondition};
 use super::{Attempt, Failure, PageService, Patience};
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
-use crate::limits::Limited;
-use crate::store::{Record, Swapped};
+use crate::ports::page_store::{Record, Swapped};
+use crate::ports::rate_limiter::Limited;
 
 impl PageService {
     /// Puts a tombstone in the page's place; its slug stays reserved.

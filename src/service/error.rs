@@ -6,7 +6,7 @@ use super::token::TokenFault;
 use crate::domain::content::ContentError;
 use crate::domain::quota::Decision;
 use crate::domain::title::TitleError;
-use crate::store::StoreError;
+use crate::ports::page_store::StoreError;
 
 /// Why an operation was not done.
 #[derive(Debug, Error)]

@@ -33,16 +33,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::SharedClock;
 use crate::domain::client::Client;
 use crate::domain::page::Page;
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
-use crate::entropy::{SharedEntropy, index_below};
-use crate::limits::{Limited, Quotas, RateLimiter};
-use crate::renderer::Renderer;
-use crate::reservations::SlugReservations;
-use crate::store::{Lookup, PageStore};
+use crate::ports::clock::SharedClock;
+use crate::ports::page_store::{Lookup, PageStore};
+use crate::ports::random::{SharedEntropy, index_below};
+use crate::ports::rate_limiter::{Limited, Quotas, RateLimiter};
+use crate::ports::renderer::Renderer;
+use crate::ports::slug_reservations::SlugReservations;
 
 pub use create::Created;
 pub use error::{BodyFault, Failure};

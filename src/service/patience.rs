@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
 use super::Failure;
-use crate::store::StoreError;
+use crate::ports::page_store::StoreError;
 
 /// Longest that a request waits for the page store before it is told that the store is out of reach.
 ///

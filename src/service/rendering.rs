@@ -23,8 +23,8 @@ use crate::domain::markdown::{RENDERER_VERSION, Rendered};
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
-use crate::renderer::Renderer;
-use crate::store::{PageStore, Record};
+use crate::ports::page_store::{PageStore, Record};
+use crate::ports::renderer::Renderer;
 
 /// Memory for pages that were rendered again, in bytes: a few of the largest, or thousands of usual ones.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;

@@ -9,8 +9,8 @@ use crate::about::{GRANT_TYPE, SCOPES};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::slug::Slug;
-use crate::limits::Limited;
-use crate::store::Lookup;
+use crate::ports::page_store::Lookup;
+use crate::ports::rate_limiter::Limited;
 
 /// What a client asks of the token endpoint: a form taken apart, not yet judged. It has no `Debug`, since people put
 /// keys into the wrong fields.

@@ -12,8 +12,8 @@ use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
-use crate::limits::Limited;
-use crate::store::{Record, Swapped};
+use crate::ports::page_store::{Record, Swapped};
+use crate::ports::rate_limiter::Limited;
 
 impl Credential {
     /// The key that opens `page`, if this is it.

@@ -9,13 +9,13 @@ use futures_util::future::join_all;
 use handbill::backends::redis::Redis;
 use handbill::backends::render_threads::RenderThreads;
 use handbill::backends::scylla::{Limits, ScyllaStore};
-use handbill::clock::SystemClock;
 use handbill::domain::client::Client;
-use handbill::entropy::{Entropy, SharedEntropy, SystemEntropy};
-use handbill::limits::Quotas;
-use handbill::reservations::{Reservation, SlugReservations};
+use handbill::ports::clock::SystemClock;
+use handbill::ports::page_store::{Lookup, PageStore};
+use handbill::ports::random::{Entropy, SharedEntropy, SystemEntropy};
+use handbill::ports::rate_limiter::Quotas;
+use handbill::ports::slug_reservations::{Reservation, SlugReservations};
 use handbill::service::{CreateFields, PageService};
-use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
 
 use crate::calls::{create, delete, publish, read, rewrite};

@@ -2,7 +2,7 @@
 
 use handbill::backends::scylla::schema::{MIGRATIONS, Migration, SchemaState, check};
 use handbill::backends::scylla::{LeaseTimes, builder, migrate_with};
-use handbill::entropy::SystemEntropy;
+use handbill::ports::random::SystemEntropy;
 use scylla::value::Row;
 
 use crate::calls::{delete, publish, read, rewrite};

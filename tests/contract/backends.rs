@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use handbill::backends::embedded::{EmbeddedStore, InProcessReservations, WindowLimiter};
-use handbill::limits::RateLimiter;
-use handbill::reservations::SlugReservations;
-use handbill::store::PageStore;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::RateLimiter;
+use handbill::ports::slug_reservations::SlugReservations;
 
 use crate::clock::TestClock;
 use crate::servers;

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 use tokio::time;
 
 use crate::disk::Disk;

@@ -7,7 +7,7 @@ use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::page::Page;
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 
 use crate::disk::Disk;
 use crate::pages::{CREATED, edited, page};

@@ -6,7 +6,7 @@ use futures_util::FutureExt;
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::page::Page;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 
 use crate::disk::Disk;
 use crate::pages::{CREATED, edited, page};

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use handbill::backends::embedded::WindowLimiter;
 use handbill::domain::client::Client;
 use handbill::domain::quota::Quota;
-use handbill::limits::{Limited, RateLimiter};
+use handbill::ports::rate_limiter::{Limited, RateLimiter};
 
 use crate::backends::{limiters, limiters_by_any_clock};
 use crate::clock::TestClock;

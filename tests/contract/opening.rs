@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use handbill::backends::embedded::{DATABASE_FILE, EmbeddedStore, OpenError};
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Lookup, PageStore, Record};
+use handbill::ports::page_store::{Lookup, PageStore, Record};
 use redb::{Database, TableDefinition};
 
 use crate::pages::{CREATED, edited, page};

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill::backends::embedded::InProcessReservations;
-use handbill::reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
+use handbill::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
 use crate::backends::{reservations, reservations_by_any_clock};
 use crate::clock::TestClock;

@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::Parser;
 use handbill::backends::redis::{Redis, TimeLimits};
 use handbill::backends::scylla::{Limits, ScyllaStore, migrate};
-use handbill::clock::SystemClock;
 use handbill::config::{RedisSettings, ScyllaSettings};
 use handbill::domain::client::Client;
-use handbill::entropy::{SystemEntropy, index_below};
+use handbill::ports::clock::SystemClock;
+use handbill::ports::random::{SystemEntropy, index_below};
 use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 

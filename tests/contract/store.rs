@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill::domain::language::Language;
 use handbill::domain::page::PageVersion;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, Record, Swapped};
+use handbill::ports::page_store::{Inserted, Lookup, Record, Swapped};
 
 use crate::backends::stores;
 use crate::pages::{CREATED, edited, page, page_at, slug};

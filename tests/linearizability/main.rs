@@ -22,9 +22,9 @@ use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::incoming::client_ip::TrustedProxies;
-use handbill::limits::Quotas;
 use handbill::mcp::Allowed;
-use handbill::store::PageStore;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::Quotas;
 
 use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;

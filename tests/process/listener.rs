@@ -450,12 +450,12 @@ fn the_body_that_never_comes_is_answered_408() {
     assert!(answer.contains(r#""error":"timeout""#), "{answer}");
 }
 
-fn public_router(store: Arc<dyn handbill::store::PageStore>) -> Router {
+fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Router {
     let base_url = handbill::domain::origin::Origin::parse("http://localhost").unwrap();
     let allowed = handbill::mcp::Allowed::new(&base_url, Vec::new(), Vec::new());
     handbill::app::public_router(
         store,
-        handbill::limits::Quotas { create: None, edit: None, token: None },
+        handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None },
         base_url,
         no_proxies(),
         allowed,

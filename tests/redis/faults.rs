@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use handbill::backends::redis::TimeLimits;
 use handbill::domain::client::Client;
 use handbill::domain::quota::{Decision, Quota};
-use handbill::limits::{Limited, RateLimiter};
+use handbill::ports::rate_limiter::{Limited, RateLimiter};
 use redis::AsyncCommands;
 
 use crate::servers::{OwnServer, Replica, client, connect, free_port, to};

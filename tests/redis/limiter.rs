@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill::backends::redis::TimeLimits;
 use handbill::domain::client::Client;
 use handbill::domain::quota::Quota;
-use handbill::limits::{Limited, RateLimiter};
+use handbill::ports::rate_limiter::{Limited, RateLimiter};
 use redis::AsyncCommands;
 
 use crate::servers::{ALL, OwnServer, PATIENT, Replica, client, connect, to};

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use handbill::backends::redis::TimeLimits;
 use handbill::config::RedisMode;
 use handbill::domain::quota::Quota;
-use handbill::limits::{Limited, RateLimiter};
+use handbill::ports::rate_limiter::{Limited, RateLimiter};
 use rustix::process::Signal;
 
 use crate::faults::come_back;

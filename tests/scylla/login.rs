@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use handbill::backends::scylla::{Progress, ScyllaStore, migrate};
 use handbill::config::ScyllaSettings;
-use handbill::entropy::SystemEntropy;
-use handbill::store::{Inserted, Lookup, PageStore};
+use handbill::ports::page_store::{Inserted, Lookup, PageStore};
+use handbill::ports::random::SystemEntropy;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;
 

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use handbill::backends::scylla::schema::{MIGRATIONS, Migration, SchemaError, SchemaState, check};
 use handbill::backends::scylla::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
 use handbill::config::ScyllaSettings;
-use handbill::entropy::SystemEntropy;
+use handbill::ports::random::SystemEntropy;
 use scylla::client::session::Session;
 use scylla::value::Row;
 

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use handbill::domain::language::Language;
 use handbill::domain::page::PageVersion;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, Swapped};
+use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, Swapped};
 
 use crate::pages::{CREATED, edited, page, page_at, slug};
 use crate::server::store;

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill::backends::scylla::{Limits, ScyllaStore};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 use scylla::statement::Consistency;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
 use tokio::task::JoinHandle;

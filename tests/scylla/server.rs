@@ -8,7 +8,7 @@ use clap::Parser;
 use handbill::backends::scylla::schema::MIGRATIONS;
 use handbill::backends::scylla::{LeaseTimes, Limits, ScyllaStore, builder, migrate_with};
 use handbill::config::ScyllaSettings;
-use handbill::entropy::{SystemEntropy, index_below};
+use handbill::ports::random::{SystemEntropy, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, PageStore, Record, Swapped};
+use handbill::ports::page_store::{Inserted, PageStore, Record, Swapped};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
 
 use crate::faults::requests_with;

@@ -8,8 +8,8 @@ use handbill::backends::scylla::{
     migrate_with,
 };
 use handbill::config::ScyllaSettings;
-use handbill::entropy::SystemEntropy;
-use handbill::store::{Inserted, PageStore, StoreError};
+use handbill::ports::page_store::{Inserted, PageStore, StoreError};
+use handbill::ports::random::SystemEntropy;
 use scylla_proxy::get_exclusive_local_address;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -88,7 +88,7 @@ async fn a_store_goes_on_while_its_schema_is_expanded() {
     let after = Arc::new(page("after"));
     assert_eq!(store.insert_if_absent(after.clone()).await.unwrap(), Inserted::Done);
     for page in [before, after] {
-        assert_eq!(store.lookup(&page.slug).await.unwrap(), handbill::store::Lookup::Active(page));
+        assert_eq!(store.lookup(&page.slug).await.unwrap(), handbill::ports::page_store::Lookup::Active(page));
     }
     drop_keyspace(&session, &keyspace).await;
 }

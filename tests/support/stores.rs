@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 use tokio::sync::watch;
 
 /// One of the store's operations.

@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::store::{Lookup, Record, StoreError};
+use crate::ports::page_store::{Lookup, Record, StoreError};
 
 use super::caught::caught;
 use super::directory::OpenError;

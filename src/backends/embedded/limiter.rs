@@ -8,10 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lru::LruCache;
 
-use crate::clock::SharedClock;
 use crate::domain::client::Client;
 use crate::domain::quota::{Counted, Decision, Quota};
-use crate::limits::{Limited, RateLimiter};
+use crate::ports::clock::SharedClock;
+use crate::ports::rate_limiter::{Limited, RateLimiter};
 
 /// Most clients whose windows are kept for one limit.
 ///

@@ -30,7 +30,7 @@
 //! # What happens when the file is damaged
 //!
 //! Each record has a checksum of its own, over its slug too, which every read verifies: a flipped bit is
-//! [`crate::store::StoreError::Unreadable`], never another text. `redb` has checksums of its pages, but verifies them only
+//! [`crate::ports::page_store::StoreError::Unreadable`], never another text. `redb` has checksums of its pages, but verifies them only
 //! when it repairs a file, not when it reads. So damage to the pages between the records is found only where it makes no
 //! sense: `redb` then returns an error or panics, which is caught and is `Unreadable` too. Where a damaged key hides its
 //! record, a second table still knows that the slug was used. What remains: a damaged page number may make `redb` reserve

@@ -13,7 +13,7 @@ use tokio::time;
 
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 
 use super::caught::{Panicked, caught};
 use super::directory::{DataDirectory, OpenError};

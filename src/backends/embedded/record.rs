@@ -21,7 +21,7 @@ use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
-use crate::store::Record;
+use crate::ports::page_store::Record;
 
 /// The version that [`encode`] writes.
 const VERSION: u8 = 1;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lru::LruCache;
 
-use crate::clock::SharedClock;
 use crate::domain::slug::Slug;
-use crate::reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
+use crate::ports::clock::SharedClock;
+use crate::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
 /// Most reservations kept, each some 200 bytes: 13 MB, and more creates than can be in flight. Beyond, the oldest is
 /// forgotten, which costs its holder nothing but a second writer that loses late.

@@ -13,7 +13,7 @@ use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tracing::{error, info};
 
-use crate::store::{Cause, StoreError};
+use crate::ports::page_store::{Cause, StoreError};
 
 use super::caught::caught;
 use super::directory::OpenError;

@@ -10,11 +10,11 @@ use super::link::{Link, Tries};
 use super::topology::Connection;
 use super::window_key;
 use crate::backends::embedded::WindowLimiter;
-use crate::clock::SharedClock;
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
-use crate::entropy::{SharedEntropy, hex_id};
-use crate::limits::{Limited, RateLimiter};
+use crate::ports::clock::SharedClock;
+use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::rate_limiter::{Limited, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
 /// Counts attempts in Redis, by Redis's clock, and while it is out of reach in this process.

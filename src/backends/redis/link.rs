@@ -25,7 +25,7 @@ use tokio::time::timeout;
 
 use super::breaker::Breaker;
 use super::topology::{Connection, SharedTopology};
-use crate::clock::SharedClock;
+use crate::ports::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::unanswered;
 

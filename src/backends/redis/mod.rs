@@ -42,12 +42,12 @@ pub use self::topology::OpenError;
 
 use self::link::Link;
 use self::topology::Topology;
-use crate::clock::SharedClock;
 use crate::config::RedisSettings;
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
-use crate::entropy::{SharedEntropy, hex_id};
-use crate::limits::Limited;
+use crate::ports::clock::SharedClock;
+use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::rate_limiter::Limited;
 use crate::telemetry::metrics::Metrics;
 
 /// A way to Redis, from which the backends are made that share it.

@@ -15,8 +15,8 @@ use super::session::{self, Limits, SettingsError};
 use crate::config::ScyllaSettings;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::entropy::SharedEntropy;
-use crate::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::random::SharedEntropy;
 
 /// How long to wait before the cluster or its schema is looked at again.
 pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);

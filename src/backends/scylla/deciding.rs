@@ -25,8 +25,8 @@ use super::outcome::{self, Outcome};
 use super::rows::{TraceRow, applied};
 use super::session::Limits;
 use crate::domain::slug::Slug;
-use crate::entropy::{Entropy, index_below};
-use crate::store::{Cause, StoreError};
+use crate::ports::page_store::{Cause, StoreError};
+use crate::ports::random::{Entropy, index_below};
 
 /// A write is not begun with less than this left: it would hardly be answered, and leave an outcome to find out.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);

@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep};
 
 use super::rows::applied;
 use super::schema::COMPONENT;
-use crate::entropy::Entropy;
-use crate::store::Cause;
+use crate::ports::page_store::Cause;
+use crate::ports::random::Entropy;
 
 /// How often a statement of the bookkeeping that was not answered is sent again, and after how long.
 pub(super) const STATEMENT_REPEATS: usize = 3;

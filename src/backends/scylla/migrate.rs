@@ -17,7 +17,7 @@ use super::lease::{self, LeaseError, LeaseTimes};
 use super::schema::{self, COMPONENT, MIGRATIONS, Migration, SchemaError, SchemaState, UnusableMigration};
 use super::session::{self, SettingsError};
 use crate::config::ScyllaSettings;
-use crate::entropy::Entropy;
+use crate::ports::random::Entropy;
 
 /// Longest that one change of the schema may take; a busy server takes seconds.
 const SCHEMA_CHANGE: Duration = Duration::from_mins(1);

@@ -17,8 +17,8 @@ use super::session::Limits;
 use super::statements::Statements;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::entropy::{SharedEntropy, index_below};
-use crate::store::{Cause, Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{Cause, Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::random::{SharedEntropy, index_below};
 
 /// How often a lookup that failed on every node it was sent to is begun anew.
 const LOOKUP_REPEATS: usize = 2;

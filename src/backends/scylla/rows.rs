@@ -17,7 +17,7 @@ use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
-use crate::store::{Cause, Lookup};
+use crate::ports::page_store::{Cause, Lookup};
 
 /// How many writes a row remembers the nonce of.
 pub(super) const REMEMBERED_WRITES: u64 = 16;

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 use super::cql::{self, Refused, Step};
-use crate::store::Cause;
+use crate::ports::page_store::Cause;
 
 /// The only value of the partition keys of the bookkeeping tables.
 pub(super) const COMPONENT: &str = "handbill";

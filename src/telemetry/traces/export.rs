@@ -27,8 +27,8 @@ use url::Url;
 
 use self::client::CollectorClient;
 use super::Tracer;
-use crate::clock::SharedClock;
-use crate::entropy::SharedEntropy;
+use crate::ports::clock::SharedClock;
+use crate::ports::random::SharedEntropy;
 use crate::telemetry::metrics::{Metrics, SpanLabels};
 use crate::telemetry::seldom::Seldom;
 

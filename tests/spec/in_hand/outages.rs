@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use handbill::ports::page_store::Lookup;
 use handbill::service::PATIENCE;
-use handbill::store::Lookup;
 use serde_json::json;
 
 use crate::support::app::TestApp;

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::clock::Clock;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::domain::title::Title;
-use handbill::store::{Inserted, Lookup, PageStore, Record, Swapped};
+use handbill::ports::clock::Clock;
+use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, Swapped};
 use serde_json::json;
 
 use crate::sections::read::read_what_no_slug_can_be;

@@ -8,7 +8,7 @@ use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, PageStore};
+use handbill::ports::page_store::{Inserted, PageStore};
 
 use crate::support::app::{BASE_URL, Setup, TestApp};
 use crate::support::exchange::Request;
