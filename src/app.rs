@@ -17,12 +17,12 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, STORE};
 use crate::admin::{self, Admin};
+use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::embedded::{OpenError, WriterError};
 use crate::backends::{redis, scylla};
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
-use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::mcp::{self, Allowed, Mcp};
 use crate::ports::clock::{SharedClock, SystemClock};

@@ -8,8 +8,8 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::ForwardedHeader;
-use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::Phase;
 use crate::server::{self, ServerLimits, ServerMetrics};
 

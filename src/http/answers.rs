@@ -5,7 +5,7 @@
 
 use utoipa::IntoResponses;
 
-use crate::wire::{ErrorBody, TokenErrorBody};
+use crate::api::types::{ErrorBody, TokenErrorBody};
 
 /// The body was read and is not a valid request.
 #[derive(IntoResponses)]

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 
 use super::fixed::Fixed;
 use super::llms;
-use crate::about::{self, Operation, path};
+use crate::api::metadata::{self, Operation, path};
+use crate::api::request::accept::weight;
 use crate::domain::origin::Origin;
-use crate::incoming::accept::weight;
 use crate::ports::rate_limiter::Quotas;
 
 const JSON: &str = "application/json";
@@ -72,8 +72,8 @@ fn authorization_server(base_url: &Origin) -> Value {
     json!({
         "issuer": base_url.as_str(),
         "token_endpoint": format!("{base_url}{}", path::TOKEN),
-        "token_endpoint_auth_methods_supported": about::TOKEN_AUTH_METHODS,
-        "grant_types_supported": [about::GRANT_TYPE],
+        "token_endpoint_auth_methods_supported": metadata::TOKEN_AUTH_METHODS,
+        "grant_types_supported": [metadata::GRANT_TYPE],
         // There is no authorization endpoint and so no response type. But §2 requires this field and §3.2 forbids an
         // empty list (erratum 7793), and validators such as Authlib's refuse both. `none` is the registered type that
         // gives nothing; without an `authorization_endpoint` there is nowhere to ask for it.
@@ -91,7 +91,7 @@ fn protected_resource(base_url: &Origin) -> Value {
         "authorization_servers": [base_url.as_str()],
         "scopes_supported": scopes(),
         "bearer_methods_supported": ["header"],
-        "resource_name": about::TITLE,
+        "resource_name": metadata::TITLE,
         "resource_documentation": format!("{base_url}{}", path::LLMS),
     })
 }
@@ -101,20 +101,20 @@ fn server_card(base_url: &Origin) -> Value {
     let mcp = format!("{base_url}{}", path::MCP);
     json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
-        "name": about::REGISTRY_NAME,
-        "version": about::INTERFACE_VERSION,
-        "title": about::TITLE,
-        "description": about::SUMMARY,
+        "name": metadata::REGISTRY_NAME,
+        "version": metadata::INTERFACE_VERSION,
+        "title": metadata::TITLE,
+        "description": metadata::SUMMARY,
         "websiteUrl": base_url.as_str(),
         "icons": [{"src": format!("{base_url}{}", path::ICON), "mimeType": "image/svg+xml", "sizes": ["any"]}],
         "remotes": [{
             "type": "streamable-http",
             "url": mcp,
-            "supportedProtocolVersions": about::MCP_PROTOCOL_VERSIONS,
+            "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
         }],
         // From here on what the older convention (SEP-1649) has, whose path the specification names and which scanners
         // still look for. The schema of today allows more members.
-        "serverInfo": {"name": about::REGISTRY_NAME, "title": about::TITLE, "version": about::INTERFACE_VERSION},
+        "serverInfo": {"name": metadata::REGISTRY_NAME, "title": metadata::TITLE, "version": metadata::INTERFACE_VERSION},
         "protocolVersion": newest_mcp_version(),
         "transport": {"type": "streamable-http", "endpoint": mcp},
         "capabilities": {"tools": {}},
@@ -145,18 +145,18 @@ fn agent_card(base_url: &Origin) -> Value {
         newest_mcp_version()
     );
     json!({
-        "name": about::TITLE,
-        "version": about::INTERFACE_VERSION,
+        "name": metadata::TITLE,
+        "version": metadata::INTERFACE_VERSION,
         "description": format!(
             "{} Not a conversational agent: it is reached over MCP (Streamable HTTP) and REST and implements no A2A message operations.",
-            about::SUMMARY,
+            metadata::SUMMARY,
         ),
         "supportedInterfaces": [{
             "url": format!("{base_url}{}", path::MCP),
             "protocolBinding": binding,
-            "protocolVersion": about::A2A_VERSION,
+            "protocolVersion": metadata::A2A_VERSION,
         }],
-        "provider": {"organization": about::TITLE, "url": base_url.as_str()},
+        "provider": {"organization": metadata::TITLE, "url": base_url.as_str()},
         "iconUrl": format!("{base_url}{}", path::ICON),
         "documentationUrl": format!("{base_url}{}", path::LLMS),
         "capabilities": {"streaming": false, "pushNotifications": false, "extendedAgentCard": false},
@@ -167,12 +167,12 @@ fn agent_card(base_url: &Origin) -> Value {
             }},
             "pageToken": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {
                 "tokenUrl": format!("{base_url}{}", path::TOKEN),
-                "scopes": about::SCOPES.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+                "scopes": metadata::SCOPES.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
             }}, "oauth2MetadataUrl": format!("{base_url}{}", path::AUTHORIZATION_SERVER)}},
         },
         "defaultInputModes": [JSON],
         "defaultOutputModes": [JSON],
-        "skills": about::OPERATIONS.map(|operation| skill(&operation)),
+        "skills": metadata::OPERATIONS.map(|operation| skill(&operation)),
     })
 }
 
@@ -192,10 +192,10 @@ fn skill(operation: &Operation) -> Value {
 }
 
 fn scopes() -> [&'static str; 2] {
-    about::SCOPES.map(|(name, _)| name)
+    metadata::SCOPES.map(|(name, _)| name)
 }
 
 fn newest_mcp_version() -> &'static str {
-    let [.., newest] = about::MCP_PROTOCOL_VERSIONS;
+    let [.., newest] = metadata::MCP_PROTOCOL_VERSIONS;
     newest
 }

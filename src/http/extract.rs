@@ -11,9 +11,9 @@ use serde::de::DeserializeOwned;
 
 use super::Http;
 use super::conditional::precondition;
+use crate::api::request::body::{Arriving, declared_as_json, parse};
+use crate::api::request::credential;
 use crate::domain::client::Client;
-use crate::incoming::body::{Arriving, declared_as_json, parse};
-use crate::incoming::credential;
 use crate::service::{Body, Credential, Precondition};
 
 /// The client that limits count.

@@ -10,26 +10,26 @@ use axum::response::Response;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, LINK, PRAGMA};
 use http::{HeaderMap, HeaderValue};
 
-use crate::about;
+use crate::api::error::{ApiError, Code};
+use crate::api::metadata;
+use crate::api::types::{ErrorBody, TokenErrorBody};
 use crate::domain::origin::Origin;
-use crate::problem::{Code, Problem};
-use crate::wire::{ErrorBody, TokenErrorBody};
 
 /// The `Link` to the description of the service at `base_url`, for machines (RFC 8631).
 pub(super) fn service_desc(base_url: &Origin) -> HeaderValue {
-    let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, about::path::OPENAPI);
+    let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
     HeaderValue::try_from(link).expect("an origin is ASCII")
 }
 
 /// Adds what only the whole service knows to the answer.
 pub(super) async fn finish(State(service_desc): State<HeaderValue>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
-    let is_token = path == about::path::TOKEN;
+    let is_token = path == metadata::path::TOKEN;
     let is_interface = is_token || path == "/" || path.starts_with("/api/");
     let mut response = next.run(request).await;
 
-    let problem = response.extensions_mut().remove::<Problem>();
-    if is_interface || problem.is_some() {
+    let error = response.extensions_mut().remove::<ApiError>();
+    if is_interface || error.is_some() {
         response.headers_mut().append(LINK, service_desc);
     }
     if is_token {
@@ -37,11 +37,11 @@ pub(super) async fn finish(State(service_desc): State<HeaderValue>, request: Req
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
     }
-    if let Some(problem) = problem.map(|problem| with_methods(problem, response.headers())) {
+    if let Some(error) = error.map(|error| with_methods(error, response.headers())) {
         let body = if is_token {
-            serde_json::to_vec(&TokenErrorBody::new(problem))
+            serde_json::to_vec(&TokenErrorBody::new(error))
         } else {
-            serde_json::to_vec(&ErrorBody::new(problem))
+            serde_json::to_vec(&ErrorBody::new(error))
         };
         // The length of what was said before; the server adds that of what is said now.
         response.headers_mut().remove(CONTENT_LENGTH);
@@ -51,12 +51,12 @@ pub(super) async fn finish(State(service_desc): State<HeaderValue>, request: Req
 }
 
 /// `problem`, naming the methods in `Allow` where the method was wrong.
-fn with_methods(problem: Problem, headers: &HeaderMap) -> Problem {
+fn with_methods(error: ApiError, headers: &HeaderMap) -> ApiError {
     let lines = headers.get_all(ALLOW).iter().filter_map(|line| line.to_str().ok());
     let methods: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
-    if problem.code == Code::MethodNotAllowed && !methods.is_empty() {
-        Problem::method_not_allowed_but(&methods)
+    if error.code == Code::MethodNotAllowed && !methods.is_empty() {
+        ApiError::method_not_allowed_but(&methods)
     } else {
-        problem
+        error
     }
 }

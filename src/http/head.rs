@@ -6,8 +6,8 @@ use axum::response::Response;
 use http::header::{CONTENT_SECURITY_POLICY, HOST, REFERRER_POLICY, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue, Version};
 
-use super::error::problem_response;
-use crate::problem::{Code, MAX_HEAD_BYTES, Problem};
+use super::error::error_response;
+use crate::api::error::{ApiError, Code, MAX_HEAD_BYTES};
 
 /// Refuses a request whose target and headers together are over [`MAX_HEAD_BYTES`].
 pub(super) async fn check_size(request: Request, next: Next) -> Response {
@@ -15,7 +15,7 @@ pub(super) async fn check_size(request: Request, next: Next) -> Response {
     if target + headers_bytes(request.headers()) <= MAX_HEAD_BYTES {
         return next.run(request).await;
     }
-    problem_response(&Problem::headers_too_large())
+    error_response(&ApiError::headers_too_large())
 }
 
 /// Refuses a request that does not name its host, or names two: a proxy in front may have understood another (RFC 9112 §3.2).
@@ -39,7 +39,7 @@ pub(super) async fn check_transfer_encoding(request: Request, next: Next) -> Res
 }
 
 fn invalid(what: &str) -> Response {
-    problem_response(&Problem::new(Code::InvalidRequest, what))
+    error_response(&ApiError::new(Code::InvalidRequest, what))
 }
 
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {

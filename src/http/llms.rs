@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use crate::about::{self, path};
+use crate::api::error::{Code, MAX_BODY_BYTES};
+use crate::api::metadata::{self, path};
 use crate::domain::content::MAX_BYTES;
 use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
 use crate::domain::title::MAX_CHARS;
 use crate::ports::rate_limiter::Quotas;
-use crate::problem::{Code, MAX_BODY_BYTES};
 
 /// The text for a service at `base_url` with these limits.
 pub(super) fn text(base_url: &Origin, quotas: Quotas) -> String {
@@ -23,7 +23,7 @@ pub(super) fn text(base_url: &Origin, quotas: Quotas) -> String {
 }
 
 fn opening(base_url: &Origin) -> String {
-    let (title, summary) = (about::TITLE, about::SUMMARY);
+    let (title, summary) = (metadata::TITLE, metadata::SUMMARY);
     format!(
         "# {title}
 
@@ -66,7 +66,7 @@ page is as the tag says.
 For OAuth clients, `POST {base_url}{token}` exchanges slug and key (grant `{grant}`) for a bearer token, which is the
 same key."#,
         token = path::TOKEN,
-        grant = about::GRANT_TYPE,
+        grant = metadata::GRANT_TYPE,
     )
 }
 
@@ -78,13 +78,13 @@ Streamable HTTP at `{base_url}{}`, without a session and without a token. Protoc
 
 ",
         path::MCP,
-        about::MCP_PROTOCOL_VERSIONS.join(", "),
+        metadata::MCP_PROTOCOL_VERSIONS.join(", "),
     );
-    for operation in about::OPERATIONS {
+    for operation in metadata::OPERATIONS {
         let _ = writeln!(text, "- `{}`: {}", operation.tool, operation.summary);
     }
     text.push_str(
-        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. As `slug` the page's whole address will do too. A failure is a result with `isError` whose text is JSON with `error`, `message`, `status` and, where waiting helps, `retry_after` in seconds.",
+        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. As `slug` the page's whole address will do too. An error is a result with `isError` whose text is JSON with `error`, `message`, `status` and, where waiting helps, `retry_after` in seconds.",
     );
     text
 }

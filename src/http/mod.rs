@@ -35,10 +35,10 @@ use utoipa_axum::routes;
 use self::fixed::Fixed;
 pub use self::openapi::document as openapi_document;
 use self::untrusted::Untrusted;
-use crate::about;
+use crate::api::error::ApiError;
+use crate::api::metadata;
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
-use crate::incoming::client_ip::TrustedProxies;
-use crate::problem::Problem;
 use crate::service::PageService;
 use crate::telemetry::http::{RequestTelemetry, observe};
 
@@ -76,7 +76,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let (api, _) = api_routes().split_for_parts();
     let rest = api
         .merge(discovery)
-        .route(about::path::OPENAPI, openapi.route())
+        .route(metadata::path::OPENAPI, openapi.route())
         .route("/", home.route())
         .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
@@ -143,11 +143,11 @@ fn cors() -> CorsLayer {
 
 /// Axum adds `Allow`, which it knows from the routes.
 async fn method_not_allowed() -> Response {
-    error::problem_response(&Problem::method_not_allowed())
+    error::error_response(&ApiError::method_not_allowed())
 }
 
 /// The panic's message and place are on standard error already.
 fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a handler panicked");
-    error::problem_response(&Problem::internal())
+    error::error_response(&ApiError::internal())
 }

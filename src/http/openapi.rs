@@ -7,12 +7,14 @@ use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefO
 use utoipa::{Modify, OpenApi as _, PartialSchema};
 
 use super::api_routes;
-use crate::about;
+use crate::api::error::{ApiError, Code};
+use crate::api::metadata;
+use crate::api::types::{
+    CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage,
+};
 use crate::domain::origin::Origin;
 use crate::ports::rate_limiter::Limited;
-use crate::problem::{Code, Problem};
-use crate::service::{BodyFault, Failure};
-use crate::wire::{CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage};
+use crate::service::{BodyError, ServiceError};
 
 /// What stands above the operations.
 #[derive(utoipa::OpenApi)]
@@ -49,16 +51,17 @@ impl Modify for EditKeyScheme {
 pub fn document(base_url: &Origin) -> String {
     let mut document = api_routes().into_openapi();
     // Whoever runs the service is found where it is.
-    document.info.contact = Some(ContactBuilder::new().name(Some(about::TITLE)).url(Some(base_url.as_str())).build());
-    about::TITLE.clone_into(&mut document.info.title);
-    about::INTERFACE_VERSION.clone_into(&mut document.info.version);
+    document.info.contact =
+        Some(ContactBuilder::new().name(Some(metadata::TITLE)).url(Some(base_url.as_str())).build());
+    metadata::TITLE.clone_into(&mut document.info.title);
+    metadata::INTERFACE_VERSION.clone_into(&mut document.info.version);
     document.servers = Some(vec![Server::new(base_url.as_str())]);
     document.components.get_or_insert_default().add_security_scheme("pageToken", page_token(base_url));
     for (path, item) in &mut document.paths.paths {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         for operation in operations.into_iter().flatten() {
-            add_common_answers(operation, path == about::path::TOKEN);
-            add_common_fields(operation, path == about::path::TOKEN);
+            add_common_answers(operation, path == metadata::path::TOKEN);
+            add_common_fields(operation, path == metadata::path::TOKEN);
         }
     }
     let mut json = document.to_pretty_json().expect("the document is made of strings");
@@ -68,39 +71,40 @@ pub fn document(base_url: &Origin) -> String {
 
 /// The exchange of a page's slug and key for a token.
 fn page_token(base_url: &Origin) -> SecurityScheme {
-    let flow = ClientCredentials::new(format!("{base_url}{}", about::path::TOKEN), Scopes::from_iter(about::SCOPES));
+    let flow =
+        ClientCredentials::new(format!("{base_url}{}", metadata::path::TOKEN), Scopes::from_iter(metadata::SCOPES));
     let description = "The edit key as an OAuth token: `client_id` is the page's slug, `client_secret` its edit key.";
     SecurityScheme::OAuth2(OAuth2::with_description([Flow::ClientCredentials(flow)], description))
 }
 
 /// Adds what any operation may answer, whatever it does: these come from the layers and stores around them all.
 fn add_common_answers(operation: &mut Operation, is_token: bool) {
-    let timeout = Problem::from(&BodyFault::TimedOut);
+    let timeout = ApiError::from(&BodyError::TimedOut);
     // Where an operation has a 400 of its own, that describes this one too.
     let head =
-        Problem::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.");
+        ApiError::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.");
     let has_400 = operation.responses.responses.contains_key("400");
     let common = [
         (!has_400).then_some(("The head must not be served (`invalid_request`).", head)),
         operation.request_body.as_ref().map(|_| ("The body did not arrive in time (`timeout`).", timeout)),
-        Some(("Address and headers are too large (`headers_too_large`).", Problem::headers_too_large())),
-        Some(("Handbill is at fault (`internal`).", Problem::internal())),
-        Some(("A store is out of reach (`unavailable`).", Problem::from(&Failure::DeadlinePassed))),
+        Some(("Address and headers are too large (`headers_too_large`).", ApiError::headers_too_large())),
+        Some(("Handbill is at fault (`internal`).", ApiError::internal())),
+        Some(("A store is out of reach (`unavailable`).", ApiError::from(&ServiceError::DeadlinePassed))),
     ];
-    for (description, problem) in common.into_iter().flatten() {
+    for (description, error) in common.into_iter().flatten() {
         let (schema, example) = if is_token {
-            ("TokenError", json!(TokenErrorBody::new(problem.clone())))
+            ("TokenError", json!(TokenErrorBody::new(error.clone())))
         } else {
-            ("Error", json!(ErrorBody::new(problem.clone())))
+            ("Error", json!(ErrorBody::new(error.clone())))
         };
         let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(Some(example)).build();
         let mut response = ResponseBuilder::new().description(description).content("application/json", content);
-        if problem.retry_after.is_some() {
+        if error.retry_after.is_some() {
             let mut header = Header::new(u64::schema());
             header.description = Some("Whole seconds after which trying again makes sense.".to_owned());
             response = response.header("Retry-After", header);
         }
-        let status = problem.code.status().to_string();
+        let status = error.code.status().to_string();
         operation.responses.responses.insert(status, response.build().into());
     }
 }

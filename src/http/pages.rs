@@ -14,14 +14,14 @@ use utoipa::IntoParams;
 use super::Http;
 use super::answers::{BadBody, NoPage, NotChanged, RateLimited};
 use super::conditional::{REVALIDATE, entity_tag, respond};
-use super::error::failure_response;
+use super::error::service_error_response;
 use super::extract::{Caller, JsonBody, Presented, Required, SlugText};
 use super::robots::mark_noindex;
+use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::Limited;
 use crate::service::Attempt;
-use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -109,7 +109,7 @@ pub(super) async fn create(
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText, headers: HeaderMap) -> Response {
     match http.service.read(&slug).await {
         Ok(page) => respond(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
-        Err(failure) => failure_response(&failure, &http.base_url),
+        Err(error) => service_error_response(&error, &http.base_url),
     }
 }
 
@@ -189,7 +189,7 @@ pub(super) async fn delete(
 pub(super) fn shape<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
-        Err(failure) => failure_response(&failure, &http.base_url),
+        Err(error) => service_error_response(&error, &http.base_url),
     };
     if let Some((limited, decision)) = attempt.quota {
         let [limit, policy] = rate_limit_fields(limited, &decision);

@@ -11,19 +11,19 @@ use percent_encoding::percent_decode_str;
 use super::Http;
 use super::assets::{self, Asset};
 use super::conditional::{REVALIDATE, entity_tag, respond};
-use super::error::{failure_response, problem_response};
+use super::error::{error_response, service_error_response};
 use super::extract::SlugText;
 use super::fixed::{FOR_AN_HOUR, Fixed};
 use super::robots::mark_noindex;
 use super::views::{self, GoneView, HomeView, NotFoundView, PageView};
-use crate::about;
+use crate::api::error::ApiError;
+use crate::api::metadata;
+use crate::api::request::accept::weight;
+use crate::api::types::page_url;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
 use crate::domain::title::Title;
-use crate::incoming::accept::weight;
-use crate::problem::Problem;
-use crate::service::Failure;
-use crate::wire::page_url;
+use crate::service::ServiceError;
 
 const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -52,7 +52,7 @@ pub(super) async fn page(State(http): State<Arc<Http>>, SlugText(name): SlugText
 pub(super) fn home(http: &Http) -> Fixed {
     let base_url = &http.base_url;
     let html = HomeView { base_url: base_url.as_str(), create_quota: http.service.quotas().create }.render();
-    let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, about::path::LLMS);
+    let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, metadata::path::LLMS);
     Fixed::new("text/html; charset=utf-8", html)
         .with(CONTENT_SECURITY_POLICY, page_policy())
         .with(LINK, HeaderValue::try_from(docs).expect("an origin is ASCII"))
@@ -110,7 +110,7 @@ fn nothing_here(http: &Http, request: &Request) -> Response {
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let asks_for_page = asks_for_html(request.headers()) && !is_for_programs;
     let mut response =
-        if asks_for_page { failure_page(&Failure::NotFound, http) } else { problem_response(&Problem::no_route()) };
+        if asks_for_page { failure_page(&ServiceError::NotFound, http) } else { error_response(&ApiError::no_route()) };
     // A cache may keep a 404 without being asked to.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
@@ -119,7 +119,7 @@ fn nothing_here(http: &Http, request: &Request) -> Response {
 async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     let page = match http.service.read(slug).await {
         Ok(page) => page,
-        Err(failure) => return failure_page(&failure, http),
+        Err(error) => return failure_page(&error, http),
     };
     // A new layout is a new representation of the same page.
     let tag = entity_tag(&page, &format!("html.{}.{}", views::fingerprint(), http.origin_tag));
@@ -153,8 +153,8 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, caching: HeaderV
         Ok(page) => respond(headers, markdown_fields(http, &page, caching), || {
             ([(CONTENT_TYPE, MARKDOWN)], page.content.as_str().to_owned()).into_response()
         }),
-        Err(failure) if asks_for_html(headers) => failure_page(&failure, http),
-        Err(failure) => failure_response(&failure, &http.base_url),
+        Err(error) if asks_for_html(headers) => failure_page(&error, http),
+        Err(error) => service_error_response(&error, &http.base_url),
     }
 }
 
@@ -165,12 +165,12 @@ fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap 
 }
 
 /// 404 and 410 are pages too; whatever else may fail answers as the API does.
-fn failure_page(failure: &Failure, http: &Http) -> Response {
+fn failure_page(error: &ServiceError, http: &Http) -> Response {
     let base_url = http.base_url.as_str();
-    match failure {
-        Failure::NotFound => html_response(StatusCode::NOT_FOUND, NotFoundView { base_url }.render()),
-        Failure::Gone => html_response(StatusCode::GONE, GoneView { base_url }.render()),
-        _ => failure_response(failure, &http.base_url),
+    match error {
+        ServiceError::NotFound => html_response(StatusCode::NOT_FOUND, NotFoundView { base_url }.render()),
+        ServiceError::Gone => html_response(StatusCode::GONE, GoneView { base_url }.render()),
+        _ => service_error_response(error, &http.base_url),
     }
 }
 

@@ -8,8 +8,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tracing::field::display;
 
+use crate::api::request::client_addr::{TrustedProxies, private_network};
 use crate::domain::client::Peer;
-use crate::incoming::client_ip::{TrustedProxies, private_network};
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::seldom::Seldom;
 

@@ -19,7 +19,7 @@ use time::macros::format_description;
 
 use super::article::article;
 use super::assets::{self, FAVICON, STYLE};
-use crate::about;
+use crate::api::metadata;
 use crate::domain::html_text::visible_text;
 use crate::domain::language::{Language, UNDETERMINED};
 use crate::domain::quota::Quota;
@@ -184,7 +184,7 @@ struct Frame<'a> {
 impl<'a> Frame<'a> {
     fn new(base_url: &'a str) -> Self {
         let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
-        Self { base_url, style, icon_path: about::path::ICON }
+        Self { base_url, style, icon_path: metadata::path::ICON }
     }
 }
 

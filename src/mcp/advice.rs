@@ -5,7 +5,7 @@ use rmcp::ErrorData;
 use rmcp::model::ErrorCode;
 use serde_json::json;
 
-use crate::about::MCP_PROTOCOL_VERSIONS;
+use crate::api::metadata::MCP_PROTOCOL_VERSIONS;
 use crate::domain::edit_key::PREFIX;
 
 /// Longest name of a revision that is repeated, in bytes. Nothing that gives a key away is so short.

@@ -11,11 +11,11 @@ use super::arguments::{take_key, take_slug};
 use super::error::failed;
 use super::page_result::PageSlot;
 use super::tools::ToolName;
+use crate::api::error::{self, ApiError, Code, Interface};
+use crate::api::request::body::parse_object;
+use crate::api::types::{CreatePage, CreatedBody, DeletedBody, UpdatePage};
 use crate::domain::client::Client;
-use crate::incoming::body::parse_object;
-use crate::problem::{self, Code, Interface, Problem};
-use crate::service::{Body, Failure, Precondition};
-use crate::wire::{CreatePage, CreatedBody, DeletedBody, UpdatePage};
+use crate::service::{Body, Precondition, ServiceError};
 
 /// What `get_page` takes besides the slug.
 #[derive(Deserialize)]
@@ -48,21 +48,21 @@ impl Mcp {
         };
         match outcome {
             Ok(result) => (result, None),
-            Err(failure) => {
-                problem::log(&failure);
-                let problem = Problem::of(&failure, Interface::Mcp);
-                (failed(&problem), Some(problem.code))
+            Err(error) => {
+                error::log(&error);
+                let error = ApiError::of(&error, Interface::Mcp);
+                (failed(&error), Some(error.code))
             }
         }
     }
 
-    async fn create(&self, client: Client, arguments: JsonObject) -> Result<CallToolResult, Failure> {
+    async fn create(&self, client: Client, arguments: JsonObject) -> Result<CallToolResult, ServiceError> {
         let body: Body<CreatePage> = parse_object(arguments, &["title", "content"]);
         let created = self.service.create(client, body.map(Into::into)).await.outcome?;
         Ok(done(&CreatedBody::new(&created, &self.base_url)))
     }
 
-    async fn get(&self, mut arguments: JsonObject, slot: &PageSlot) -> Result<CallToolResult, Failure> {
+    async fn get(&self, mut arguments: JsonObject, slot: &PageSlot) -> Result<CallToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let options: Body<GetOptions> = parse_object(arguments, &["slug", "include_html"]);
         let page = self.service.read(&slug).await?;
@@ -74,7 +74,7 @@ impl Mcp {
         client: Client,
         mut arguments: JsonObject,
         slot: &PageSlot,
-    ) -> Result<CallToolResult, Failure> {
+    ) -> Result<CallToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body: Body<UpdatePage> = parse_object(arguments, &["slug", "edit_key", "title", "content"]);
@@ -83,7 +83,7 @@ impl Mcp {
         Ok(slot.leave(page.into(), &self.base_url, true))
     }
 
-    async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, Failure> {
+    async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<CallToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body = parse_object(arguments, &["slug", "edit_key"]).map(|Nothing {}| ());

@@ -17,13 +17,13 @@ use super::advice;
 use super::error::refusal;
 use super::page_result::PageSlot;
 use super::unique::Read;
-use crate::about::MCP_PROTOCOL_VERSIONS;
+use crate::api::error::{ApiError, Interface, MAX_BODY_BYTES};
+use crate::api::metadata::MCP_PROTOCOL_VERSIONS;
+use crate::api::request::accept::weight;
+use crate::api::request::body::{Arriving, declared_as_json, why_not_json};
+use crate::api::request::credential::query_holds_key;
 use crate::domain::edit_key::PREFIX;
-use crate::incoming::accept::weight;
-use crate::incoming::body::{Arriving, declared_as_json, why_not_json};
-use crate::incoming::credential::query_holds_key;
-use crate::problem::{Interface, MAX_BODY_BYTES, Problem};
-use crate::service::{BodyFault, Failure};
+use crate::service::{BodyError, ServiceError};
 
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -68,7 +68,7 @@ pub(super) async fn mend(request: Request, next: Next) -> Response {
         Err(Malformed { id, error }) => return refusal(StatusCode::BAD_REQUEST, id, error),
     };
     if parts.uri.query().is_some_and(query_holds_key) {
-        return problem_refused(Problem::key_in_address(), envelope.id);
+        return error_refused(ApiError::key_in_address(), envelope.id);
     }
     if let Some(refused) = unsupported_version(&parts.headers, &envelope) {
         return refused;
@@ -158,16 +158,16 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
 }
 
-fn body_refused(fault: BodyFault) -> Response {
-    problem_refused(Problem::of(&Failure::Body(fault), Interface::Mcp), None)
+fn body_refused(fault: BodyError) -> Response {
+    error_refused(ApiError::of(&ServiceError::Body(fault), Interface::Mcp), None)
 }
 
 /// A refusal that has a code of ours.
-fn problem_refused(problem: Problem, id: Option<RequestId>) -> Response {
-    let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
-    let data = json!({"error": problem.code.as_str(), "status": problem.code.status()});
-    let mut answer = refusal(status, id, ErrorData::invalid_request(problem.message, Some(data)));
-    if let Some(seconds) = problem.retry_after {
+fn error_refused(error: ApiError, id: Option<RequestId>) -> Response {
+    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
+    let data = json!({"error": error.code.as_str(), "status": error.code.status()});
+    let mut answer = refusal(status, id, ErrorData::invalid_request(error.message, Some(data)));
+    if let Some(seconds) = error.retry_after {
         answer.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     answer
@@ -206,7 +206,7 @@ async fn in_json(answer: Response, id: Option<RequestId>) -> Response {
         }
         _ if status.is_server_error() => {
             tracing::error!(status = status.as_u16(), "the protocol's library failed");
-            refusal(status, id, ErrorData::internal_error(Problem::internal().message, None))
+            refusal(status, id, ErrorData::internal_error(ApiError::internal().message, None))
         }
         _ if must_not_be_repeated => {
             let code = serde_json::from_slice::<JsonRpcError>(&bytes).map(|refused| refused.error.code);

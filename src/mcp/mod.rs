@@ -30,10 +30,10 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 pub use self::allowed::Allowed;
 use self::server::Server;
-use crate::about;
+use crate::api::error::MAX_BODY_BYTES;
+use crate::api::metadata;
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
-use crate::incoming::client_ip::TrustedProxies;
-use crate::problem::MAX_BODY_BYTES;
 use crate::service::PageService;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::Tracer;
@@ -72,7 +72,7 @@ pub fn router(mcp: Mcp, allowed: Allowed, guard: fn(Router) -> Router) -> Router
     let rmcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
     let allowed = Arc::new(allowed);
     let method = post_service(rmcp).route_layer(from_fn(mend::mend)).fallback(error::method_not_allowed);
-    guard(Router::new().route(about::path::MCP, method))
+    guard(Router::new().route(metadata::path::MCP, method))
         .layer(map_response(keep_nowhere))
         .layer(cors(Arc::clone(&allowed)))
         .layer(from_fn_with_state(allowed, allowed::check))

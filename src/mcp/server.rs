@@ -20,9 +20,9 @@ use super::error::failed;
 use super::mend::supported_versions;
 use super::page_result::PageSlot;
 use super::tools::{INSTRUCTIONS, ToolName};
-use crate::about;
+use crate::api::error::{ApiError, Code};
+use crate::api::metadata;
 use crate::domain::client::Client;
-use crate::problem::{Code, Problem};
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::traces::{CallerTrace, Within};
 
@@ -51,9 +51,9 @@ struct Inner {
 
 impl Server {
     pub(super) fn new(mcp: Mcp) -> Self {
-        let identity = Implementation::new(about::REGISTRY_NAME, about::INTERFACE_VERSION)
-            .with_title(about::TITLE)
-            .with_description(about::SUMMARY)
+        let identity = Implementation::new(metadata::REGISTRY_NAME, metadata::INTERFACE_VERSION)
+            .with_title(metadata::TITLE)
+            .with_description(metadata::SUMMARY)
             .with_website_url(mcp.base_url.as_str());
         let quotas = mcp.service.quotas();
         let tools = ToolName::ALL.map(|tool| tool.description(&quotas)).to_vec();
@@ -146,13 +146,13 @@ impl ServerHandler for Server {
             }
         };
         // Defect: a panic here ends the task that would answer, and the client waits for ever.
-        let (mut result, failure) = AssertUnwindSafe(calling).catch_unwind().await.unwrap_or_else(|_panic| {
+        let (mut result, error) = AssertUnwindSafe(calling).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");
-            (failed(&Problem::internal()), Some(Code::Internal))
+            (failed(&ApiError::internal()), Some(Code::Internal))
         });
-        let outcome = failure.map_or("ok", Code::as_str);
+        let outcome = error.map_or("ok", Code::as_str);
         self.count(tool.as_str(), outcome);
-        span.called(outcome, failure.map_or(200, Code::status));
+        span.called(outcome, error.map_or(200, Code::status));
         result.meta = self.meta(&context);
         Ok(result.into())
     }

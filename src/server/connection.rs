@@ -25,11 +25,11 @@ use super::framing;
 use super::refusal::refusal;
 use super::socket::Transport;
 use super::timed_io::{NoHead, TimedIo};
+use crate::api::error::ApiError;
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::Peer;
-use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::Phase;
 use crate::ports::random::{SystemEntropy, hex_id};
-use crate::problem::Problem;
 
 /// Largest request head that hyper is given, in bytes, and most of an answer that it takes before some of it was sent.
 const HYPER_BYTES: usize = 64 * 1024;
@@ -84,8 +84,8 @@ impl Connection {
             match io.next_head().await {
                 Ok(()) => {}
                 Err(NoHead::Ended) => return,
-                Err(NoHead::TooLarge) => return refuse(io, &Problem::headers_too_large()).await,
-                Err(NoHead::NoRoom) => return refuse(io, &Problem::no_room()).await,
+                Err(NoHead::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
+                Err(NoHead::NoRoom) => return refuse(io, &ApiError::no_room()).await,
             }
             // On the heap only while there is a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {
@@ -137,10 +137,10 @@ fn framing_of(body: &Incoming) -> framing::Body {
 }
 
 /// Says why no request can be read, and closes.
-async fn refuse<S: Transport>(io: &mut TimedIo<S>, problem: &Problem) {
+async fn refuse<S: Transport>(io: &mut TimedIo<S>, error: &ApiError) {
     let request_id = hex_id(&SystemEntropy);
-    tracing::debug!(request_id, status = problem.code.status(), "a head was refused");
-    if io.send(&refusal(problem, &request_id)).await.is_ok() {
+    tracing::debug!(request_id, status = error.code.status(), "a head was refused");
+    if io.send(&refusal(error, &request_id)).await.is_ok() {
         io.close().await;
     }
 }

@@ -42,8 +42,8 @@ use self::connection::{Connection, ON_THE_WAY, stop};
 use self::connections::Connections;
 use self::cut::Cut;
 use self::exchange::{Exchange, Shared};
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::{Client, Peer};
-use crate::incoming::client_ip::TrustedProxies;
 use crate::lifecycle::Phase;
 
 /// How long to wait before accepting again when the operating system refused: out of file descriptors, mostly.

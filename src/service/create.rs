@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::request::{Body, CreateFields};
-use super::{Attempt, Failure, PageService, Patience};
+use super::{Attempt, PageService, Patience, ServiceError};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
@@ -29,7 +29,7 @@ pub struct Created {
 }
 
 impl PageService {
-    /// Publishes a page. When this answers [`Failure::Store`] or [`Failure::DeadlinePassed`], a page may have been
+    /// Publishes a page. When this answers [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`], a page may have been
     /// stored that nobody has the key of.
     pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Attempt<Created> {
         match body.and_then(CreateFields::check) {
@@ -38,7 +38,7 @@ impl PageService {
         }
     }
 
-    async fn publish(&self, title: Title, content: Content) -> Result<Created, Failure> {
+    async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
         let rendered = self.rendering.render(&content).await;
         let edit_key = EditKey::draw(|bound| index_below(&*self.entropy, bound));
         let now = self.clock.now();
@@ -59,16 +59,16 @@ impl PageService {
             }
             page = Page { slug: self.draw_slug(&title), ..Arc::unwrap_or_clone(candidate) };
         }
-        Err(Failure::NoFreeSlug)
+        Err(ServiceError::NoFreeSlug)
     }
 
     /// Reserves the page's slug and inserts it. The reservation is kept while the outcome is unknown.
-    async fn claim(&self, page: &Arc<Page>) -> Result<Inserted, Failure> {
+    async fn claim(&self, page: &Arc<Page>) -> Result<Inserted, ServiceError> {
         if self.reservations.reserve(&page.slug).await == Reservation::Taken {
             return Ok(Inserted::SlugTaken);
         }
         let inserted = Patience::new().wait(self.store.insert_if_absent(Arc::clone(page))).await;
-        if !matches!(inserted, Err(Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed)) {
+        if !matches!(inserted, Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)) {
             self.reservations.release(&page.slug).await;
         }
         inserted

@@ -1,7 +1,7 @@
 //! Deleting a page, which is for ever.
 
 use super::request::{Body, Credential, Precondition};
-use super::{Attempt, Failure, PageService, Patience};
+use super::{Attempt, PageService, Patience, ServiceError};
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Record, Swapped};
@@ -12,7 +12,7 @@ impl PageService {
     ///
     /// A delete has no fields; `body` tells what is wrong with a request that came with some.
     ///
-    /// When this answers [`Failure::Store`] or [`Failure::DeadlinePassed`], the page may or may not have been deleted.
+    /// When this answers [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`], the page may or may not have been deleted.
     pub async fn delete(
         &self,
         client: Client,
@@ -23,7 +23,7 @@ impl PageService {
     ) -> Attempt<()> {
         match Slug::parse(slug) {
             Ok(slug) => self.limited(Limited::Edit, client, self.bury(&slug, credential, body, precondition)).await,
-            Err(_) => Attempt::uncounted(Failure::NotFound),
+            Err(_) => Attempt::uncounted(ServiceError::NotFound),
         }
     }
 
@@ -33,7 +33,7 @@ impl PageService {
         credential: &Credential,
         body: Body<()>,
         precondition: &Precondition,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ServiceError> {
         let mut patience = Patience::new();
         let mut page = self.existing(slug, &mut patience).await?;
         credential.open(&page)?;

@@ -45,14 +45,14 @@ use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::SlugReservations;
 
 pub use create::Created;
-pub use error::{BodyFault, Failure};
+pub use error::{BodyError, ServiceError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
 pub use patience::PATIENCE;
 use patience::Patience;
 use rendering::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
-pub use token::{FormFault, TokenClient, TokenFault, TokenForm};
+pub use token::{FormError, TokenClient, TokenError, TokenForm};
 
 /// How long one operation may take, waiting for stores included. After it the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);
@@ -77,15 +77,15 @@ pub struct PageService {
 #[derive(Debug)]
 pub struct Attempt<T> {
     /// The result, or the first check that failed.
-    pub outcome: Result<T, Failure>,
+    pub outcome: Result<T, ServiceError>,
     /// What was limited and what the limiter decided; `None` where it was not asked or the limit is off.
     pub quota: Option<(Limited, Decision)>,
 }
 
 impl<T> Attempt<T> {
     /// A failure before the limiter was asked.
-    fn uncounted(failure: Failure) -> Self {
-        Self { outcome: Err(failure), quota: None }
+    fn uncounted(error: ServiceError) -> Self {
+        Self { outcome: Err(error), quota: None }
     }
 }
 
@@ -122,7 +122,7 @@ impl PageService {
         &self,
         limited: Limited,
         client: Client,
-        work: impl Future<Output = Result<T, Failure>>,
+        work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Attempt<T> {
         self.admitted(limited, client, within_deadline(Instant::now(), work)).await
     }
@@ -132,13 +132,13 @@ impl PageService {
         &self,
         limited: Limited,
         client: Client,
-        work: impl Future<Output = Result<T, Failure>>,
+        work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Attempt<T> {
         let mut quota = None;
         if let Some(limit) = self.quotas.of(limited) {
             let decision = self.limiter.decide(limited, limit, client).await;
             if !decision.admitted {
-                return Attempt { outcome: Err(Failure::RateLimited(decision)), quota: Some((limited, decision)) };
+                return Attempt { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((limited, decision)) };
             }
             quota = Some((limited, decision));
         }
@@ -146,11 +146,11 @@ impl PageService {
     }
 
     /// The page under `slug`, or why there is none.
-    async fn existing(&self, slug: &Slug, patience: &mut Patience) -> Result<Arc<Page>, Failure> {
+    async fn existing(&self, slug: &Slug, patience: &mut Patience) -> Result<Arc<Page>, ServiceError> {
         match patience.wait(self.store.lookup(slug)).await? {
             Lookup::Active(page) => Ok(page),
-            Lookup::Deleted(_) => Err(Failure::Gone),
-            Lookup::Absent => Err(Failure::NotFound),
+            Lookup::Deleted(_) => Err(ServiceError::Gone),
+            Lookup::Absent => Err(ServiceError::NotFound),
         }
     }
 
@@ -162,6 +162,9 @@ impl PageService {
 }
 
 /// The outcome of `work`, or a failure where it is not done within [`DEADLINE`] of the time when it `began`.
-async fn within_deadline<T>(began: Instant, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout_at(began + DEADLINE, work).await.unwrap_or(Err(Failure::DeadlinePassed))
+async fn within_deadline<T>(
+    began: Instant,
+    work: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, ServiceError> {
+    tokio::time::timeout_at(began + DEADLINE, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
 }

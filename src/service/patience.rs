@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::Failure;
+use super::ServiceError;
 use crate::ports::page_store::StoreError;
 
 /// Longest that a request waits for the page store before it is told that the store is out of reach.
@@ -24,12 +24,15 @@ impl Patience {
         Self { left: PATIENCE }
     }
 
-    /// The answer to `call`, if it comes while there is patience left. After [`Failure::DeadlinePassed`] its outcome is
+    /// The answer to `call`, if it comes while there is patience left. After [`ServiceError::DeadlinePassed`] its outcome is
     /// unknown.
-    pub(super) async fn wait<T>(&mut self, call: impl Future<Output = Result<T, StoreError>>) -> Result<T, Failure> {
+    pub(super) async fn wait<T>(
+        &mut self,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, ServiceError> {
         let began = Instant::now();
         let answer = timeout(self.left, call).await;
         self.left = self.left.saturating_sub(began.elapsed());
-        Ok(answer.map_err(|_| Failure::DeadlinePassed)??)
+        Ok(answer.map_err(|_| ServiceError::DeadlinePassed)??)
     }
 }

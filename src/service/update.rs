@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::request::{Body, Credential, Precondition, UpdateFields};
-use super::{Attempt, BodyFault, Failure, PageService, Patience, within_deadline};
+use super::{Attempt, BodyError, PageService, Patience, ServiceError, within_deadline};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
@@ -17,13 +17,13 @@ use crate::ports::rate_limiter::Limited;
 
 impl Credential {
     /// The key that opens `page`, if this is it.
-    pub(super) fn open(&self, page: &Page) -> Result<&EditKey, Failure> {
+    pub(super) fn open(&self, page: &Page) -> Result<&EditKey, ServiceError> {
         match self {
-            Self::InQuery => Err(Failure::KeyInQuery),
-            Self::Missing => Err(Failure::MissingKey),
+            Self::InQuery => Err(ServiceError::KeyInQuery),
+            Self::Missing => Err(ServiceError::MissingKey),
             Self::Key(key) if page.key_hash.matches(key) => Ok(key),
-            Self::Malformed | Self::Key(_) => Err(Failure::InvalidKey),
-            Self::WrongType => Err(BodyFault::KeyType.into()),
+            Self::Malformed | Self::Key(_) => Err(ServiceError::InvalidKey),
+            Self::WrongType => Err(BodyError::KeyType.into()),
         }
     }
 }
@@ -32,8 +32,8 @@ impl PageService {
     /// Applies the fields that `body` has and answers the page as it then stands. An update of no field changes nothing.
     /// The body is read when it is its turn, and may take as long as its sender is given.
     ///
-    /// Two updates of different fields at once both survive. When this answers [`Failure::Store`] or
-    /// [`Failure::DeadlinePassed`], the update may or may not have been made.
+    /// Two updates of different fields at once both survive. When this answers [`ServiceError::Store`] or
+    /// [`ServiceError::DeadlinePassed`], the update may or may not have been made.
     pub async fn update(
         &self,
         client: Client,
@@ -44,7 +44,7 @@ impl PageService {
     ) -> Attempt<Arc<Page>> {
         match Slug::parse(slug) {
             Ok(slug) => self.admitted(Limited::Edit, client, self.edit(&slug, credential, body, precondition)).await,
-            Err(_) => Attempt::uncounted(Failure::NotFound),
+            Err(_) => Attempt::uncounted(ServiceError::NotFound),
         }
     }
 
@@ -54,7 +54,7 @@ impl PageService {
         credential: &Credential,
         body: impl Future<Output = Body<UpdateFields>>,
         precondition: &Precondition,
-    ) -> Result<Arc<Page>, Failure> {
+    ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
         let mut began = Instant::now();
         let (mut page, mut patience) = within_deadline(began, self.opened(slug, credential)).await?;
@@ -72,7 +72,7 @@ impl PageService {
     }
 
     /// The page under `slug`, which `credential` opens.
-    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, Patience), Failure> {
+    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, Patience), ServiceError> {
         let mut patience = Patience::new();
         let page = self.existing(slug, &mut patience).await?;
         credential.open(&page)?;
@@ -86,7 +86,7 @@ impl PageService {
         credential: &Credential,
         body: Body<UpdateFields>,
         precondition: &Precondition,
-    ) -> Result<Arc<Page>, Failure> {
+    ) -> Result<Arc<Page>, ServiceError> {
         let slug = page.slug.clone();
         let key = credential.open(&page)?;
         let edit = body?.check(key)?;
@@ -96,7 +96,7 @@ impl PageService {
         };
         // Markup and references may spell the key, though it does not stand in the source.
         if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
-            return Err(BodyFault::HoldsKey("content").into());
+            return Err(BodyError::HoldsKey("content").into());
         }
         precondition.check(page.state())?;
         if edit.is_empty() {

@@ -17,11 +17,11 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use axum::Router;
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
-use handbill::incoming::client_ip::TrustedProxies;
 use handbill::mcp::Allowed;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::Quotas;

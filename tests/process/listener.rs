@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::{get, post};
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::domain::client::ForwardedHeader;
-use handbill::incoming::client_ip::TrustedProxies;
 use handbill::lifecycle::Phase;
 use handbill::server::{ServerLimits, ServerMetrics, serve};
 use tokio::net::{TcpListener, TcpSocket};

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
 use handbill::backends::embedded::EmbeddedStore;
 use handbill::domain::authority::Authority;
@@ -16,7 +17,6 @@ use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
-use handbill::incoming::client_ip::TrustedProxies;
 use handbill::mcp::Allowed;
 use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::{Lookup, PageStore};

@@ -26,13 +26,13 @@ struct Recorded {
 
 /// A call that got no answer, or was told that the service could not serve it.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct ServiceError {
     pub(crate) began: Instant,
     pub(crate) took: Duration,
     pub(crate) answer: Answer,
 }
 
-impl Failure {
+impl ServiceError {
     /// The failure that `answer` is, if it is one.
     pub(crate) fn from_answer(began: Instant, answer: &Answer) -> Option<Self> {
         let failed = matches!(answer, Answer::Unknown | Answer::NothingChanged);

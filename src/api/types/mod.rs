@@ -10,12 +10,12 @@ use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
 pub use self::page_json::{Nesting, PageJson, StreamedJson};
-use crate::about;
+use crate::api::error::{ApiError, Code};
+use crate::api::metadata;
 use crate::domain::edit_key::EditKey;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
-use crate::problem::{Code, Problem};
 use crate::service::{CreateFields, Created, UpdateFields};
 
 /// What a create takes.
@@ -207,8 +207,8 @@ pub struct ErrorBody {
 
 impl ErrorBody {
     /// The shape of `problem`.
-    pub fn new(problem: Problem) -> Self {
-        Self { error: problem.code.as_str(), message: problem.message }
+    pub fn new(error: ApiError) -> Self {
+        Self { error: error.code.as_str(), message: error.message }
     }
 }
 
@@ -280,7 +280,7 @@ pub struct TokenBody {
 impl TokenBody {
     /// `key` as a token.
     pub fn new(key: &EditKey) -> Self {
-        Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: about::scope() }
+        Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: metadata::scope() }
     }
 }
 
@@ -303,8 +303,8 @@ pub struct TokenErrorBody {
 
 impl TokenErrorBody {
     /// The shape of `problem`.
-    pub fn new(problem: Problem) -> Self {
-        Self { error: problem.code.as_str(), error_description: problem.message.clone(), message: problem.message }
+    pub fn new(error: ApiError) -> Self {
+        Self { error: error.code.as_str(), error_description: error.message.clone(), message: error.message }
     }
 }
 

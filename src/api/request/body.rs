@@ -13,10 +13,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
+use crate::api::error::MAX_BODY_BYTES;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::edit_key::PREFIX;
-use crate::problem::MAX_BODY_BYTES;
-use crate::service::{Body, BodyFault};
+use crate::service::{Body, BodyError};
 
 /// How long a request body may take to arrive: 128 KB at 35 kbit/s.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -64,7 +64,7 @@ const FIRST_ROOM: usize = 4 * 1024;
 pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
     let declared = body.size_hint();
     if declared.lower() > MAX_BODY_BYTES as u64 {
-        return Err(BodyFault::TooLarge);
+        return Err(BodyError::TooLarge);
     }
     let most = declared
         .upper()
@@ -77,12 +77,12 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return Ok(bytes),
             Ok(Some(Err(error))) => return Err(broken(&error)),
-            Err(_) => return Err(BodyFault::TimedOut),
+            Err(_) => return Err(BodyError::TimedOut),
         };
         let Some(data) = frame.data_ref() else { continue };
         let needed = bytes.len() + data.len();
         if needed > MAX_BODY_BYTES {
-            return Err(BodyFault::TooLarge);
+            return Err(BodyError::TooLarge);
         }
         if needed > bytes.capacity() {
             let room = needed.next_power_of_two().max(FIRST_ROOM).min(most).max(needed);
@@ -93,12 +93,12 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
 }
 
 /// Why a body ended early. The server's reason may stand behind errors of layers around the body.
-fn broken(error: &axum::Error) -> BodyFault {
+fn broken(error: &axum::Error) -> BodyError {
     let causes = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
     match causes.filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind).next() {
-        Some(ErrorKind::TimedOut) => BodyFault::TimedOut,
-        Some(ErrorKind::QuotaExceeded) => BodyFault::NoRoom,
-        _ => BodyFault::BrokenOff,
+        Some(ErrorKind::TimedOut) => BodyError::TimedOut,
+        Some(ErrorKind::QuotaExceeded) => BodyError::NoRoom,
+        _ => BodyError::BrokenOff,
     }
 }
 
@@ -109,13 +109,13 @@ pub fn media_type(headers: &HeaderMap) -> String {
 }
 
 /// Fails unless the body is declared to be JSON as it stands.
-pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyFault> {
+pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyError> {
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err(BodyFault::ContentEncoding);
+        return Err(BodyError::ContentEncoding);
     }
     let essence = media_type(headers);
     let is_json = essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
-    if is_json { Ok(()) } else { Err(BodyFault::ContentType) }
+    if is_json { Ok(()) } else { Err(BodyError::ContentType) }
 }
 
 /// The JSON object in `bytes`, which has `fields`. Size is judged before shape.
@@ -124,20 +124,20 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &[&str]) -> Body<T> {
     let parsed = serde_path_to_error::deserialize(&mut json);
     let error = match parsed {
         Ok(value) => {
-            json.end().map_err(|error| BodyFault::Malformed(not_json(&error)))?;
+            json.end().map_err(|error| BodyError::Malformed(not_json(&error)))?;
             // Serde also reads the fields of a struct from an array, in their order.
             let is_object = bytes.trim_ascii_start().starts_with(b"{");
-            return if is_object { Ok(value) } else { Err(BodyFault::Malformed(badly_shaped(".", "", fields))) };
+            return if is_object { Ok(value) } else { Err(BodyError::Malformed(badly_shaped(".", "", fields))) };
         }
         Err(error) => error,
     };
     let inner = error.inner();
     if !inner.is_data() {
-        return Err(BodyFault::Malformed(not_json(inner)));
+        return Err(BodyError::Malformed(not_json(inner)));
     }
     let value = serde_json::from_slice::<Value>(bytes).ok();
     large_content(value.as_ref().and_then(|value| value.get("content")))?;
-    Err(BodyFault::Malformed(badly_shaped(&error.path().to_string(), &inner.to_string(), fields)))
+    Err(BodyError::Malformed(badly_shaped(&error.path().to_string(), &inner.to_string(), fields)))
 }
 
 /// What `object`, which has `fields`, holds. Size is judged before shape.
@@ -145,14 +145,14 @@ pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: &[&
     let large = large_content(object.get("content"));
     serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| match large {
         Err(too_large) => too_large,
-        Ok(()) => BodyFault::Malformed(badly_shaped(&error.path().to_string(), &error.inner().to_string(), fields)),
+        Ok(()) => BodyError::Malformed(badly_shaped(&error.path().to_string(), &error.inner().to_string(), fields)),
     })
 }
 
 /// Fails if there is content and it is too large.
-fn large_content(content: Option<&Value>) -> Result<(), BodyFault> {
+fn large_content(content: Option<&Value>) -> Result<(), BodyError> {
     match content.and_then(Value::as_str).map_or(0, str::len) {
-        bytes if bytes > MAX_BYTES => Err(BodyFault::Content(ContentError::TooLarge { bytes })),
+        bytes if bytes > MAX_BYTES => Err(BodyError::Content(ContentError::TooLarge { bytes })),
         _ => Ok(()),
     }
 }

@@ -3,6 +3,6 @@
 
 pub mod accept;
 pub mod body;
-pub mod client_ip;
+pub mod client_addr;
 pub mod credential;
 mod forwarded;

@@ -4,12 +4,12 @@ mod code;
 mod token;
 
 pub use self::code::Code;
-use crate::about;
+use crate::api::metadata;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
 use crate::domain::title::{MAX_CHARS, TitleError};
 use crate::ports::page_store::StoreError;
-use crate::service::{BodyFault, Failure};
+use crate::service::{BodyError, ServiceError};
 
 /// Largest request body, in bytes (spec §8: 128 KB).
 pub const MAX_BODY_BYTES: usize = 131_072;
@@ -23,7 +23,7 @@ const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 
 /// An error as a client meets it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub struct ApiError {
     /// The stable code.
     pub code: Code,
     /// What went wrong and what to do about it.
@@ -32,7 +32,7 @@ pub struct Problem {
     pub retry_after: Option<u64>,
 }
 
-impl Problem {
+impl ApiError {
     /// A problem that waiting does not mend.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after: None }
@@ -54,8 +54,8 @@ impl Problem {
             Code::NotFound,
             format!(
                 "Nothing is at this address. Pages are published by `POST /api/pages`; `{}` tells how, and `{}` describes every operation.",
-                about::path::LLMS,
-                about::path::OPENAPI,
+                metadata::path::LLMS,
+                metadata::path::OPENAPI,
             ),
         )
     }
@@ -121,10 +121,12 @@ impl Problem {
 }
 
 /// Logs what failed inside, once, with its causes; a client's own mistakes are not logged.
-pub fn log(failure: &Failure) {
-    match failure {
-        Failure::Store(error) => tracing::error!(error = causes(error), "the store failed"),
-        Failure::DeadlinePassed | Failure::NoFreeSlug => tracing::error!(error = %failure, "an operation failed"),
+pub fn log(error: &ServiceError) {
+    match error {
+        ServiceError::Store(error) => tracing::error!(error = causes(error), "the store failed"),
+        ServiceError::DeadlinePassed | ServiceError::NoFreeSlug => {
+            tracing::error!(error = %error, "an operation failed")
+        }
         _ => {}
     }
 }
@@ -169,30 +171,30 @@ impl Interface {
     /// Where a client without a valid key learns more: a sentence after others, or nothing.
     fn key_advice(self) -> String {
         match self {
-            Self::Rest => format!(" `{}` describes how keys are presented.", about::path::PROTECTED_RESOURCE),
+            Self::Rest => format!(" `{}` describes how keys are presented.", metadata::path::PROTECTED_RESOURCE),
             Self::Mcp => String::new(),
         }
     }
 }
 
-impl From<&Failure> for Problem {
-    fn from(failure: &Failure) -> Self {
-        Self::of(failure, Interface::Rest)
+impl From<&ServiceError> for ApiError {
+    fn from(error: &ServiceError) -> Self {
+        Self::of(error, Interface::Rest)
     }
 }
 
-impl From<&BodyFault> for Problem {
-    fn from(fault: &BodyFault) -> Self {
+impl From<&BodyError> for ApiError {
+    fn from(fault: &BodyError) -> Self {
         Self::of_body(fault, Interface::Rest)
     }
 }
 
-impl Problem {
+impl ApiError {
     /// What to tell a caller of `interface` about `failure`.
-    pub fn of(failure: &Failure, interface: Interface) -> Self {
-        match failure {
-            Failure::Body(fault) => Self::of_body(fault, interface),
-            Failure::MissingKey => Self::new(
+    pub fn of(error: &ServiceError, interface: Interface) -> Self {
+        match error {
+            ServiceError::Body(fault) => Self::of_body(fault, interface),
+            ServiceError::MissingKey => Self::new(
                 Code::MissingKey,
                 format!(
                     "Send the page's edit key {}. It was shown once, when the page was created.{}",
@@ -200,14 +202,14 @@ impl Problem {
                     interface.key_advice(),
                 ),
             ),
-            Failure::InvalidKey => Self::new(
+            ServiceError::InvalidKey => Self::new(
                 Code::InvalidKey,
                 format!(
                     "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered.{}",
                     interface.key_advice(),
                 ),
             ),
-            Failure::KeyInQuery => Self::new(
+            ServiceError::KeyInQuery => Self::new(
                 Code::KeyInQuery,
                 format!(
                     "Nothing was changed. Send the edit key {} only, and take it out of the address: addresses end up in logs and histories.{}",
@@ -215,108 +217,108 @@ impl Problem {
                     interface.key_advice(),
                 ),
             ),
-            Failure::NotFound => Self::new(
+            ServiceError::NotFound => Self::new(
                 Code::NotFound,
                 "No page has this address. Check the slug: it is the last part of the `url` that was given out when the page was created.",
             ),
-            Failure::Gone => Self::new(
+            ServiceError::Gone => Self::new(
                 Code::Gone,
                 "This page was deleted. It cannot come back, and its address will not be used again; publish a new page instead.",
             ),
-            Failure::PreconditionFailed => Self::new(
+            ServiceError::PreconditionFailed => Self::new(
                 Code::PreconditionFailed,
                 "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
             ),
-            Failure::StateExcluded => Self::new(
+            ServiceError::StateExcluded => Self::new(
                 Code::PreconditionFailed,
                 "The page is in a state that `If-None-Match` names. Nothing was changed: read the page again, and send the change without that header if it is still wanted.",
             ),
-            Failure::RateLimited(decision) => rate_limited(decision),
-            Failure::Token(fault) => fault.into(),
-            Failure::Store(StoreError::Unavailable(_)) => {
+            ServiceError::RateLimited(decision) => rate_limited(decision),
+            ServiceError::Token(fault) => fault.into(),
+            ServiceError::Store(StoreError::Unavailable(_)) => {
                 Self::unavailable("The store is out of reach for the moment.", "Nothing was changed: try again")
             }
-            Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed => Self::unavailable(
+            ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable(
                 "The store did not answer in time.",
                 "A change may or may not have been made, wholly or not at all: read the page, or try again",
             ),
-            Failure::Overloaded => Self::unavailable("Too many large pages are being read right now.", "Retry"),
-            Failure::NoFreeSlug => {
+            ServiceError::Overloaded => Self::unavailable("Too many large pages are being read right now.", "Retry"),
+            ServiceError::NoFreeSlug => {
                 Self::unavailable("No free address was found for this title.", "Nothing was published: try again")
             }
-            Failure::Store(StoreError::Unreadable(_)) => Self::internal(),
+            ServiceError::Store(StoreError::Unreadable(_)) => Self::internal(),
         }
     }
 
-    fn of_body(fault: &BodyFault, interface: Interface) -> Self {
+    fn of_body(fault: &BodyError, interface: Interface) -> Self {
         match fault {
-            BodyFault::TooLarge => Self::new(
+            BodyError::TooLarge => Self::new(
                 Code::BodyTooLarge,
                 format!(
                     "The request body may have at most {MAX_BODY_BYTES} bytes. Shorten `content`, or write it in UTF-8 instead of `\\u` escapes."
                 ),
             ),
-            BodyFault::TimedOut => Self::new(
+            BodyError::TimedOut => Self::new(
                 Code::Timeout,
                 "The request body did not arrive in time. Nothing was changed: send the request again.",
             ),
-            BodyFault::NoRoom => Self::no_room(),
-            BodyFault::BrokenOff => invalid(
+            BodyError::NoRoom => Self::no_room(),
+            BodyError::BrokenOff => invalid(
                 "The body of the request broke off before its end. Nothing was changed: send the request again.",
             ),
-            BodyFault::ContentType => invalid(format!(
+            BodyError::ContentType => invalid(format!(
                 "The body is not declared as JSON, so it was not read. Send {}, with the header `Content-Type: application/json`.",
                 interface.right_body(),
             )),
-            BodyFault::ContentEncoding => invalid(
+            BodyError::ContentEncoding => invalid(
                 "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header.",
             ),
-            BodyFault::Malformed(what) => invalid(what),
-            BodyFault::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
-            BodyFault::Title(TitleError::Empty) => invalid(
+            BodyError::Malformed(what) => invalid(what),
+            BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
+            BodyError::Title(TitleError::Empty) => invalid(
                 "The field `title` is empty: nothing in it would show. Give the page a title of 1 to 200 characters.",
             ),
-            BodyFault::Title(error @ TitleError::TooLong { .. }) => {
+            BodyError::Title(error @ TitleError::TooLong { .. }) => {
                 invalid(format!("The field `title` is too long: {error}. Shorten it to {MAX_CHARS} characters."))
             }
-            BodyFault::Title(error @ TitleError::ControlCharacter(_)) => invalid(format!(
+            BodyError::Title(error @ TitleError::ControlCharacter(_)) => invalid(format!(
                 "The field `title` is not valid: {error}. Leave out line breaks, tabs and other control characters."
             )),
-            BodyFault::Title(error @ TitleError::BidirectionalControl(_)) => invalid(format!(
+            BodyError::Title(error @ TitleError::BidirectionalControl(_)) => invalid(format!(
                 "The field `title` is not valid: {error}. Leave out embeddings, overrides and isolates; the marks U+200E, U+200F and U+061C may stay."
             )),
-            BodyFault::Title(error @ TitleError::LineSeparator(_)) => {
+            BodyError::Title(error @ TitleError::LineSeparator(_)) => {
                 invalid(format!("The field `title` is not valid: {error}. Write the title on one line."))
             }
-            BodyFault::Content(ContentError::Empty) => Self::new(
+            BodyError::Content(ContentError::Empty) => Self::new(
                 Code::EmptyContent,
                 "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep what is there.",
             ),
-            BodyFault::Content(error @ ContentError::TooLarge { .. }) => Self::new(
+            BodyError::Content(error @ ContentError::TooLarge { .. }) => Self::new(
                 Code::ContentTooLarge,
                 format!(
                     "The field `content` is too large: {error}, counted in UTF-8. Shorten it to {MAX_BYTES} bytes or split it over several pages."
                 ),
             ),
-            BodyFault::NullContent => invalid(
+            BodyError::NullContent => invalid(
                 "The field `content` is null, and a page cannot be without content. Leave the field out to keep what is there, or delete the page.",
             ),
-            BodyFault::HoldsKey(field) => invalid(format!(
+            BodyError::HoldsKey(field) => invalid(format!(
                 "The field `{field}` contains the page's own edit key, as it was sent or as it would be shown, which would publish it. Nothing was changed: take the key out of the text."
             )),
         }
     }
 }
 
-fn invalid(message: impl Into<String>) -> Problem {
-    Problem::new(Code::InvalidBody, message)
+fn invalid(message: impl Into<String>) -> ApiError {
+    ApiError::new(Code::InvalidBody, message)
 }
 
-fn rate_limited(decision: &Decision) -> Problem {
+fn rate_limited(decision: &Decision) -> ApiError {
     let seconds = decision.retry_after_seconds();
     let limit = decision.quota.limit;
     let window = decision.quota.window.as_secs();
-    Problem::after(
+    ApiError::after(
         Code::RateLimited,
         seconds,
         format!(
@@ -339,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_405_names_its_methods_in_a_sentence() {
-        let message = |allowed: &[&str]| Problem::method_not_allowed_but(allowed).message;
+        let message = |allowed: &[&str]| ApiError::method_not_allowed_but(allowed).message;
         assert!(message(&["POST"]).contains("It takes POST, as"));
         assert!(message(&["GET", "HEAD"]).contains("It takes GET and HEAD, as"));
         assert!(message(&["GET", "HEAD", "PATCH"]).contains("It takes GET, HEAD and PATCH, as"));

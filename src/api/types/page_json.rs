@@ -254,8 +254,8 @@ mod tests {
     use http_body_util::BodyExt;
     use proptest::prelude::*;
 
-    use super::super::PageBody;
     use super::*;
+    use crate::api::types::PageBody;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::Rendered;

@@ -1,44 +1,47 @@
 //! What the token endpoint answers. Its texts are also `error_description`s, so they have only the characters that RFC
 //! 6749 §5.2 allows: no quotation mark, no backslash, nothing beyond ASCII.
 
-use super::{Code, MAX_BODY_BYTES, Problem};
-use crate::about;
-use crate::service::{BodyFault, FormFault, TokenFault};
+use super::{ApiError, Code, MAX_BODY_BYTES};
+use crate::api::metadata;
+use crate::service::{BodyError, FormError, TokenError};
 
-impl From<&TokenFault> for Problem {
-    fn from(fault: &TokenFault) -> Self {
+impl From<&TokenError> for ApiError {
+    fn from(fault: &TokenError) -> Self {
         match fault {
-            TokenFault::Form(fault) => fault.into(),
-            TokenFault::UnsupportedGrant => Self::new(
+            TokenError::Form(fault) => fault.into(),
+            TokenError::UnsupportedGrant => Self::new(
                 Code::UnsupportedGrantType,
-                format!("The field `grant_type` names another grant. Send `grant_type={}`.", about::GRANT_TYPE),
+                format!("The field `grant_type` names another grant. Send `grant_type={}`.", metadata::GRANT_TYPE),
             ),
-            TokenFault::NoClient => Self::new(
+            TokenError::NoClient => Self::new(
                 Code::InvalidClient,
                 format!(
                     "The client credentials are missing. Send the page's slug as `client_id` and its edit key as `client_secret`, in the form or by HTTP Basic; `{}` describes it.",
-                    about::path::AUTHORIZATION_SERVER,
+                    metadata::path::AUTHORIZATION_SERVER,
                 ),
             ),
-            TokenFault::WrongClient => Self::new(
+            TokenError::WrongClient => Self::new(
                 Code::InvalidClient,
                 format!(
                     "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `{}` describes it.",
-                    about::path::AUTHORIZATION_SERVER,
+                    metadata::path::AUTHORIZATION_SERVER,
                 ),
             ),
-            TokenFault::Scope => Self::new(
+            TokenError::Scope => Self::new(
                 Code::InvalidScope,
-                format!("The field `scope` goes beyond `{}`. Leave it out, or send no other scopes.", about::scope()),
+                format!(
+                    "The field `scope` goes beyond `{}`. Leave it out, or send no other scopes.",
+                    metadata::scope()
+                ),
             ),
         }
     }
 }
 
-impl From<&FormFault> for Problem {
-    fn from(fault: &FormFault) -> Self {
+impl From<&FormError> for ApiError {
+    fn from(fault: &FormError) -> Self {
         let message = match fault {
-            FormFault::TooLarge => {
+            FormError::TooLarge => {
                 return Self::new(
                     Code::BodyTooLarge,
                     format!(
@@ -46,29 +49,29 @@ impl From<&FormFault> for Problem {
                     ),
                 );
             }
-            FormFault::TimedOut => return Self::from(&BodyFault::TimedOut),
-            FormFault::NoRoom => return Self::from(&BodyFault::NoRoom),
-            FormFault::BrokenOff => "The body of the request broke off before its end. Send the request again.",
-            FormFault::ContentType => {
+            FormError::TimedOut => return Self::from(&BodyError::TimedOut),
+            FormError::NoRoom => return Self::from(&BodyError::NoRoom),
+            FormError::BrokenOff => "The body of the request broke off before its end. Send the request again.",
+            FormError::ContentType => {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
-            FormFault::ContentEncoding => {
+            FormError::ContentEncoding => {
                 "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header."
             }
-            FormFault::NotUtf8 => {
+            FormError::NotUtf8 => {
                 "The form is not in UTF-8. Encode names and values in UTF-8, then as percent escapes."
             }
-            FormFault::InQuery => {
+            FormError::InQuery => {
                 "A credential is in the address, where logs and histories keep it. Send `client_id` and `client_secret` in the form or by HTTP Basic only."
             }
-            FormFault::Repeated(Some(field)) => {
+            FormError::Repeated(Some(field)) => {
                 return Self::new(Code::InvalidRequest, format!("The field `{field}` is there twice. Send it once."));
             }
-            FormFault::Repeated(None) => "A field is there twice, or the header `Authorization`. Send each once.",
-            FormFault::TwoMethods => {
+            FormError::Repeated(None) => "A field is there twice, or the header `Authorization`. Send each once.",
+            FormError::TwoMethods => {
                 "Client credentials are presented in two ways. Send them either as the fields `client_id` and `client_secret` or in the header `Authorization`, not both."
             }
-            FormFault::NoGrantType => "The field `grant_type` is missing. Send `grant_type=client_credentials`.",
+            FormError::NoGrantType => "The field `grant_type` is missing. Send `grant_type=client_credentials`.",
         };
         Self::new(Code::InvalidRequest, message)
     }
