@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use self::backends::{Backends, STORE};
 use crate::admin::{self, Admin};
 use crate::api::request::client_addr::TrustedProxies;
-use crate::backends::embedded::{OpenError, WriterError};
+use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::{redis, scylla};
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;

@@ -12,7 +12,7 @@ use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
 use handbill::mcp::Allowed;
@@ -125,7 +125,7 @@ impl Service {
         let around = Surroundings { entropy: Arc::new(Counter(AtomicU8::new(0))), ..Surroundings::system() };
         let base_url = Origin::parse("https://pages.example").unwrap();
         let router = public_router(
-            Arc::new(EmbeddedStore::in_memory().unwrap()),
+            Arc::new(RedbStore::in_memory().unwrap()),
             Quotas { create: None, edit: None, token: None },
             base_url.clone(),
             TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{StartError, Surroundings};
-use crate::backends::embedded::{EmbeddedStore, InProcessReservations, WindowLimiter};
 use crate::backends::measured::Measured;
+use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
+use crate::backends::redb::RedbStore;
 use crate::backends::redis::Redis;
 use crate::backends::render_threads::RenderThreads;
 use crate::backends::scylla::{self, AwaitedStore, Progress, ScyllaStore};
@@ -38,7 +39,7 @@ pub(super) struct Backends {
 /// What has to be looked after while the backends are used.
 pub(super) enum Kept {
     /// A store of this process alone, which is to be closed.
-    Embedded(Arc<EmbeddedStore>),
+    Embedded(Arc<RedbStore>),
     /// A cluster that is being connected to. The receiver yields what makes that impossible, if anything does.
     Cluster(oneshot::Receiver<scylla::ConnectError>),
 }
@@ -49,9 +50,9 @@ impl Backends {
         let measure = measure(around);
         Self {
             store: measure.store(store, System::Redb),
-            limiter: measure.limiter(Arc::new(WindowLimiter::new(Arc::clone(&around.clock))), System::Process),
+            limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&around.clock))), System::Process),
             reservations: measure
-                .reservations(Arc::new(InProcessReservations::new(Arc::clone(&around.clock))), System::Process),
+                .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&around.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::new())),
             renewed_pages_are_written_back: true,
         }
@@ -150,8 +151,8 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<EmbeddedStore, StartError> {
-    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&data_dir)).await;
+async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
+    let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir)).await;
     let store = opened.map_err(io::Error::other)??;
     let commit_writes = metrics.commit_writes.clone();
     store.observe_commits(move |committed| {

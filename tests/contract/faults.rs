@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::page::Page;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
@@ -16,15 +16,15 @@ fn large() -> Arc<Page> {
 }
 
 /// A store on a new disk with one page in it.
-async fn with_one_page() -> (Disk, EmbeddedStore, Arc<Page>) {
+async fn with_one_page() -> (Disk, RedbStore, Arc<Page>) {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let page = Arc::new(page("there"));
     store.insert_if_absent(page.clone()).await.unwrap();
     (disk, store, page)
 }
 
-async fn found(store: &EmbeddedStore, page: &Arc<Page>) -> bool {
+async fn found(store: &RedbStore, page: &Arc<Page>) -> bool {
     match store.lookup(&page.slug).await.unwrap() {
         Lookup::Active(found) => found == *page,
         Lookup::Absent => false,
@@ -33,7 +33,7 @@ async fn found(store: &EmbeddedStore, page: &Arc<Page>) -> bool {
 }
 
 async fn survives_power_failure(disk: &Disk, page: &Arc<Page>) -> bool {
-    found(&EmbeddedStore::on(disk.after_power_failure().medium()).unwrap(), page).await
+    found(&RedbStore::on(disk.after_power_failure().medium()).unwrap(), page).await
 }
 
 #[tokio::test]
@@ -45,14 +45,14 @@ async fn what_was_acknowledged_survives_a_power_failure() {
     assert!(survives_power_failure(&disk, &next).await);
     let tombstone = next.tombstone(UnixMillis::new(CREATED + 2000));
     store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
-    let survived = EmbeddedStore::on(disk.after_power_failure().medium()).unwrap();
+    let survived = RedbStore::on(disk.after_power_failure().medium()).unwrap();
     assert_eq!(survived.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test]
 async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_nothing_acknowledged() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     disk.keep_moments();
     let mut pages = Vec::new();
     for number in 1..=6 {
@@ -73,7 +73,7 @@ async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_n
         let mut disks = vec![moment.power_failure(|| false), moment.power_failure(|| true)];
         disks.extend((0..6).map(|_| moment.power_failure(&mut random)));
         for disk in disks {
-            let survived = EmbeddedStore::on(disk.medium()).unwrap();
+            let survived = RedbStore::on(disk.medium()).unwrap();
             for page in &pages[..moment.acknowledged] {
                 assert!(found(&survived, page).await);
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::embedded::WindowLimiter;
+use handbill::backends::memory::MemoryRateLimiter;
 use handbill::domain::client::Client;
 use handbill::domain::quota::Quota;
 use handbill::ports::rate_limiter::{Limited, RateLimiter};
@@ -115,7 +115,7 @@ async fn clients_and_limits_are_counted_apart() {
 #[tokio::test]
 async fn windows_that_ended_are_dropped_though_their_clients_never_return() {
     let clock = Arc::new(TestClock::new());
-    let limiter = WindowLimiter::new(clock.clone());
+    let limiter = MemoryRateLimiter::new(clock.clone());
     for number in 0..1000 {
         limiter.decide(Limited::Create, TEN, client(number)).await;
     }
@@ -131,7 +131,7 @@ async fn windows_that_ended_are_dropped_though_their_clients_never_return() {
 #[tokio::test]
 async fn a_client_that_is_refused_does_not_keep_ended_windows_in_the_table() {
     let clock = Arc::new(TestClock::new());
-    let limiter = WindowLimiter::new(clock.clone());
+    let limiter = MemoryRateLimiter::new(clock.clone());
     let quota = Quota { limit: 1, window: HOUR };
     limiter.decide(Limited::Create, quota, client(0)).await;
     clock.advance(Duration::from_mins(30));
@@ -146,7 +146,7 @@ async fn a_client_that_is_refused_does_not_keep_ended_windows_in_the_table() {
 #[tokio::test]
 async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() {
     let clock = Arc::new(TestClock::new());
-    let limiter = WindowLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
+    let limiter = MemoryRateLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
     let quota = Quota { limit: 2, window: HOUR };
     for number in [0, 1, 2, 0] {
         limiter.decide(Limited::Create, quota, client(number)).await;
@@ -162,7 +162,7 @@ async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() 
 
 #[tokio::test]
 async fn a_flood_of_clients_never_fills_more_than_the_table() {
-    let limiter = WindowLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
+    let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
     for number in 0..10_000 {
         assert!(limiter.decide(Limited::Token, TEN, client(number)).await.admitted);
         assert!(limiter.clients(Limited::Token) <= 100);

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::mcp::Allowed;
@@ -58,7 +58,7 @@ async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {
 }
 
 fn embedded() -> Arc<dyn PageStore> {
-    Arc::new(EmbeddedStore::in_memory().unwrap())
+    Arc::new(RedbStore::in_memory().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -434,7 +434,7 @@ fn the_body_that_never_comes_is_answered_408() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let store = handbill::backends::embedded::EmbeddedStore::open(directory.path()).unwrap();
+        let store = handbill::backends::redb::RedbStore::open(directory.path()).unwrap();
         let (_phase, phases) = watch::channel(Phase::Serving);
         let app = public_router(Arc::new(store));
         tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));

@@ -11,7 +11,7 @@ use std::time::Duration;
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
@@ -113,7 +113,7 @@ impl Setup {
     pub(crate) fn start(self) -> TestApp {
         let clock = Arc::new(SkewedClock::new());
         let entropy = Arc::new(TestEntropy::new());
-        let inner = self.store.unwrap_or_else(|| Arc::new(EmbeddedStore::in_memory().unwrap()));
+        let inner = self.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
         let store = Arc::new(WatchedStore::around(inner));
         let around = Surroundings {
             clock: Arc::clone(&clock) as SharedClock,

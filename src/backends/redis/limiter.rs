@@ -9,7 +9,7 @@ use redis::{RedisResult, Script};
 use super::link::{Link, Tries};
 use super::topology::Connection;
 use super::window_key;
-use crate::backends::embedded::WindowLimiter;
+use crate::backends::memory::MemoryRateLimiter;
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
 use crate::ports::clock::SharedClock;
@@ -23,13 +23,13 @@ pub struct RedisLimiter {
     script: Script,
     entropy: SharedEntropy,
     metrics: Arc<Metrics>,
-    local: WindowLimiter,
+    local: MemoryRateLimiter,
 }
 
 impl RedisLimiter {
     pub(super) fn new(link: Arc<Link>, clock: SharedClock, entropy: SharedEntropy, metrics: Arc<Metrics>) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        Self { link, script, entropy, metrics, local: WindowLimiter::new(clock) }
+        Self { link, script, entropy, metrics, local: MemoryRateLimiter::new(clock) }
     }
 
     async fn ask(&self, mut connection: Connection, key: String, quota: Quota, attempt: &str) -> RedisResult<Decision> {

@@ -2,9 +2,9 @@
 //!
 //! | part | what it keeps | where |
 //! |---|---|---|
-//! | [`EmbeddedStore`] | pages and tombstones | one `redb` file, through one writer thread |
-//! | [`WindowLimiter`] | admitted attempts | memory, bounded; a restart forgets them |
-//! | [`InProcessReservations`] | slugs of creates in flight | memory, bounded; a restart forgets them |
+//! | [`RedbStore`] | pages and tombstones | one `redb` file, through one writer thread |
+//! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; a restart forgets them |
+//! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; a restart forgets them |
 //!
 //! # How a write becomes durable
 //!
@@ -25,7 +25,7 @@
 //! for writing at every batch and every second, so that service resumes by itself.
 //!
 //! Where the file was damaged so that it cannot be opened any more, or the writer thread panicked, no waiting helps: the
-//! store ends, [`EmbeddedStore::failed`] says why, and the process exits for its supervisor.
+//! store ends, [`RedbStore::failed`] says why, and the process exits for its supervisor.
 //!
 //! # What happens when the file is damaged
 //!
@@ -45,21 +45,17 @@
 //! stopped) moves what is in use together and gives the rest back to the file system, whose blocks may keep the bytes
 //! until it reuses them. Backups keep what they copied.
 
-mod caught;
-mod directory;
-mod file;
+mod data_dir;
 mod folders;
-mod limiter;
-mod medium;
-mod pages;
+mod overlay;
+mod panics;
 mod record;
-mod reservations;
-mod view;
+mod storage;
+mod store;
+mod tables;
 mod writer;
 
-pub use directory::{DATABASE_FILE, OpenError};
-pub use limiter::WindowLimiter;
-pub use medium::Medium;
-pub use pages::EmbeddedStore;
-pub use reservations::InProcessReservations;
+pub use data_dir::{DATABASE_FILE, OpenError};
+pub use storage::Storage;
+pub use store::RedbStore;
 pub use writer::{Committed, WriterError};

@@ -9,10 +9,10 @@ use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend, StorageError};
 use thiserror::Error;
 
-use super::caught::Panicked;
-use super::file;
 use super::folders::{self, FileSystem, Folders};
-use super::medium::Medium;
+use super::panics::Panicked;
+use super::storage::Storage;
+use super::tables;
 
 /// The file in the data directory that holds the pages.
 pub const DATABASE_FILE: &str = "handbill.redb";
@@ -161,7 +161,7 @@ impl DataDirectory {
     }
 }
 
-impl Medium for DataDirectory {
+impl Storage for DataDirectory {
     fn place(&self) -> &Path {
         &self.database
     }
@@ -197,7 +197,7 @@ fn make_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
     let made = new
         .and_then(backend)
         .map_err(io)
-        .and_then(|new| file::open(&unfinished, new).map(drop))
+        .and_then(|new| tables::open(&unfinished, new).map(drop))
         .and_then(|()| fs::rename(&unfinished, database).map_err(io))
         .and_then(|()| FileSystem.sync(directory).map_err(io));
     if made.is_err() {

@@ -15,11 +15,11 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
 
-use super::caught::{Panicked, caught};
-use super::directory::{DataDirectory, OpenError};
-use super::file::{self, Operation, Outcome};
-use super::medium::{Medium, Memory};
-use super::writer::{Closed, Committed, Job, Shared, Slot, Write, Writer, WriterError, cause};
+use super::data_dir::{DataDirectory, OpenError};
+use super::panics::{Panicked, caught};
+use super::storage::{Memory, Storage};
+use super::tables::{self, Operation, Outcome};
+use super::writer::{Closed, Committed, DbState, Job, Shared, Write, Writer, WriterError, cause};
 
 /// Room for writes that wait or are being committed, in bytes: eight full batches.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
@@ -45,8 +45,8 @@ const REOPEN_LIMIT: Duration = Duration::from_secs(5);
 /// yet begun is then not done, one that was begun is done as a whole.
 ///
 /// Dropping the store finishes what is queued and closes the file, on the thread that drops it;
-/// [`EmbeddedStore::close`] does so without holding up a runtime.
-pub struct EmbeddedStore {
+/// [`RedbStore::close`] does so without holding up a runtime.
+pub struct RedbStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
     queue: Arc<Semaphore>,
@@ -60,7 +60,7 @@ pub struct EmbeddedStore {
 #[error("too many calls wait for the store")]
 struct Busy;
 
-impl EmbeddedStore {
+impl RedbStore {
     /// Opens the store in `data_dir`, making both where they are missing. What a crash left is recovered.
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
         Self::on(Box::new(DataDirectory::prepare(data_dir)?))
@@ -72,7 +72,7 @@ impl EmbeddedStore {
     }
 
     /// A store on `medium`, which may hold one already.
-    pub fn on(medium: Box<dyn Medium>) -> Result<Self, OpenError> {
+    pub fn on(medium: Box<dyn Storage>) -> Result<Self, OpenError> {
         let (jobs, queued) = mpsc::channel();
         let place = medium.place().to_owned();
         let writer = Writer::open(medium, queued)?;
@@ -131,7 +131,7 @@ impl EmbeddedStore {
     }
 }
 
-impl Drop for EmbeddedStore {
+impl Drop for RedbStore {
     fn drop(&mut self) {
         if let Some(writer) = self.end_writer() {
             let _ = writer.join();
@@ -140,7 +140,7 @@ impl Drop for EmbeddedStore {
 }
 
 #[async_trait]
-impl PageStore for EmbeddedStore {
+impl PageStore for RedbStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
         Ok(match self.write(Operation::Insert(page)).await? {
             Outcome::Done => Inserted::Done,
@@ -187,7 +187,7 @@ fn queued_bytes(operation: &Operation) -> usize {
 
 /// A lookup, on a thread that may block. One that meets a failed disk tries once more on the file opened anew.
 fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup, StoreError> {
-    let seen = shared.generation();
+    let seen = shared.epoch();
     let error = match read_once(shared, slug) {
         Err(error) if error.may_pass(shared) => error,
         answer => return answer.map_err(StoreError::from),
@@ -201,10 +201,10 @@ fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup
 }
 
 fn read_once(shared: &Shared, slug: &Slug) -> Result<Lookup, ReadError> {
-    let found = match &*shared.slot() {
-        Slot::Writable(database) | Slot::ReadOnly(database, _) => caught(|| file::lookup(database, slug)),
-        Slot::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
-        Slot::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(Closed))))),
+    let found = match &*shared.state() {
+        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| tables::lookup(database, slug)),
+        DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
+        DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(Closed))))),
     };
     found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)
 }
@@ -225,13 +225,13 @@ impl ReadError {
     fn may_pass(&self, shared: &Shared) -> bool {
         match self {
             Self::Store(_) => false,
-            Self::Database(error) => file::is_about_the_disk(error),
+            Self::Database(error) => tables::is_about_the_disk(error),
             // Damage stays where it is. Only where the panic left the database's own locks unusable is a new one needed.
-            Self::Panicked(_) => match &*shared.slot() {
-                Slot::Writable(database) | Slot::ReadOnly(database, _) => {
-                    !matches!(caught(|| file::last_batch(database)), Ok(Ok(_)))
+            Self::Panicked(_) => match &*shared.state() {
+                DbState::Writable(database) | DbState::ReadOnly(database, _) => {
+                    !matches!(caught(|| tables::last_batch(database)), Ok(Ok(_)))
                 }
-                Slot::Broken(_) | Slot::Closed => false,
+                DbState::Broken(_) | DbState::Closed => false,
             },
         }
     }
@@ -241,7 +241,7 @@ impl From<ReadError> for StoreError {
     fn from(error: ReadError) -> Self {
         match error {
             ReadError::Store(error) => error,
-            ReadError::Database(error) if file::is_damage(&error) => Self::Unreadable(error.into()),
+            ReadError::Database(error) if tables::is_damage(&error) => Self::Unreadable(error.into()),
             ReadError::Database(error) => Self::Unavailable(error.into()),
             ReadError::Panicked(panicked) => Self::Unreadable(panicked.into()),
         }

@@ -10,7 +10,7 @@ use redb::backends::InMemoryBackend;
 use redb::{BackendError, StorageBackend};
 
 /// Opens the same bytes as often as it is asked.
-pub trait Medium: Debug + Send + Sync {
+pub trait Storage: Debug + Send + Sync {
     /// How errors name it.
     fn place(&self) -> &Path;
 
@@ -25,7 +25,7 @@ pub trait Medium: Debug + Send + Sync {
 #[derive(Debug, Default)]
 pub(super) struct Memory(Arc<InMemoryBackend>);
 
-impl Medium for Memory {
+impl Storage for Memory {
     fn place(&self) -> &Path {
         Path::new("memory")
     }

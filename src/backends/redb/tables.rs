@@ -14,10 +14,10 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
-use super::caught::caught;
-use super::directory::OpenError;
-use super::medium::Boxed;
+use super::data_dir::OpenError;
+use super::panics::caught;
 use super::record;
+use super::storage::Boxed;
 
 /// Slug to record.
 const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");

@@ -20,12 +20,12 @@ const MAX_RESERVATIONS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 type Ends = LruCache<Slug, Duration, RandomState>;
 
 /// Reservations among the creates of this process.
-pub struct InProcessReservations {
+pub struct MemorySlugReservations {
     clock: SharedClock,
     ends: Mutex<Ends>,
 }
 
-impl InProcessReservations {
+impl MemorySlugReservations {
     /// None yet.
     pub fn new(clock: SharedClock) -> Self {
         Self::with_capacity(clock, MAX_RESERVATIONS)
@@ -50,7 +50,7 @@ impl InProcessReservations {
 }
 
 #[async_trait]
-impl SlugReservations for InProcessReservations {
+impl SlugReservations for MemorySlugReservations {
     async fn reserve(&self, slug: &Slug) -> Reservation {
         let mut ends = self.ends();
         let now = self.clock.monotonic();

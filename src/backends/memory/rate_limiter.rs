@@ -32,14 +32,14 @@ type Windows = LruCache<Client, Counted, RandomState>;
 /// Counts attempts in this process. A restart forgets them.
 ///
 /// Clients choose their addresses, so the tables are hashed with a key that they cannot know.
-pub struct WindowLimiter {
+pub struct MemoryRateLimiter {
     clock: SharedClock,
     create: Mutex<Windows>,
     edit: Mutex<Windows>,
     token: Mutex<Windows>,
 }
 
-impl WindowLimiter {
+impl MemoryRateLimiter {
     /// A limiter that has counted nothing.
     pub fn new(clock: SharedClock) -> Self {
         Self::with_capacity(clock, MAX_CLIENTS)
@@ -97,7 +97,7 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 }
 
 #[async_trait]
-impl RateLimiter for WindowLimiter {
+impl RateLimiter for MemoryRateLimiter {
     async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
         let mut windows = self.windows(limited);
         // Under the lock, so that the order of decisions is the order of their times.

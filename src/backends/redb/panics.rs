@@ -86,7 +86,7 @@ mod tests {
     fn a_panic_becomes_an_error_that_says_what_and_where() {
         assert_eq!(caught(|| 7), Ok(7));
         let error = caught(|| panic!("page {} is damaged", 3)).unwrap_err().to_string();
-        assert!(error.starts_with("the database panicked at caught.rs:"), "{error}");
+        assert!(error.starts_with("the database panicked at panics.rs:"), "{error}");
         assert!(error.ends_with(": page 3 is damaged"), "{error}");
     }
 

@@ -15,11 +15,11 @@ use tracing::{error, info};
 
 use crate::ports::page_store::{Cause, StoreError};
 
-use super::caught::caught;
-use super::directory::OpenError;
-use super::file::{self, Applied, Operation, Outcome, Outcomes};
-use super::medium::Medium;
-use super::view::View;
+use super::data_dir::OpenError;
+use super::overlay::Overlay;
+use super::panics::caught;
+use super::storage::Storage;
+use super::tables::{self, Applied, Operation, Outcome, Outcomes};
 
 /// Most operations in one commit: enough that one fsync is shared by all who wait, few enough that nobody waits for
 /// much more than one commit.
@@ -37,7 +37,7 @@ const RETRY_EVERY: Duration = Duration::from_secs(1);
 pub(super) enum Job {
     /// To commit an operation.
     Write(Write),
-    /// To open the database anew, unless that was done since the generation that the reader saw.
+    /// To open the database anew, unless that was done since the epoch that the reader saw.
     Reopen { seen: u64, done: mpsc::SyncSender<()> },
     /// To end, after all that was asked before.
     Close,
@@ -74,14 +74,14 @@ pub struct Committed {
 
 /// The database as readers find it.
 pub(super) struct Shared {
-    slot: RwLock<Slot>,
+    state: RwLock<DbState>,
     /// Counts how often the slot's database was exchanged.
-    generation: AtomicU64,
+    epoch: AtomicU64,
     pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
 }
 
 /// What there is to work with.
-pub(super) enum Slot {
+pub(super) enum DbState {
     /// For reading and writing.
     Writable(Database),
     /// For reading: the disk refuses writes, for this reason.
@@ -93,20 +93,20 @@ pub(super) enum Slot {
 }
 
 impl Shared {
-    pub(super) fn slot(&self) -> RwLockReadGuard<'_, Slot> {
-        self.slot.read().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn state(&self) -> RwLockReadGuard<'_, DbState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn generation(&self) -> u64 {
-        self.generation.load(Ordering::Acquire)
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
-    fn exchange(&self, open: impl FnOnce() -> Slot) {
-        let mut slot = self.slot.write().unwrap_or_else(PoisonError::into_inner);
+    fn replace(&self, open: impl FnOnce() -> DbState) {
+        let mut slot = self.state.write().unwrap_or_else(PoisonError::into_inner);
         // The old one holds the file's lock, so it must be gone before the new one is opened.
-        *slot = Slot::Closed;
+        *slot = DbState::Closed;
         *slot = open();
-        self.generation.fetch_add(1, Ordering::Release);
+        self.epoch.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -118,19 +118,19 @@ pub(super) struct Writer {
     next: Option<Job>,
     last_batch: u64,
     /// Dropped last: with it goes the lock on the data directory.
-    medium: Box<dyn Medium>,
+    medium: Box<dyn Storage>,
 }
 
 impl Writer {
     /// Opens the database on `medium`.
-    pub(super) fn open(medium: Box<dyn Medium>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
+    pub(super) fn open(medium: Box<dyn Storage>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
         let database = open_for_writing(&*medium)?;
-        let last_batch = caught(|| file::last_batch(&database))
+        let last_batch = caught(|| tables::last_batch(&database))
             .map_err(|panicked| OpenError::panicked(medium.place(), &panicked))?
             .map_err(|error| OpenError::database(medium.place(), error))?;
         let shared = Arc::new(Shared {
-            slot: RwLock::new(Slot::Writable(database)),
-            generation: AtomicU64::new(0),
+            state: RwLock::new(DbState::Writable(database)),
+            epoch: AtomicU64::new(0),
             observer: OnceLock::new(),
         });
         Ok(Self { shared, jobs, next: None, last_batch, medium })
@@ -148,13 +148,13 @@ impl Writer {
         let Err(error) = ended else { return };
         error!(%error, "the page store ended");
         // Giving up the database may panic as well, and it is not used any more either way.
-        let _ = caught(|| self.shared.exchange(|| Slot::Closed));
+        let _ = caught(|| self.shared.replace(|| DbState::Closed));
         failed.send_replace(Some(Arc::new(error)));
     }
 
     fn work(&mut self) -> Result<(), WriterError> {
         loop {
-            if let Slot::Broken(reason) = &*self.shared.slot()
+            if let DbState::Broken(reason) = &*self.shared.state()
                 && reason.is_final()
             {
                 return Err(WriterError::Unusable(Arc::clone(reason)));
@@ -165,7 +165,7 @@ impl Writer {
                     self.commit(batch);
                 }
                 Some(Job::Reopen { seen, done }) => {
-                    if seen == self.shared.generation() {
+                    if seen == self.shared.epoch() {
                         self.reopen();
                     }
                     // A reader that no longer waits has seen its time limit.
@@ -175,7 +175,7 @@ impl Writer {
                 None => self.open_for_writing_again(),
             }
         }
-        self.shared.exchange(|| Slot::Closed);
+        self.shared.replace(|| DbState::Closed);
         // Whatever was asked after the close was not begun, and says so.
         while let Ok(job) = self.jobs.try_recv() {
             if let Job::Write(write) = job {
@@ -190,7 +190,7 @@ impl Writer {
         if let Some(next) = self.next.take() {
             return Some(next);
         }
-        if matches!(*self.shared.slot(), Slot::Writable(_)) {
+        if matches!(*self.shared.state(), DbState::Writable(_)) {
             return Some(self.jobs.recv().unwrap_or(Job::Close));
         }
         match self.jobs.recv_timeout(RETRY_EVERY) {
@@ -229,16 +229,16 @@ impl Writer {
         self.open_for_writing_again();
         let started = Instant::now();
         let number = self.last_batch + 1;
-        let applied = match &*self.shared.slot() {
-            Slot::Writable(database) => {
+        let applied = match &*self.shared.state() {
+            DbState::Writable(database) => {
                 let operations = batch.iter().map(|write| &write.operation);
-                caught(|| file::apply(database, number, operations))
+                caught(|| tables::apply(database, number, operations))
             }
-            Slot::ReadOnly(_, reason) | Slot::Broken(reason) => {
+            DbState::ReadOnly(_, reason) | DbState::Broken(reason) => {
                 answer(batch, unavailable(reason));
                 return;
             }
-            Slot::Closed => {
+            DbState::Closed => {
                 answer(batch, unavailable(&Arc::new(Closed)));
                 return;
             }
@@ -276,12 +276,12 @@ impl Writer {
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let made = match &*self.shared.slot() {
-            Slot::Writable(_) => Some(self.last_batch >= number),
+        let made = match &*self.shared.state() {
+            DbState::Writable(_) => Some(self.last_batch >= number),
             // Seen through the operating system's memory, but not known to be on disk: no fsync has succeeded since.
-            Slot::ReadOnly(..) if self.last_batch >= number => None,
-            Slot::ReadOnly(..) => Some(false),
-            Slot::Broken(_) | Slot::Closed => None,
+            DbState::ReadOnly(..) if self.last_batch >= number => None,
+            DbState::ReadOnly(..) => Some(false),
+            DbState::Broken(_) | DbState::Closed => None,
         };
         match (made, outcomes) {
             // Opening for writing has written and synced the header, which is all that a commit does last.
@@ -296,62 +296,62 @@ impl Writer {
     /// Exchanges the database for one that has no failure behind it; readers wait meanwhile.
     fn reopen(&mut self) {
         let medium = &*self.medium;
-        self.shared.exchange(|| {
+        self.shared.replace(|| {
             let database = match open_for_writing(medium) {
-                Ok(database) => return Slot::Writable(database),
+                Ok(database) => return DbState::Writable(database),
                 Err(error) => (open_for_reading(medium), error),
             };
             match database {
-                (Ok(database), error) => Slot::ReadOnly(database, Arc::new(error)),
-                (Err(error), _) => Slot::Broken(Arc::new(error)),
+                (Ok(database), error) => DbState::ReadOnly(database, Arc::new(error)),
+                (Err(error), _) => DbState::Broken(Arc::new(error)),
             }
         });
-        match &*self.shared.slot() {
-            Slot::Writable(_) => info!("the database was opened anew"),
-            Slot::ReadOnly(_, error) => error!(%error, "the database can be read but not written"),
-            Slot::Broken(error) => error!(%error, "the database can be neither read nor written"),
-            Slot::Closed => {}
+        match &*self.shared.state() {
+            DbState::Writable(_) => info!("the database was opened anew"),
+            DbState::ReadOnly(_, error) => error!(%error, "the database can be read but not written"),
+            DbState::Broken(error) => error!(%error, "the database can be neither read nor written"),
+            DbState::Closed => {}
         }
         self.read_last_batch();
     }
 
     /// Where the database cannot be written, opens it for writing if that is possible by now.
     fn open_for_writing_again(&mut self) {
-        match &*self.shared.slot() {
-            Slot::ReadOnly(..) | Slot::Broken(_) => {}
-            Slot::Writable(_) | Slot::Closed => return,
+        match &*self.shared.state() {
+            DbState::ReadOnly(..) | DbState::Broken(_) => {}
+            DbState::Writable(_) | DbState::Closed => return,
         }
         // What there is for reading holds no lock on the file, so that readers keep it meanwhile.
         if let Ok(database) = open_for_writing(&*self.medium) {
-            self.shared.exchange(|| Slot::Writable(database));
+            self.shared.replace(|| DbState::Writable(database));
             info!("the database can be written again");
             self.read_last_batch();
         }
     }
 
     fn read_last_batch(&mut self) {
-        let last = match &*self.shared.slot() {
-            Slot::Writable(database) | Slot::ReadOnly(database, _) => file::last_batch(database),
-            Slot::Broken(_) | Slot::Closed => return,
+        let last = match &*self.shared.state() {
+            DbState::Writable(database) | DbState::ReadOnly(database, _) => tables::last_batch(database),
+            DbState::Broken(_) | DbState::Closed => return,
         };
         match last {
             Ok(last) => self.last_batch = last,
             Err(error) => {
                 let error = Arc::new(OpenError::database(self.medium.place(), error));
-                self.shared.exchange(|| Slot::Broken(error));
+                self.shared.replace(|| DbState::Broken(error));
             }
         }
     }
 }
 
-fn open_for_writing(medium: &dyn Medium) -> Result<Database, OpenError> {
+fn open_for_writing(medium: &dyn Storage) -> Result<Database, OpenError> {
     let backend = medium.read_write().map_err(|reason| OpenError::io(medium.place(), reason))?;
-    file::open(medium.place(), backend)
+    tables::open(medium.place(), backend)
 }
 
-fn open_for_reading(medium: &dyn Medium) -> Result<Database, OpenError> {
-    let view = medium.read_only().and_then(View::of).map_err(|reason| OpenError::io(medium.place(), reason))?;
-    file::open(medium.place(), Box::new(view))
+fn open_for_reading(medium: &dyn Storage) -> Result<Database, OpenError> {
+    let view = medium.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(medium.place(), reason))?;
+    tables::open(medium.place(), Box::new(view))
 }
 
 fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {

@@ -14,7 +14,7 @@ const BLOCK_BYTES: usize = 4096;
 
 /// What lies below, with what was written since on top.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct Overlay {
     below: Box<dyn StorageBackend>,
     above: Mutex<Above>,
 }
@@ -27,7 +27,7 @@ struct Above {
     blocks: BTreeMap<u64, Box<[u8]>>,
 }
 
-impl View {
+impl Overlay {
     /// A view of `below` as it stands.
     pub(super) fn of(below: Box<dyn StorageBackend>) -> io::Result<Self> {
         let len = below.len()?;
@@ -46,7 +46,7 @@ impl View {
     }
 }
 
-impl StorageBackend for View {
+impl StorageBackend for Overlay {
     fn len(&self) -> io::Result<u64> {
         Ok(self.above().len)
     }
@@ -153,7 +153,7 @@ mod tests {
             let below = InMemoryBackend::new();
             below.set_len(10_000).unwrap();
             StorageBackend::write(&below, 0, &plain).unwrap();
-            let view = View::of(Box::new(below)).unwrap();
+            let view = Overlay::of(Box::new(below)).unwrap();
             for step in steps {
                 match step {
                     Step::Write { at, data } if at + data.len() <= plain.len() => {
