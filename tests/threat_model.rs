@@ -13,7 +13,7 @@ use syn::{Attribute, Item};
 const TOPICS: [&str; 13] = [
     "Keys",
     "Slug space",
-    "Readers' browsers",
+    "Waiters' browsers",
     "Operators' reputation",
     "Limits",
     "Memory",

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{StartError, Surroundings};
-use crate::backends::measured::Measured;
+use crate::backends::coalescing::Coalescing;
+use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::Redis;
-use crate::backends::render_threads::RenderThreads;
 use crate::backends::scylla::{self, AwaitedStore, Progress, ScyllaStore};
-use crate::backends::single_flight::SingleFlight;
 use crate::config::{ScyllaSettings, Settings, StoreKind};
 use crate::lifecycle::Readiness;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::SlugReservations;
+use crate::service::render_threads::RenderThreads;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::System;
 
@@ -76,7 +76,7 @@ impl Backends {
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, around)? }
                 };
                 // Many readers of one large page would otherwise fill the queue of lookups, and each hold a copy.
-                let shared = SingleFlight::new(backends.store, Arc::clone(&around.metrics));
+                let shared = Coalescing::new(backends.store, Arc::clone(&around.metrics));
                 Ok((Self { store: Arc::new(shared), ..backends }, Kept::Embedded(store)))
             }
             StoreKind::Scylla => {
@@ -84,9 +84,9 @@ impl Backends {
                     return Err(StartError::NoRedis);
                 }
                 let (store, failed) = connect_cluster(&settings.scylla, around, readiness)?;
-                // Measured inside the sharing of reads, so that what is measured is what the database does.
+                // Instrumentation inside the sharing of reads, so that what is measured is what the database does.
                 let store =
-                    SingleFlight::new(measure(around).store(store, System::Cassandra), Arc::clone(&around.metrics));
+                    Coalescing::new(measure(around).store(store, System::Cassandra), Arc::clone(&around.metrics));
                 Ok((Self::sharing(Arc::new(store), settings, around)?, Kept::Cluster(failed)))
             }
         }
@@ -142,9 +142,9 @@ impl Kept {
     }
 }
 
-fn measure(around: &Surroundings) -> Measured {
+fn measure(around: &Surroundings) -> Instrumentation {
     let Surroundings { clock, metrics, tracer, .. } = around;
-    Measured { metrics: Arc::clone(metrics), clock: Arc::clone(clock), tracer: tracer.clone() }
+    Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock), tracer: tracer.clone() }
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -13,7 +13,7 @@ use crate::api::types::{
     CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage,
 };
 use crate::domain::origin::Origin;
-use crate::ports::rate_limiter::Limited;
+use crate::ports::rate_limiter::LimitKind;
 use crate::service::{BodyError, ServiceError};
 
 /// What stands above the operations.
@@ -134,19 +134,19 @@ fn add_common_fields(operation: &mut Operation, is_token: bool) {
 }
 
 /// The limit of an operation that has one.
-fn limit_of(operation: &Operation) -> Option<Limited> {
+fn limit_of(operation: &Operation) -> Option<LimitKind> {
     match operation.operation_id.as_deref()? {
-        "createPage" => Some(Limited::Create),
-        "updatePage" | "deletePage" => Some(Limited::Edit),
-        "getToken" => Some(Limited::Token),
+        "createPage" => Some(LimitKind::Create),
+        "updatePage" | "deletePage" => Some(LimitKind::Edit),
+        "getToken" => Some(LimitKind::Token),
         _ => None,
     }
 }
 
 /// Whether the limiter may have been asked before an answer of `status`. What is wrong with the body of a create is
 /// found before, and so is too large a head.
-fn is_asked(limited: Limited, status: &str) -> bool {
-    let before: &[&str] = if limited == Limited::Create { &["400", "408", "413", "431"] } else { &["431"] };
+fn is_asked(limited: LimitKind, status: &str) -> bool {
+    let before: &[&str] = if limited == LimitKind::Create { &["400", "408", "413", "431"] } else { &["431"] };
     !before.contains(&status)
 }
 

@@ -20,7 +20,7 @@ use super::robots::mark_noindex;
 use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
-use crate::ports::rate_limiter::Limited;
+use crate::ports::rate_limiter::LimitKind;
 use crate::service::Attempt;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -200,7 +200,7 @@ pub(super) fn shape<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T)
 }
 
 /// `RateLimit` and `RateLimit-Policy`, as the IETF draft of the httpapi working group has them.
-fn rate_limit_fields(limited: Limited, decision: &Decision) -> [HeaderValue; 2] {
+fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2] {
     let (name, quota) = (limited.name(), decision.quota);
     let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));
     let limit = format!(r#""{name}";r={remaining};t={more_after}"#);

@@ -18,13 +18,13 @@ use crate::domain::slug::Slug;
 #[async_trait]
 pub trait PageStore: Send + Sync {
     /// Stores `page` unless its slug is taken, by a page or by a tombstone.
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError>;
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError>;
 
     /// What stands under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
     /// Puts `next` in the place of the page with its slug, if that page still has the version `expected`.
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError>;
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
 }
 
 /// What a slug stands for, once it has been inserted.
@@ -59,18 +59,18 @@ pub enum Lookup {
 
 /// The answer to an insert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Inserted {
+pub enum InsertResult {
     /// The page is stored.
-    Done,
+    Inserted,
     /// The slug was taken; nothing was changed.
     SlugTaken,
 }
 
 /// The answer to a compare-and-set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Swapped {
+pub enum CasResult {
     /// The change is stored.
-    Done,
+    Swapped,
     /// The page has another version, is deleted or was never there; nothing was changed.
     Stale,
 }

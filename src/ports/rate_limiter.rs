@@ -7,7 +7,7 @@ use crate::domain::quota::{Decision, Quota};
 
 /// What is limited; each has windows of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Limited {
+pub enum LimitKind {
     /// Creating pages.
     Create,
     /// Updating and deleting pages, together.
@@ -16,7 +16,7 @@ pub enum Limited {
     Token,
 }
 
-impl Limited {
+impl LimitKind {
     /// Its name in metrics, keys and the `RateLimit` fields.
     pub fn name(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Limited {
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
     /// Decides one attempt by `client`, and counts it if it is admitted, in one atomic step.
-    async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision;
+    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision;
 }
 
 /// The quota of each limit; `None` where it is switched off.
@@ -49,11 +49,11 @@ pub struct Quotas {
 
 impl Quotas {
     /// The quota of `limited`.
-    pub fn of(&self, limited: Limited) -> Option<Quota> {
+    pub fn of(&self, limited: LimitKind) -> Option<Quota> {
         match limited {
-            Limited::Create => self.create,
-            Limited::Edit => self.edit,
-            Limited::Token => self.token,
+            LimitKind::Create => self.create,
+            LimitKind::Edit => self.edit,
+            LimitKind::Token => self.token,
         }
     }
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use super::request::{Body, CreateFields};
-use super::{Attempt, PageService, Patience, ServiceError};
+use super::{Attempt, PageService, ServiceError, StoreBudget};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::title::Title;
-use crate::ports::page_store::{Inserted, StoreError};
+use crate::ports::page_store::{InsertResult, StoreError};
 use crate::ports::random::index_below;
-use crate::ports::rate_limiter::Limited;
+use crate::ports::rate_limiter::LimitKind;
 use crate::ports::slug_reservations::Reservation;
 
 /// Slugs tried before giving up. With 28⁸ suffixes a second try is already rarer than a failing disk, so running out
@@ -33,7 +33,7 @@ impl PageService {
     /// stored that nobody has the key of.
     pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Attempt<Created> {
         match body.and_then(CreateFields::check) {
-            Ok((title, content)) => self.limited(Limited::Create, client, self.publish(title, content)).await,
+            Ok((title, content)) => self.limited(LimitKind::Create, client, self.publish(title, content)).await,
             Err(fault) => Attempt::uncounted(fault.into()),
         }
     }
@@ -54,7 +54,7 @@ impl PageService {
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
-            if self.claim(&candidate).await? == Inserted::Done {
+            if self.claim(&candidate).await? == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
             }
             page = Page { slug: self.draw_slug(&title), ..Arc::unwrap_or_clone(candidate) };
@@ -63,11 +63,11 @@ impl PageService {
     }
 
     /// Reserves the page's slug and inserts it. The reservation is kept while the outcome is unknown.
-    async fn claim(&self, page: &Arc<Page>) -> Result<Inserted, ServiceError> {
+    async fn claim(&self, page: &Arc<Page>) -> Result<InsertResult, ServiceError> {
         if self.reservations.reserve(&page.slug).await == Reservation::Taken {
-            return Ok(Inserted::SlugTaken);
+            return Ok(InsertResult::SlugTaken);
         }
-        let inserted = Patience::new().wait(self.store.insert_if_absent(Arc::clone(page))).await;
+        let inserted = StoreBudget::new().wait(self.store.insert_if_absent(Arc::clone(page))).await;
         if !matches!(inserted, Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)) {
             self.reservations.release(&page.slug).await;
         }

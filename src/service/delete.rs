@@ -1,11 +1,11 @@
 //! Deleting a page, which is for ever.
 
 use super::request::{Body, Credential, Precondition};
-use super::{Attempt, PageService, Patience, ServiceError};
+use super::{Attempt, PageService, ServiceError, StoreBudget};
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Record, Swapped};
-use crate::ports::rate_limiter::Limited;
+use crate::ports::page_store::{CasResult, Record};
+use crate::ports::rate_limiter::LimitKind;
 
 impl PageService {
     /// Puts a tombstone in the page's place; its slug stays reserved.
@@ -22,7 +22,7 @@ impl PageService {
         precondition: &Precondition,
     ) -> Attempt<()> {
         match Slug::parse(slug) {
-            Ok(slug) => self.limited(Limited::Edit, client, self.bury(&slug, credential, body, precondition)).await,
+            Ok(slug) => self.limited(LimitKind::Edit, client, self.bury(&slug, credential, body, precondition)).await,
             Err(_) => Attempt::uncounted(ServiceError::NotFound),
         }
     }
@@ -34,20 +34,20 @@ impl PageService {
         body: Body<()>,
         precondition: &Precondition,
     ) -> Result<(), ServiceError> {
-        let mut patience = Patience::new();
-        let mut page = self.existing(slug, &mut patience).await?;
+        let mut store_budget = StoreBudget::new();
+        let mut page = self.existing(slug, &mut store_budget).await?;
         credential.open(&page)?;
         body?;
         loop {
             precondition.check(page.state())?;
             let tombstone = page.tombstone(self.clock.now());
-            match patience.wait(self.store.compare_and_set(page.version, Record::Deleted(tombstone))).await? {
-                Swapped::Done => return Ok(()),
+            match store_budget.wait(self.store.compare_and_set(page.version, Record::Deleted(tombstone))).await? {
+                CasResult::Swapped => return Ok(()),
                 // Another request changed or deleted the page between the read and the write.
-                Swapped::Stale => self.back_off().await,
+                CasResult::Stale => self.back_off().await,
             }
-            patience = Patience::new();
-            page = self.existing(slug, &mut patience).await?;
+            store_budget = StoreBudget::new();
+            page = self.existing(slug, &mut store_budget).await?;
         }
     }
 }

@@ -20,10 +20,11 @@ mod create;
 mod delete;
 mod error;
 mod large_reads;
-mod patience;
 mod read;
-mod rendering;
+mod render;
+pub mod render_threads;
 mod request;
+mod store_budget;
 mod token;
 mod update;
 
@@ -40,7 +41,7 @@ use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{Lookup, PageStore};
 use crate::ports::random::{SharedEntropy, index_below};
-use crate::ports::rate_limiter::{Limited, Quotas, RateLimiter};
+use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::SlugReservations;
 
@@ -48,10 +49,10 @@ pub use create::Created;
 pub use error::{BodyError, ServiceError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
-pub use patience::PATIENCE;
-use patience::Patience;
-use rendering::Rendering;
+use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
+pub use store_budget::STORE_BUDGET;
+use store_budget::StoreBudget;
 pub use token::{FormError, TokenClient, TokenError, TokenForm};
 
 /// How long one operation may take, waiting for stores included. After it the outcome is unknown to the caller.
@@ -79,7 +80,7 @@ pub struct Attempt<T> {
     /// The result, or the first check that failed.
     pub outcome: Result<T, ServiceError>,
     /// What was limited and what the limiter decided; `None` where it was not asked or the limit is off.
-    pub quota: Option<(Limited, Decision)>,
+    pub quota: Option<(LimitKind, Decision)>,
 }
 
 impl<T> Attempt<T> {
@@ -120,7 +121,7 @@ impl PageService {
     /// Does `work` within [`DEADLINE`] if `client` is within its limit.
     async fn limited<T>(
         &self,
-        limited: Limited,
+        limited: LimitKind,
         client: Client,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Attempt<T> {
@@ -130,7 +131,7 @@ impl PageService {
     /// Does `work`, which sees to its deadline by itself, if `client` is within its limit.
     async fn admitted<T>(
         &self,
-        limited: Limited,
+        limited: LimitKind,
         client: Client,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Attempt<T> {
@@ -146,8 +147,8 @@ impl PageService {
     }
 
     /// The page under `slug`, or why there is none.
-    async fn existing(&self, slug: &Slug, patience: &mut Patience) -> Result<Arc<Page>, ServiceError> {
-        match patience.wait(self.store.lookup(slug)).await? {
+    async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
+        match store_budget.wait(self.store.lookup(slug)).await? {
             Lookup::Active(page) => Ok(page),
             Lookup::Deleted(_) => Err(ServiceError::Gone),
             Lookup::Absent => Err(ServiceError::NotFound),

@@ -4,13 +4,13 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use super::request::Credential;
-use super::{Attempt, PageService, Patience, ServiceError, within_deadline};
+use super::{Attempt, PageService, ServiceError, StoreBudget, within_deadline};
 use crate::api::metadata::{GRANT_TYPE, SCOPES};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Lookup;
-use crate::ports::rate_limiter::Limited;
+use crate::ports::rate_limiter::LimitKind;
 
 /// What a client asks of the token endpoint: a form taken apart, not yet judged. It has no `Debug`, since people put
 /// keys into the wrong fields.
@@ -101,7 +101,7 @@ impl PageService {
             let form = form.await;
             within_deadline(Instant::now(), self.exchange(form)).await
         };
-        self.admitted(Limited::Token, client, exchange).await
+        self.admitted(LimitKind::Token, client, exchange).await
     }
 
     async fn exchange(&self, form: Result<TokenForm, FormError>) -> Result<EditKey, ServiceError> {
@@ -122,7 +122,7 @@ impl PageService {
     /// page exists is no secret.
     async fn authenticated(&self, client: TokenClient) -> Result<EditKey, ServiceError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
-        let Lookup::Active(page) = Patience::new().wait(self.store.lookup(&slug)).await? else {
+        let Lookup::Active(page) = StoreBudget::new().wait(self.store.lookup(&slug)).await? else {
             return Err(TokenError::WrongClient.into());
         };
         Ok(client.secret.open(&page).map_err(|_| TokenError::WrongClient)?.clone())

@@ -7,13 +7,13 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::request::{Body, Credential, Precondition, UpdateFields};
-use super::{Attempt, BodyError, PageService, Patience, ServiceError, within_deadline};
+use super::{Attempt, BodyError, PageService, ServiceError, StoreBudget, within_deadline};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Record, Swapped};
-use crate::ports::rate_limiter::Limited;
+use crate::ports::page_store::{CasResult, Record};
+use crate::ports::rate_limiter::LimitKind;
 
 impl Credential {
     /// The key that opens `page`, if this is it.
@@ -43,7 +43,7 @@ impl PageService {
         precondition: &Precondition,
     ) -> Attempt<Arc<Page>> {
         match Slug::parse(slug) {
-            Ok(slug) => self.admitted(Limited::Edit, client, self.edit(&slug, credential, body, precondition)).await,
+            Ok(slug) => self.admitted(LimitKind::Edit, client, self.edit(&slug, credential, body, precondition)).await,
             Err(_) => Attempt::uncounted(ServiceError::NotFound),
         }
     }
@@ -57,7 +57,7 @@ impl PageService {
     ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
         let mut began = Instant::now();
-        let (mut page, mut patience) = within_deadline(began, self.opened(slug, credential)).await?;
+        let (mut page, mut store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
@@ -65,24 +65,24 @@ impl PageService {
             drop(page);
             let body = body.await;
             began = Instant::now();
-            (page, patience) = within_deadline(began, self.opened(slug, credential)).await?;
+            (page, store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
             body
         };
-        within_deadline(began, self.apply(page, patience, credential, body, precondition)).await
+        within_deadline(began, self.apply(page, store_budget, credential, body, precondition)).await
     }
 
     /// The page under `slug`, which `credential` opens.
-    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, Patience), ServiceError> {
-        let mut patience = Patience::new();
-        let page = self.existing(slug, &mut patience).await?;
+    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, StoreBudget), ServiceError> {
+        let mut store_budget = StoreBudget::new();
+        let page = self.existing(slug, &mut store_budget).await?;
         credential.open(&page)?;
-        Ok((page, patience))
+        Ok((page, store_budget))
     }
 
     async fn apply(
         &self,
         mut page: Arc<Page>,
-        mut patience: Patience,
+        mut store_budget: StoreBudget,
         credential: &Credential,
         body: Body<UpdateFields>,
         precondition: &Precondition,
@@ -109,13 +109,13 @@ impl PageService {
             }
             let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));
             let swapped = self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next)));
-            match patience.wait(swapped).await? {
-                Swapped::Done => return Ok(self.rendering.current(next).await),
+            match store_budget.wait(swapped).await? {
+                CasResult::Swapped => return Ok(self.rendering.current(next).await),
                 // Another request changed or deleted the page between the read and the write.
-                Swapped::Stale => self.back_off().await,
+                CasResult::Stale => self.back_off().await,
             }
-            patience = Patience::new();
-            page = self.existing(&slug, &mut patience).await?;
+            store_budget = StoreBudget::new();
+            page = self.existing(&slug, &mut store_budget).await?;
             precondition.check(page.state())?;
         }
     }

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use handbill::backends::redis::Redis;
-use handbill::backends::render_threads::RenderThreads;
 use handbill::backends::scylla::{Limits, ScyllaStore};
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
@@ -15,6 +14,7 @@ use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::{Entropy, SharedEntropy, SystemEntropy};
 use handbill::ports::rate_limiter::Quotas;
 use handbill::ports::slug_reservations::{Reservation, SlugReservations};
+use handbill::service::render_threads::RenderThreads;
 use handbill::service::{CreateFields, PageService};
 use handbill::telemetry::metrics::Metrics;
 

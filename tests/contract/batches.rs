@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill::backends::redb::RedbStore;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::time;
 
 use crate::disk::Disk;
@@ -40,7 +40,7 @@ async fn writes_that_wait_for_a_commit_share_the_next_one() {
     writes[1..].iter_mut().for_each(begin);
     drop(held);
     for inserted in join_all(writes).await {
-        assert_eq!(inserted.unwrap(), Inserted::Done);
+        assert_eq!(inserted.unwrap(), InsertResult::Inserted);
     }
     store.close().await;
     assert_eq!(*commits.lock().unwrap(), [1, 40]);
@@ -92,9 +92,9 @@ async fn operations_of_one_batch_see_those_before_them() {
     drop(held);
     before.await.unwrap();
     let inserted = join_all(inserts).await.into_iter().map(Result::unwrap);
-    assert_eq!(inserted.collect::<Vec<_>>(), [Inserted::Done, Inserted::SlugTaken]);
+    assert_eq!(inserted.collect::<Vec<_>>(), [InsertResult::Inserted, InsertResult::SlugTaken]);
     let swapped = join_all(swaps).await.into_iter().map(Result::unwrap);
-    assert_eq!(swapped.collect::<Vec<_>>(), [Swapped::Done, Swapped::Stale, Swapped::Done]);
+    assert_eq!(swapped.collect::<Vec<_>>(), [CasResult::Swapped, CasResult::Stale, CasResult::Swapped]);
     assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
     store.close().await;
     assert_eq!(*commits.lock().unwrap(), [1, 5]);
@@ -167,7 +167,7 @@ async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and
         inserted.unwrap();
     }
     assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Absent);
-    assert_eq!(store.insert_if_absent(late).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(late).await.unwrap(), InsertResult::Inserted);
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn closing_finishes_what_is_queued_and_refuses_what_comes_later() {
     drop(held);
     store.close().await;
     for inserted in join_all(writes).await {
-        assert_eq!(inserted.unwrap(), Inserted::Done);
+        assert_eq!(inserted.unwrap(), InsertResult::Inserted);
     }
     let refused = store.insert_if_absent(Arc::new(page("late"))).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");

@@ -7,7 +7,7 @@ use handbill::backends::redb::RedbStore;
 use handbill::domain::page::Page;
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 use crate::disk::Disk;
 use crate::pages::{CREATED, edited, page};
@@ -31,7 +31,7 @@ async fn file_of(page: &Arc<Page>, change: Option<Record>) -> (Vec<u8>, Lookup) 
     let store = RedbStore::on(disk.medium()).unwrap();
     store.insert_if_absent(page.clone()).await.unwrap();
     if let Some(next) = change {
-        assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), Swapped::Done);
+        assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), CasResult::Swapped);
     }
     let written = store.lookup(&page.slug).await.unwrap();
     drop(store);
@@ -100,7 +100,7 @@ async fn a_slug_whose_key_is_damaged_is_neither_free_nor_unknown() {
     let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
     let error = store.lookup(&page.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), Inserted::SlugTaken);
+    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::SlugTaken);
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn a_damaged_record_is_not_changed() {
     let next = Record::Active(edited(&damaged, "next"));
     let error = store.compare_and_set(damaged.version, next).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
-    assert_eq!(store.insert_if_absent(damaged.clone()).await.unwrap(), Inserted::SlugTaken);
+    assert_eq!(store.insert_if_absent(damaged.clone()).await.unwrap(), InsertResult::SlugTaken);
     let error = store.lookup(&damaged.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
 }

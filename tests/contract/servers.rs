@@ -16,7 +16,7 @@ use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
 /// Time enough on any machine, so that only what a test is about can fail it.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Parser)]
 struct Line {
@@ -48,7 +48,7 @@ pub(crate) async fn cql() -> ScyllaStore {
         keyspace
     });
     let settings = settings(keyspace.await);
-    let limits = Limits { operation: PATIENCE, attempt: PATIENCE, turn: PATIENCE, in_flight: 256 };
+    let limits = Limits { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, turn: TEST_TIMEOUT, in_flight: 256 };
     ScyllaStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
 }
 
@@ -56,7 +56,12 @@ pub(crate) async fn cql() -> ScyllaStore {
 pub(crate) fn redis() -> Redis {
     let url = named_by("HANDBILL_TEST_REDIS");
     let settings = Line::try_parse_from(["handbill", "--redis-url", &url]).unwrap().redis;
-    let limits = TimeLimits { first_try: PATIENCE, second_try: PATIENCE, connect: PATIENCE, probe_interval: PATIENCE };
+    let limits = TimeLimits {
+        first_try: TEST_TIMEOUT,
+        second_try: TEST_TIMEOUT,
+        connect: TEST_TIMEOUT,
+        probe_interval: TEST_TIMEOUT,
+    };
     let clock = Arc::new(SystemClock::new());
     Redis::open_with_limits(&settings, limits, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new())).unwrap()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use handbill::backends::scylla::{Progress, ScyllaStore, migrate};
 use handbill::config::ScyllaSettings;
-use handbill::ports::page_store::{Inserted, Lookup, PageStore};
+use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
 use handbill::ports::random::SystemEntropy;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;
@@ -65,7 +65,7 @@ async fn pages_are_kept_by_a_server_that_wants_tls_and_a_login() {
     migrate(&settings, &SystemEntropy).await.expect("the login exists");
     let store = ScyllaStore::connect(&settings, PATIENT, Arc::new(SystemEntropy), |_| {}).await.unwrap();
     let page = Arc::new(page("secret"));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
     assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
 }
 

@@ -8,7 +8,7 @@ use handbill::backends::scylla::{
     migrate_with,
 };
 use handbill::config::ScyllaSettings;
-use handbill::ports::page_store::{Inserted, PageStore, StoreError};
+use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
 use handbill::ports::random::SystemEntropy;
 use scylla_proxy::get_exclusive_local_address;
 use tokio::sync::mpsc::unbounded_channel;
@@ -43,7 +43,7 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
     migrate(&settings, &SystemEntropy).await.unwrap();
     while told.recv().await.unwrap() != Progress::Connected {}
     connecting.await.unwrap();
-    assert_eq!(awaited.insert_if_absent(Arc::new(page("text"))).await.unwrap(), Inserted::Done);
+    assert_eq!(awaited.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
     drop_keyspace(&session, &keyspace).await;
 }
 
@@ -66,7 +66,7 @@ async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_c
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
     migrate_with(&session, &settings, &center, &newer, times, &SystemEntropy).await.unwrap();
     let store = connecting(&settings).await.unwrap();
-    assert_eq!(store.insert_if_absent(Arc::new(page("text"))).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
     migrate_with(&session, &settings, &center, &newest, times, &SystemEntropy).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_store_goes_on_while_its_schema_is_expanded() {
     store.insert_if_absent(before.clone()).await.unwrap();
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
     let after = Arc::new(page("after"));
-    assert_eq!(store.insert_if_absent(after.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(after.clone()).await.unwrap(), InsertResult::Inserted);
     for page in [before, after] {
         assert_eq!(store.lookup(&page.slug).await.unwrap(), handbill::ports::page_store::Lookup::Active(page));
     }

@@ -11,7 +11,7 @@ use lru::LruCache;
 use crate::domain::client::Client;
 use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
-use crate::ports::rate_limiter::{Limited, RateLimiter};
+use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 
 /// Most clients whose windows are kept for one limit.
 ///
@@ -57,13 +57,13 @@ impl MemoryRateLimiter {
     }
 
     /// How many clients have a window for `limited`, ended ones that were not yet dropped included.
-    pub fn clients(&self, limited: Limited) -> usize {
+    pub fn clients(&self, limited: LimitKind) -> usize {
         self.windows(limited).len()
     }
 
     /// Counts an attempt that another limiter admitted just now. Where that makes more than `quota` allows, the oldest
     /// are forgotten: they would be the first to leave.
-    pub fn count(&self, limited: Limited, quota: Quota, client: Client) {
+    pub fn count(&self, limited: LimitKind, quota: Quota, client: Client) {
         let mut windows = self.windows(limited);
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
@@ -74,11 +74,11 @@ impl MemoryRateLimiter {
         }
     }
 
-    fn windows(&self, limited: Limited) -> MutexGuard<'_, Windows> {
+    fn windows(&self, limited: LimitKind) -> MutexGuard<'_, Windows> {
         let windows = match limited {
-            Limited::Create => &self.create,
-            Limited::Edit => &self.edit,
-            Limited::Token => &self.token,
+            LimitKind::Create => &self.create,
+            LimitKind::Edit => &self.edit,
+            LimitKind::Token => &self.token,
         };
         // Nothing in here panics half-way; if it did, a window that is off by one beats a service that is down.
         windows.lock().unwrap_or_else(PoisonError::into_inner)
@@ -98,7 +98,7 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
-    async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
+    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
         let mut windows = self.windows(limited);
         // Under the lock, so that the order of decisions is the order of their times.
         let now = self.clock.monotonic();

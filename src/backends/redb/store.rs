@@ -13,7 +13,7 @@ use tokio::time;
 
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 use super::data_dir::{DataDirectory, OpenError};
 use super::panics::{Panicked, caught};
@@ -141,10 +141,10 @@ impl Drop for RedbStore {
 
 #[async_trait]
 impl PageStore for RedbStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         Ok(match self.write(Operation::Insert(page)).await? {
-            Outcome::Done => Inserted::Done,
-            Outcome::Refused => Inserted::SlugTaken,
+            Outcome::Done => InsertResult::Inserted,
+            Outcome::Refused => InsertResult::SlugTaken,
         })
     }
 
@@ -157,10 +157,10 @@ impl PageStore for RedbStore {
         read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _turn)| found)
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
-            Outcome::Done => Swapped::Done,
-            Outcome::Refused => Swapped::Stale,
+            Outcome::Done => CasResult::Swapped,
+            Outcome::Refused => CasResult::Stale,
         })
     }
 }

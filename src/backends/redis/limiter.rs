@@ -14,7 +14,7 @@ use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{SharedEntropy, hex_id};
-use crate::ports::rate_limiter::{Limited, RateLimiter};
+use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
 /// Counts attempts in Redis, by Redis's clock, and while it is out of reach in this process.
@@ -43,7 +43,7 @@ impl RedisLimiter {
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
-    async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
+    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
         let key = window_key(limited, client);
         let attempt = hex_id(&*self.entropy);
         let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);

@@ -15,7 +15,7 @@ use super::session::{self, Limits, SettingsError};
 use crate::config::ScyllaSettings;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::SharedEntropy;
 
 /// How long to wait before the cluster or its schema is looked at again.
@@ -174,7 +174,7 @@ impl AwaitedStore {
 
 #[async_trait]
 impl PageStore for AwaitedStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         self.store()?.insert_if_absent(page).await
     }
 
@@ -182,7 +182,7 @@ impl PageStore for AwaitedStore {
         self.store()?.lookup(slug).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         self.store()?.compare_and_set(expected, next).await
     }
 }

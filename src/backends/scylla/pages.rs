@@ -17,7 +17,7 @@ use super::session::Limits;
 use super::statements::Statements;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Cause, Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::{SharedEntropy, index_below};
 
 /// How often a lookup that failed on every node it was sent to is begun anew.
@@ -114,7 +114,7 @@ impl From<ExecutionError> for ReadError {
 
 #[async_trait]
 impl PageStore for ScyllaStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         let turn = self.turn(&self.writes).await?;
         let nonce = self.draw_nonce();
         let judge = |row: Option<&TraceRow>| judge_insert(row, &page, &nonce);
@@ -124,7 +124,7 @@ impl PageStore for ScyllaStore {
             values: rows::inserted(&page, &nonce),
             judge: &judge,
         };
-        Ok(if self.decide(&turn, write).await? { Inserted::Done } else { Inserted::SlugTaken })
+        Ok(if self.decide(&turn, write).await? { InsertResult::Inserted } else { InsertResult::SlugTaken })
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -148,7 +148,7 @@ impl PageStore for ScyllaStore {
         }
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         let turn = self.turn(&self.writes).await?;
         let nonce = self.draw_nonce();
         let made = match &next {
@@ -167,7 +167,7 @@ impl PageStore for ScyllaStore {
                 self.decide(&turn, Write { slug, statement: &self.statements.bury, values, judge }).await?
             }
         };
-        Ok(if done { Swapped::Done } else { Swapped::Stale })
+        Ok(if done { CasResult::Swapped } else { CasResult::Stale })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use handbill::service::PATIENCE;
+use handbill::service::STORE_BUDGET;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::{Method, Request, Response};
 use serde_json::{Map, Value, json};
@@ -75,7 +75,7 @@ impl Outcome {
     /// Fails if any call did. One that waited as long as any may was on a machine that stood still, which the service
     /// cannot help.
     pub(crate) fn assert_no_failures(&self) {
-        let failures: Vec<_> = self.failures.iter().filter(|failure| failure.took < PATIENCE).collect();
+        let failures: Vec<_> = self.failures.iter().filter(|failure| failure.took < STORE_BUDGET).collect();
         let told = |ServiceError { began, took, answer }: &ServiceError| {
             format!("\n  after {:?}, in {took:?}: {answer:?}", *began - self.started)
         };

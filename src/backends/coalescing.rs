@@ -19,21 +19,21 @@ use tracing::Instrument;
 
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::traces::carried;
 
 /// How long gathered readers wait behind a read that does not end. Then theirs begins beside it, so that one hung read
 /// costs those after it no more than this on top of their own.
-const PATIENCE: Duration = Duration::from_millis(100);
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Answer = Result<Lookup, StoreError>;
 
 /// Those who wait for a read that has not begun.
-type Readers = Vec<oneshot::Sender<Answer>>;
+type Waiters = Vec<oneshot::Sender<Answer>>;
 
 /// A store whose concurrent lookups of one slug share a read. Writes pass through.
-pub struct SingleFlight {
+pub struct Coalescing {
     shared: Arc<Shared>,
 }
 
@@ -41,10 +41,10 @@ struct Shared {
     store: Arc<dyn PageStore>,
     metrics: Arc<Metrics>,
     /// By slug, who waits for the read that is to begin next. A slug stands here while a task reads it.
-    gathering: Mutex<HashMap<Slug, Readers>>,
+    gathering: Mutex<HashMap<Slug, Waiters>>,
 }
 
-impl SingleFlight {
+impl Coalescing {
     /// `store`, with shared lookups. To be used within a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
         Self { shared: Arc::new(Shared { store, metrics, gathering: Mutex::default() }) }
@@ -52,39 +52,39 @@ impl SingleFlight {
 
     /// How many slugs are being read.
     pub fn slugs_in_flight(&self) -> usize {
-        self.shared.gathering().len()
+        self.shared.waiting().len()
     }
 }
 
 #[async_trait]
-impl PageStore for SingleFlight {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+impl PageStore for Coalescing {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         self.shared.store.insert_if_absent(page).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Answer {
         let (reader, answer) = oneshot::channel();
-        if self.shared.gather(slug, reader) {
+        if self.shared.join(slug, reader) {
             let reads = Arc::clone(&self.shared).read_while_wanted(slug.clone());
             tokio::spawn(carried(reads.in_current_span()));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         self.shared.store.compare_and_set(expected, next).await
     }
 }
 
 impl Shared {
-    fn gathering(&self) -> MutexGuard<'_, HashMap<Slug, Readers>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Slug, Waiters>> {
         // Nothing panics while it is held, so what it guards is whole.
         self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a reader to the next read of `slug`, and tells whether a task must be started that makes it.
-    fn gather(&self, slug: &Slug, reader: oneshot::Sender<Answer>) -> bool {
-        let mut gathering = self.gathering();
+    fn join(&self, slug: &Slug, reader: oneshot::Sender<Answer>) -> bool {
+        let mut gathering = self.waiting();
         if let Some(readers) = gathering.get_mut(slug) {
             if !readers.is_empty() {
                 self.metrics.lookup_joins.inc();
@@ -102,16 +102,16 @@ impl Shared {
         while let Some(readers) = self.take(&slug) {
             let store = Arc::clone(&self.store);
             let slug = slug.clone();
-            let read = carried(async move { give(readers, store.lookup(&slug).await) }.in_current_span());
+            let read = carried(async move { fan_out(readers, store.lookup(&slug).await) }.in_current_span());
             // When the patience ends first, the read goes on by itself and answers its readers.
-            let _ = timeout(PATIENCE, tokio::spawn(read)).await;
+            let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
         }
     }
 
     /// Who is to be answered by a read that begins now; whoever comes later waits for another. `None` when nobody
     /// waits, and then the slug is forgotten.
-    fn take(&self, slug: &Slug) -> Option<Readers> {
-        let mut gathering = self.gathering();
+    fn take(&self, slug: &Slug) -> Option<Waiters> {
+        let mut gathering = self.waiting();
         let mut readers = std::mem::take(gathering.get_mut(slug)?);
         readers.retain(|reader| !reader.is_closed());
         if readers.is_empty() {
@@ -123,7 +123,7 @@ impl Shared {
 }
 
 /// Hands one answer to all readers. One that has gone away misses nothing.
-fn give(readers: Readers, answer: Answer) {
+fn fan_out(readers: Waiters, answer: Answer) {
     match answer {
         Ok(lookup) => {
             for reader in readers {
@@ -208,7 +208,7 @@ mod tests {
 
     #[async_trait]
     impl PageStore for Growing {
-        async fn insert_if_absent(&self, _: Arc<Page>) -> Result<Inserted, StoreError> {
+        async fn insert_if_absent(&self, _: Arc<Page>) -> Result<InsertResult, StoreError> {
             unreachable!("these tests only read")
         }
 
@@ -227,7 +227,7 @@ mod tests {
             Ok(Lookup::Deleted(Tombstone { slug: slug.clone(), version, created_at: never, deleted_at: never }))
         }
 
-        async fn compare_and_set(&self, _: PageVersion, _: Record) -> Result<Swapped, StoreError> {
+        async fn compare_and_set(&self, _: PageVersion, _: Record) -> Result<CasResult, StoreError> {
             unreachable!("these tests only read")
         }
     }
@@ -240,7 +240,7 @@ mod tests {
 
     #[async_trait]
     impl PageStore for JoinsRunning {
-        async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+        async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
             self.store.insert_if_absent(page).await
         }
 
@@ -257,7 +257,7 @@ mod tests {
             Ok(read.await.unwrap())
         }
 
-        async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+        async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
             self.store.compare_and_set(expected, next).await
         }
     }
@@ -267,7 +267,7 @@ mod tests {
         tombstone.version.get()
     }
 
-    /// Readers that begin `starts` turns after one another, each lookup after a commit. Returns how many were answered
+    /// Waiters that begin `starts` turns after one another, each lookup after a commit. Returns how many were answered
     /// with less than what had been committed when they began.
     async fn stale_answers(store: Arc<Growing>, sharing: Arc<dyn PageStore>, starts: &[usize]) -> usize {
         let mut readers = Vec::new();
@@ -285,8 +285,8 @@ mod tests {
         join_all(readers).await.into_iter().filter(|stale| *stale.as_ref().unwrap()).count()
     }
 
-    fn sharing(store: &Arc<Growing>) -> Arc<SingleFlight> {
-        Arc::new(SingleFlight::new(store.clone(), Arc::new(Metrics::new())))
+    fn sharing(store: &Arc<Growing>) -> Arc<Coalescing> {
+        Arc::new(Coalescing::new(store.clone(), Arc::new(Metrics::new())))
     }
 
     proptest! {
@@ -336,7 +336,7 @@ mod tests {
     async fn a_thousand_readers_at_once_cost_two_reads() {
         let store = Growing::new(10);
         let metrics = Arc::new(Metrics::new());
-        let sharing = Arc::new(SingleFlight::new(store.clone(), metrics.clone()));
+        let sharing = Arc::new(Coalescing::new(store.clone(), metrics.clone()));
         let first = tokio::spawn({
             let sharing = sharing.clone();
             async move { sharing.lookup(&slug('b')).await.is_ok() }
@@ -425,9 +425,9 @@ mod tests {
             let sharing = sharing.clone();
             async move { sharing.lookup(&slug('b')).await.is_ok() }
         });
-        tokio::time::timeout(PATIENCE * 2, async {
+        tokio::time::timeout(READ_TIMEOUT * 2, async {
             while store.reads() < 2 {
-                tokio::time::sleep(PATIENCE / 10).await;
+                tokio::time::sleep(READ_TIMEOUT / 10).await;
             }
         })
         .await

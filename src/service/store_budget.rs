@@ -12,16 +12,16 @@ use crate::ports::page_store::StoreError;
 /// It is shared by the calls that one attempt makes, so that a store that answers the first one late does not get the
 /// whole time once more for the second. A compare-and-set that was lost is an answer: the store works, and the attempt
 /// that follows has all of it again, within [`super::DEADLINE`].
-pub const PATIENCE: Duration = Duration::from_millis(2750);
+pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
-/// What is left of [`PATIENCE`].
-pub(super) struct Patience {
+/// What is left of [`STORE_BUDGET`].
+pub(super) struct StoreBudget {
     left: Duration,
 }
 
-impl Patience {
+impl StoreBudget {
     pub(super) fn new() -> Self {
-        Self { left: PATIENCE }
+        Self { left: STORE_BUDGET }
     }
 
     /// The answer to `call`, if it comes while there is patience left. After [`ServiceError::DeadlinePassed`] its outcome is

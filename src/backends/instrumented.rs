@@ -13,8 +13,8 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::quota::{Decision, Quota};
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
-use crate::ports::rate_limiter::{Limited, RateLimiter};
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::{Reservation, SlugReservations};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
@@ -22,7 +22,7 @@ use crate::telemetry::traces::{Span, System, Tracer};
 
 /// Puts decorators around backends.
 #[derive(Clone)]
-pub struct Measured {
+pub struct Instrumentation {
     /// Where calls are recorded.
     pub metrics: Arc<Metrics>,
     /// What measures them.
@@ -31,35 +31,35 @@ pub struct Measured {
     pub tracer: Tracer,
 }
 
-impl Measured {
+impl Instrumentation {
     /// `store`, which keeps its pages in `system`, measured.
     pub fn store(&self, store: Arc<dyn PageStore>, system: System) -> Arc<dyn PageStore> {
-        Arc::new(Around { inner: store, system, measure: self.clone() })
+        Arc::new(Instrumented { inner: store, system, measure: self.clone() })
     }
 
     /// `limiter`, which counts in `system`, measured.
     pub fn limiter(&self, limiter: Arc<dyn RateLimiter>, system: System) -> Arc<dyn RateLimiter> {
-        Arc::new(Around { inner: limiter, system, measure: self.clone() })
+        Arc::new(Instrumented { inner: limiter, system, measure: self.clone() })
     }
 
     /// `reservations`, which are kept in `system`, measured.
     pub fn reservations(&self, reservations: Arc<dyn SlugReservations>, system: System) -> Arc<dyn SlugReservations> {
-        Arc::new(Around { inner: reservations, system, measure: self.clone() })
+        Arc::new(Instrumented { inner: reservations, system, measure: self.clone() })
     }
 
     /// `renderer`, measured.
     pub fn renderer(&self, renderer: Arc<dyn Renderer>) -> Arc<dyn Renderer> {
-        Arc::new(Around { inner: renderer, system: System::Process, measure: self.clone() })
+        Arc::new(Instrumented { inner: renderer, system: System::Process, measure: self.clone() })
     }
 }
 
-struct Around<B: ?Sized> {
-    measure: Measured,
+struct Instrumented<B: ?Sized> {
+    measure: Instrumentation,
     system: System,
     inner: Arc<B>,
 }
 
-impl<B: ?Sized> Around<B> {
+impl<B: ?Sized> Instrumented<B> {
     /// The answer to `call`, how long it took, and its span, which is to be ended.
     async fn time<T>(
         &self,
@@ -74,7 +74,7 @@ impl<B: ?Sized> Around<B> {
     }
 }
 
-impl Around<dyn PageStore> {
+impl Instrumented<dyn PageStore> {
     /// Makes one call of the store and records it. `name` is what an answer is called in the metrics.
     async fn record<T>(
         &self,
@@ -105,11 +105,11 @@ impl Around<dyn PageStore> {
 }
 
 #[async_trait]
-impl PageStore for Around<dyn PageStore> {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
-        let name = |answer: &Inserted| match answer {
-            Inserted::Done => "done",
-            Inserted::SlugTaken => "slug_taken",
+impl PageStore for Instrumented<dyn PageStore> {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        let name = |answer: &InsertResult| match answer {
+            InsertResult::Inserted => "done",
+            InsertResult::SlugTaken => "slug_taken",
         };
         self.record("insert_if_absent", name, self.inner.insert_if_absent(page)).await
     }
@@ -123,18 +123,18 @@ impl PageStore for Around<dyn PageStore> {
         self.record("lookup", name, self.inner.lookup(slug)).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
-        let name = |answer: &Swapped| match answer {
-            Swapped::Done => "done",
-            Swapped::Stale => "stale",
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        let name = |answer: &CasResult| match answer {
+            CasResult::Swapped => "done",
+            CasResult::Stale => "stale",
         };
         self.record("compare_and_set", name, self.inner.compare_and_set(expected, next)).await
     }
 }
 
 #[async_trait]
-impl RateLimiter for Around<dyn RateLimiter> {
-    async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
+impl RateLimiter for Instrumented<dyn RateLimiter> {
+    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
         let (decision, took, span) = self.time("decide", "limits", self.inner.decide(limited, quota, client)).await;
         let (limit, admitted) = (limited.name(), decision.admitted);
         let outcome = if admitted { "admitted" } else { "refused" };
@@ -147,7 +147,7 @@ impl RateLimiter for Around<dyn RateLimiter> {
 }
 
 #[async_trait]
-impl SlugReservations for Around<dyn SlugReservations> {
+impl SlugReservations for Instrumented<dyn SlugReservations> {
     async fn reserve(&self, slug: &Slug) -> Reservation {
         let (reservation, took, span) = self.time("reserve", "slugs", self.inner.reserve(slug)).await;
         let outcome = match reservation {
@@ -167,7 +167,7 @@ impl SlugReservations for Around<dyn SlugReservations> {
 }
 
 #[async_trait]
-impl Renderer for Around<dyn Renderer> {
+impl Renderer for Instrumented<dyn Renderer> {
     async fn render(&self, content: &Content) -> Rendered {
         let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content)).await;
         self.measure.metrics.renders.observe(took.as_secs_f64());

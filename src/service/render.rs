@@ -17,7 +17,7 @@ use lru::LruCache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::PATIENCE;
+use super::STORE_BUDGET;
 use crate::domain::content::Content;
 use crate::domain::markdown::{RENDERER_VERSION, Rendered};
 use crate::domain::page::{Page, PageVersion};
@@ -115,13 +115,13 @@ impl Inner {
         let rendered = self.renderer.render(&page.content).await;
         let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
         self.state().keep(&renewed);
-        // Readers need not wait until it is stored.
+        // Waiters need not wait until it is stored.
         let _ = tell.send(Arc::clone(&renewed));
         if let Some(store) = &self.store {
             // The same version in its own place: whatever changed the page meanwhile gave it another, and stays. Where
             // this fails the page is renewed again once the cache has forgotten it.
             let written = store.compare_and_set(renewed.version, Record::Active(renewed));
-            if let Ok(Err(error)) = timeout(PATIENCE, written).await {
+            if let Ok(Err(error)) = timeout(STORE_BUDGET, written).await {
                 tracing::debug!(%error, "a page that was rendered again could not be written back");
             }
         }
