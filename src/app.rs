@@ -19,7 +19,7 @@ use self::backends::{Backends, STORE};
 use crate::admin::{self, Admin};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::redb::{OpenError, WriterError};
-use crate::backends::{redis, scylla};
+use crate::backends::{cql, redis};
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
@@ -78,7 +78,7 @@ pub enum StartError {
     Redis(#[from] redis::OpenError),
     /// The cluster cannot be used.
     #[error(transparent)]
-    Cluster(#[from] scylla::ConnectError),
+    Cluster(#[from] cql::ConnectError),
     /// Traces cannot be exported as the settings say.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -99,7 +99,7 @@ impl StartError {
 pub enum MigrateError {
     /// The cluster refused or could not be reached. What was applied until then stays; it is safe to run again.
     #[error(transparent)]
-    Cluster(#[from] Box<scylla::MigrateError>),
+    Cluster(#[from] Box<cql::MigrateError>),
     /// The runtime cannot be had.
     #[error("the operating system refused what every process needs ({0})")]
     System(#[from] io::Error),
@@ -306,7 +306,7 @@ pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, Mig
         StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),
         StoreKind::Scylla => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            Ok(runtime.block_on(scylla::migrate(&settings.scylla, &SystemEntropy)).map_err(Box::new)?.to_string())
+            Ok(runtime.block_on(cql::migrate(&settings.scylla, &SystemEntropy)).map_err(Box::new)?.to_string())
         }
     }
 }

@@ -8,12 +8,12 @@ use tokio::sync::oneshot;
 
 use super::{StartError, Surroundings};
 use crate::backends::coalescing::Coalescing;
+use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::Redis;
-use crate::backends::scylla::{self, AwaitedStore, Progress, ScyllaStore};
-use crate::config::{ScyllaSettings, Settings, StoreKind};
+use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::lifecycle::Readiness;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
@@ -41,7 +41,7 @@ pub(super) enum Kept {
     /// A store of this process alone, which is to be closed.
     Embedded(Arc<RedbStore>),
     /// A cluster that is being connected to. The receiver yields what makes that impossible, if anything does.
-    Cluster(oneshot::Receiver<scylla::ConnectError>),
+    Cluster(oneshot::Receiver<cql::ConnectError>),
 }
 
 impl Backends {
@@ -113,7 +113,7 @@ impl Kept {
         match self {
             Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
             Self::Cluster(_) => {
-                let ScyllaSettings { scylla_keyspace, scylla_nodes, .. } = &settings.scylla;
+                let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.scylla;
                 format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
             }
         }
@@ -164,21 +164,21 @@ async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<Redb
 
 /// A store that is there once the cluster is reached, and what makes that impossible, if anything does.
 fn connect_cluster(
-    settings: &ScyllaSettings,
+    settings: &CqlSettings,
     around: &Surroundings,
     readiness: &Arc<Readiness>,
-) -> Result<(Arc<AwaitedStore>, oneshot::Receiver<scylla::ConnectError>), StartError> {
+) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
     // What is wrong with the settings alone is told at once.
-    scylla::builder(settings).map_err(scylla::ConnectError::from)?;
+    cql::builder(settings).map_err(cql::ConnectError::from)?;
     readiness.set_missing(STORE, "not reached yet");
-    let awaited = Arc::new(AwaitedStore::default());
+    let awaited = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
     let (settings, entropy) = (settings.clone(), Arc::clone(&around.entropy));
     let (store, readiness) = (Arc::clone(&awaited), Arc::clone(readiness));
     let available = around.metrics.store_available.clone();
     tokio::spawn(async move {
         let told = |progress: &Progress| tell(progress, &readiness);
-        match ScyllaStore::connect(&settings, scylla::Limits::default(), entropy, told).await {
+        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), entropy, told).await {
             Ok(reached) => {
                 store.set(reached);
                 available.set(1);

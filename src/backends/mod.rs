@@ -2,8 +2,8 @@
 //! library.
 
 pub mod coalescing;
+pub mod cql;
 pub mod instrumented;
 pub mod memory;
 pub mod redb;
 pub mod redis;
-pub mod scylla;

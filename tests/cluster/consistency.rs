@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::backends::redis::Redis;
-use handbill::backends::scylla::{Limits, ScyllaStore};
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
@@ -108,7 +108,8 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
     let settings = service.store_settings();
     let mut stores: Vec<Arc<dyn PageStore>> = Vec::new();
     for _ in 0..3 {
-        let store = ScyllaStore::connect(&settings, Limits::default(), Arc::new(SystemEntropy), |_| {}).await.unwrap();
+        let store =
+            CqlStore::connect(&settings, CqlTimeouts::default(), Arc::new(SystemEntropy), |_| {}).await.unwrap();
         stores.push(Arc::new(store));
     }
     let metrics = Arc::new(Metrics::new());

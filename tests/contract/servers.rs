@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
+use handbill::backends::cql::{CqlStore, CqlTimeouts, migrate};
 use handbill::backends::redis::{Redis, TimeLimits};
-use handbill::backends::scylla::{Limits, ScyllaStore, migrate};
-use handbill::config::{RedisSettings, ScyllaSettings};
+use handbill::config::{CqlSettings, RedisSettings};
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::random::{SystemEntropy, index_below};
@@ -21,7 +21,7 @@ const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    scylla: ScyllaSettings,
+    scylla: CqlSettings,
     #[command(flatten)]
     redis: RedisSettings,
 }
@@ -33,7 +33,7 @@ fn named_by(variable: &str) -> String {
 }
 
 /// A store on the CQL server, in a keyspace that this run alone uses.
-pub(crate) async fn cql() -> ScyllaStore {
+pub(crate) async fn cql() -> CqlStore {
     static KEYSPACE: OnceCell<String> = OnceCell::const_new();
     let settings = |keyspace: &str| {
         let nodes = named_by("HANDBILL_TEST_CQL");
@@ -48,8 +48,8 @@ pub(crate) async fn cql() -> ScyllaStore {
         keyspace
     });
     let settings = settings(keyspace.await);
-    let limits = Limits { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, turn: TEST_TIMEOUT, in_flight: 256 };
-    ScyllaStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
+    let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, turn: TEST_TIMEOUT, in_flight: 256 };
+    CqlStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
 }
 
 /// A way to the Redis server.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::scylla::{Limits, ScyllaStore};
+use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -17,9 +17,9 @@ use crate::pages::{CREATED, edited, page, page_at};
 use crate::server::{PATIENT, Proxied, proxied, store};
 
 /// A lost answer is given up after this; nothing else may take that long for nothing.
-const GIVING_UP_SOON: Limits = Limits { attempt: Duration::from_millis(400), ..PATIENT };
+const GIVING_UP_SOON: CqlTimeouts = CqlTimeouts { attempt: Duration::from_millis(400), ..PATIENT };
 
-async fn inserted(store: &ScyllaStore, content: &str) -> Arc<Page> {
+async fn inserted(store: &CqlStore, content: &str) -> Arc<Page> {
     let page = Arc::new(page(content));
     assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
     page
@@ -235,7 +235,7 @@ fn answers() -> Vec<(DbError, bool)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_is_unavailable_where_nothing_was_done_and_unknown_where_that_is_not_certain() {
-    let mut proxied = proxied(Limits { operation: Duration::from_secs(5), ..PATIENT }).await;
+    let mut proxied = proxied(CqlTimeouts { operation: Duration::from_secs(5), ..PATIENT }).await;
     let answers = answers();
     let rules = answers.iter().enumerate().map(|(index, (error, _))| {
         RequestRule(requests_with(&format!("text <{index}>")), RequestReaction::forge_with_error(error.clone()))
@@ -286,7 +286,7 @@ async fn a_lookup_that_no_node_answers_is_unavailable() {
 
 #[tokio::test]
 async fn an_operation_ends_within_its_time_when_nothing_answers() {
-    let limits = Limits { operation: Duration::from_millis(600), attempt: Duration::from_millis(200), ..PATIENT };
+    let limits = CqlTimeouts { operation: Duration::from_millis(600), attempt: Duration::from_millis(200), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let page = Arc::new(page("text"));
     let silence = RequestRule(requests_with(page.slug.as_str()), RequestReaction::drop_frame());
@@ -299,7 +299,7 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
 
 #[tokio::test]
 async fn what_is_too_much_at_once_is_refused_and_never_sent() {
-    let limits = Limits { in_flight: 1, turn: Duration::from_millis(50), ..PATIENT };
+    let limits = CqlTimeouts { in_flight: 1, turn: Duration::from_millis(50), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let (first, second) = (page("first text"), Arc::new(page("second text")));
     let mut looked = proxied.swallow_the_next_write(&first.slug, "first text");

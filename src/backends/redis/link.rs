@@ -23,7 +23,7 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::breaker::Breaker;
+use super::circuit_breaker::Breaker;
 use super::topology::{Connection, SharedTopology};
 use crate::ports::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;

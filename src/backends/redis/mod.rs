@@ -25,7 +25,7 @@
 //! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcard +zrange +zrangebyscore
 //! +zremrangebyscore +zscore +pexpire +set +get +del`; in a cluster also `+cluster`, with sentinels also `+role`.
 
-mod breaker;
+mod circuit_breaker;
 mod limiter;
 mod link;
 mod reservations;

@@ -46,19 +46,15 @@
 //! the Paxos state of the row until that expires or the next write, and in snapshots until they are removed.
 
 mod connect;
-mod cql;
-mod deciding;
-mod lease;
-mod migrate;
-pub mod outcome;
-mod pages;
+mod lwt;
+pub mod migrate;
 mod rows;
-pub mod schema;
 mod session;
 mod statements;
+mod store;
+pub mod write_outcome;
 
-pub use connect::{AwaitedStore, ConnectError, Progress};
-pub use lease::{LeaseError, LeaseTimes};
-pub use migrate::{MigrateError, Report, enter_keyspace, migrate, migrate_with};
-pub use pages::ScyllaStore;
-pub use session::{Limits, SettingsError, builder};
+pub use connect::{ConnectError, PendingStore, Progress};
+pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
+pub use session::{CqlTimeouts, SettingsError, builder};
+pub use store::CqlStore;

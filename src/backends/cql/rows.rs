@@ -47,7 +47,7 @@ pub(super) struct PageRow {
 
 /// What tells whose writes a row has seen.
 #[derive(Debug, Default, DeserializeRow)]
-pub(super) struct TraceRow {
+pub(super) struct NonceRow {
     state: Option<String>,
     version: Option<i64>,
     key_hash: Option<Vec<u8>>,
@@ -112,7 +112,7 @@ fn time(column: Option<CqlTimestamp>, name: &'static str) -> Result<UnixMillis, 
     column.map(|CqlTimestamp(millis)| UnixMillis::new(millis)).ok_or(UnreadableRow::Column(name))
 }
 
-impl TraceRow {
+impl NonceRow {
     /// The version of the page or tombstone.
     pub(super) fn version(&self) -> Option<PageVersion> {
         self.version.map(|version| PageVersion::new(version.cast_unsigned()))
@@ -212,8 +212,8 @@ struct NoVerdict;
 mod tests {
     use super::*;
 
-    fn row(version: u64, nonces: &[(u64, Nonce)]) -> TraceRow {
-        TraceRow {
+    fn row(version: u64, nonces: &[(u64, Nonce)]) -> NonceRow {
+        NonceRow {
             state: Some(ACTIVE.to_owned()),
             version: Some(version.cast_signed()),
             key_hash: None,

@@ -8,7 +8,7 @@
 //! | keep-alive, and its answer | 1 s + 1 s | a hung node keeps what is sent to it for 2 s at most, then every request goes elsewhere |
 //! | connecting | 1.5 s | a node that does not answer must not hold up the next try |
 //! | one plain or serial read | a second attempt elsewhere after 500 ms | a read that met a hung node need not wait for the keep-alive. Half a second is far beyond a healthy read, so that a slow cluster is asked twice only when it hardly answers |
-//! | one conditional write | one attempt, by [`Limits::attempt`] | only `deciding` knows how to repeat a write |
+//! | one conditional write | one attempt, by [`CqlTimeouts::attempt`] | only `deciding` knows how to repeat a write |
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -31,7 +31,7 @@ use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::{Consistency, SerialConsistency};
 use thiserror::Error;
 
-use crate::config::ScyllaSettings;
+use crate::config::CqlSettings;
 
 const KEEPALIVE: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -50,7 +50,7 @@ const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
 
 /// How long and how much the store works at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct CqlTimeouts {
     /// Longest that one operation takes, waiting for its turn included.
     pub operation: Duration,
     /// Longest that one conditional write is waited for before its outcome is looked up.
@@ -62,7 +62,7 @@ pub struct Limits {
     pub in_flight: usize,
 }
 
-impl Default for Limits {
+impl Default for CqlTimeouts {
     /// Inside the 2.75 s that the service waits, so that it hears whether anything was changed.
     fn default() -> Self {
         Self {
@@ -111,7 +111,7 @@ pub enum SettingsError {
 }
 
 /// A builder of sessions by `settings`. Nothing is connected yet.
-pub fn builder(settings: &ScyllaSettings) -> Result<SessionBuilder, SettingsError> {
+pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> {
     if settings.scylla_nodes.is_empty() {
         return Err(SettingsError::NoNodes);
     }
@@ -186,7 +186,7 @@ fn profile(datacenter: Option<String>) -> ExecutionProfile {
 
 /// Sends the requests of `session` to the datacentre of `settings` or, where none is named, of the first node, and
 /// says which it is.
-pub(super) async fn settle_datacenter(session: &Session, settings: &ScyllaSettings) -> Result<String, SettingsError> {
+pub(super) async fn settle_datacenter(session: &Session, settings: &CqlSettings) -> Result<String, SettingsError> {
     let state = session.get_cluster_state();
     let nodes: Vec<(IpAddr, &str)> = state
         .get_nodes_info()

@@ -11,9 +11,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::connect::ConnectError;
-use super::deciding::{Decider, Pauses, Verdict, Write};
-use super::rows::{self, Nonce, PageRow, REMEMBERED_WRITES, TraceRow};
-use super::session::Limits;
+use super::lwt::{Decider, Pauses, Verdict, Write};
+use super::rows::{self, Nonce, NonceRow, PageRow, REMEMBERED_WRITES};
+use super::session::CqlTimeouts;
 use super::statements::Statements;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
@@ -25,13 +25,13 @@ const LOOKUP_REPEATS: usize = 2;
 
 /// The pages of one keyspace.
 ///
-/// Every operation ends within [`Limits::operation`]. A caller that gives up earlier drops the future: a request that was
+/// Every operation ends within [`CqlTimeouts::operation`]. A caller that gives up earlier drops the future: a request that was
 /// sent is then done wholly or not at all.
-pub struct ScyllaStore {
+pub struct CqlStore {
     session: Arc<Session>,
     statements: Statements,
     entropy: SharedEntropy,
-    limits: Limits,
+    limits: CqlTimeouts,
     reads: Semaphore,
     writes: Semaphore,
 }
@@ -52,13 +52,13 @@ struct Turn<'a> {
     _permit: SemaphorePermit<'a>,
 }
 
-impl ScyllaStore {
+impl CqlStore {
     /// A store on `session` in `keyspace`, whose schema is there.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
         entropy: SharedEntropy,
-        limits: Limits,
+        limits: CqlTimeouts,
     ) -> Result<Self, ConnectError> {
         let statements = Statements::prepare(&session, keyspace, limits).await?;
         let turns = || Semaphore::new(limits.in_flight);
@@ -113,11 +113,11 @@ impl From<ExecutionError> for ReadError {
 }
 
 #[async_trait]
-impl PageStore for ScyllaStore {
+impl PageStore for CqlStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         let turn = self.turn(&self.writes).await?;
         let nonce = self.draw_nonce();
-        let judge = |row: Option<&TraceRow>| judge_insert(row, &page, &nonce);
+        let judge = |row: Option<&NonceRow>| judge_insert(row, &page, &nonce);
         let write = Write {
             slug: &page.slug,
             statement: &self.statements.insert,
@@ -155,7 +155,7 @@ impl PageStore for ScyllaStore {
             Record::Active(page) => page.version,
             Record::Deleted(tombstone) => tombstone.version,
         };
-        let judge = |row: Option<&TraceRow>| judge_swap(row, expected, made, &nonce);
+        let judge = |row: Option<&NonceRow>| judge_swap(row, expected, made, &nonce);
         let (slug, judge) = (next.slug(), &judge);
         let done = match &next {
             Record::Active(page) => {
@@ -172,7 +172,7 @@ impl PageStore for ScyllaStore {
 }
 
 /// What `row` says of the insert of `page` with `nonce`.
-fn judge_insert(row: Option<&TraceRow>, page: &Page, nonce: &Nonce) -> Verdict {
+fn judge_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdict {
     match row {
         None => Verdict::NotYet,
         Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Verdict::Done,
@@ -183,7 +183,7 @@ fn judge_insert(row: Option<&TraceRow>, page: &Page, nonce: &Nonce) -> Verdict {
 }
 
 /// What `row` says of the write with `nonce` that makes the version `made` of `expected`.
-fn judge_swap(row: Option<&TraceRow>, expected: PageVersion, made: PageVersion, nonce: &Nonce) -> Verdict {
+fn judge_swap(row: Option<&NonceRow>, expected: PageVersion, made: PageVersion, nonce: &Nonce) -> Verdict {
     match row {
         Some(row) if row.carries(made, nonce) => Verdict::Done,
         Some(row) if row.is_active() && row.version() == Some(expected) => Verdict::NotYet,
@@ -194,6 +194,6 @@ fn judge_swap(row: Option<&TraceRow>, expected: PageVersion, made: PageVersion, 
 }
 
 /// Whether so many writes came after the one that made `made` that `row` no longer has its nonce.
-fn has_forgotten(row: &TraceRow, made: PageVersion) -> bool {
+fn has_forgotten(row: &NonceRow, made: PageVersion) -> bool {
     row.version().is_none_or(|version| version.get() >= made.get().saturating_add(REMEMBERED_WRITES))
 }

@@ -14,8 +14,8 @@ use scylla::statement::{Consistency, Statement};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use super::rows::applied;
 use super::schema::COMPONENT;
+use crate::backends::cql::rows::applied;
 use crate::ports::page_store::Cause;
 use crate::ports::random::Entropy;
 

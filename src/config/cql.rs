@@ -10,7 +10,7 @@ const MAX_KEYSPACE_CHARS: usize = 48;
 
 /// Settings of the page store in ScyllaDB or Cassandra.
 #[derive(Args, Clone, Debug)]
-pub struct ScyllaSettings {
+pub struct CqlSettings {
     /// Nodes to reach the cluster by, comma-separated; the others are found from them. Required with --store scylla
     #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
     pub scylla_nodes: Vec<String>,
@@ -70,10 +70,10 @@ mod tests {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        settings: ScyllaSettings,
+        settings: CqlSettings,
     }
 
-    fn parse(args: &[&str]) -> Result<ScyllaSettings, String> {
+    fn parse(args: &[&str]) -> Result<CqlSettings, String> {
         let line = Line::try_parse_from([&["handbill"], args].concat());
         line.map(|line| line.settings).map_err(|error| error.to_string())
     }

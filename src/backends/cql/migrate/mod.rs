@@ -1,5 +1,9 @@
 //! `handbill migrate`: brings a keyspace up to date, one process at a time.
 
+mod lease;
+pub mod schema;
+mod script;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +15,12 @@ use scylla::statement::Statement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
+pub use self::lease::{LeaseError, LeaseTimes};
+use self::schema::{COMPONENT, MIGRATIONS, Migration, SchemaError, SchemaState, UnusableMigration};
+use self::script::{DoneWhen, Server, Step};
 use super::connect::LOOK_AGAIN_AFTER;
-use super::cql::{DoneWhen, Server, Step};
-use super::lease::{self, LeaseError, LeaseTimes};
-use super::schema::{self, COMPONENT, MIGRATIONS, Migration, SchemaError, SchemaState, UnusableMigration};
 use super::session::{self, SettingsError};
-use crate::config::ScyllaSettings;
+use crate::config::CqlSettings;
 use crate::ports::random::Entropy;
 
 /// Longest that one change of the schema may take; a busy server takes seconds.
@@ -79,7 +83,7 @@ pub enum MigrateError {
 
 /// Brings the keyspace of `settings` up to date with this program, making it where it is not there. Waits for a cluster
 /// that does not answer yet for as long as `--schema-wait`.
-pub async fn migrate(settings: &ScyllaSettings, entropy: &dyn Entropy) -> Result<Report, MigrateError> {
+pub async fn migrate(settings: &CqlSettings, entropy: &dyn Entropy) -> Result<Report, MigrateError> {
     let session = reach(settings).await?;
     let datacenter = session::settle_datacenter(&session, settings).await?;
     migrate_with(&session, settings, &datacenter, MIGRATIONS, LeaseTimes::default(), entropy).await
@@ -88,7 +92,7 @@ pub async fn migrate(settings: &ScyllaSettings, entropy: &dyn Entropy) -> Result
 /// Brings the keyspace of `settings` up to date with `migrations`.
 pub async fn migrate_with(
     session: &Session,
-    settings: &ScyllaSettings,
+    settings: &CqlSettings,
     datacenter: &str,
     migrations: &[Migration],
     times: LeaseTimes,
@@ -99,14 +103,16 @@ pub async fn migrate_with(
     let made_keyspace = runner.make_keyspace(settings, datacenter).await?;
     // Migrations name no keyspace.
     enter_keyspace(session, keyspace, SCHEMA_CHANGE).await?;
-    for step in super::cql::steps(schema::BOOKKEEPING).map_err(|refused| UnusableMigration::Statement(0, refused))? {
+    for step in crate::backends::cql::migrate::script::steps(schema::BOOKKEEPING)
+        .map_err(|refused| UnusableMigration::Statement(0, refused))?
+    {
         runner.run(&step).await?;
     }
     let applied = lease::while_held(session, times, entropy, runner.apply(migrations)).await??;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 
-async fn reach(settings: &ScyllaSettings) -> Result<Session, MigrateError> {
+async fn reach(settings: &CqlSettings) -> Result<Session, MigrateError> {
     let started = Instant::now();
     let mut is_told = false;
     loop {
@@ -140,7 +146,7 @@ pub async fn enter_keyspace(session: &Session, keyspace: &str, patience: Duratio
 }
 
 /// The statement that makes the keyspace, as `migrations/keyspace.cql` shows it.
-fn keyspace_statement(settings: &ScyllaSettings, datacenter: &str) -> String {
+fn keyspace_statement(settings: &CqlSettings, datacenter: &str) -> String {
     let tablets =
         settings.scylla_tablets.map(|enabled| format!(" AND tablets = {{'enabled': {enabled}}}")).unwrap_or_default();
     format!(
@@ -158,7 +164,7 @@ struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    async fn make_keyspace(&self, settings: &ScyllaSettings, datacenter: &str) -> Result<bool, MigrateError> {
+    async fn make_keyspace(&self, settings: &CqlSettings, datacenter: &str) -> Result<bool, MigrateError> {
         if schema::exists(self.session, "keyspaces WHERE keyspace_name = ?", &[self.keyspace]).await? {
             return Ok(false);
         }
@@ -256,8 +262,8 @@ impl Runner<'_> {
 mod tests {
     use super::*;
 
-    fn settings() -> ScyllaSettings {
-        ScyllaSettings {
+    fn settings() -> CqlSettings {
+        CqlSettings {
             scylla_nodes: Vec::new(),
             scylla_keyspace: "handbill".to_owned(),
             scylla_datacenter: None,
@@ -272,14 +278,14 @@ mod tests {
 
     #[test]
     fn the_keyspace_that_is_shown_is_the_one_that_is_made() {
-        let shown = include_str!("../../../migrations/keyspace.cql");
+        let shown = include_str!("../../../../migrations/keyspace.cql");
         let statement = shown.split("\n\n").nth(1).unwrap().trim().trim_end_matches(';');
         assert_eq!(keyspace_statement(&settings(), "datacenter1"), statement);
     }
 
     #[test]
     fn tablets_are_named_only_when_they_were_chosen() {
-        let without = ScyllaSettings { scylla_tablets: Some(false), scylla_replication_factor: 1, ..settings() };
+        let without = CqlSettings { scylla_tablets: Some(false), scylla_replication_factor: 1, ..settings() };
         let statement = keyspace_statement(&without, "it's");
         assert!(statement.ends_with("'it''s': 1} AND tablets = {'enabled': false}"), "{statement}");
     }

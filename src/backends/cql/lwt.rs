@@ -1,7 +1,7 @@
 //! One conditional write, from its first attempt to a certain outcome.
 //!
 //! An attempt ends in one of four ways: *applied*, *refused* (the condition did not hold), *not done* or *unknown*
-//! ([`super::outcome`]). The first two answer the caller; not done is tried again a few times. After an unknown outcome
+//! ([`super::write_outcome`]). The first two answer the caller; not done is tried again a few times. After an unknown outcome
 //! the row is read at `LOCAL_SERIAL`, which also finishes a round of Paxos that was left half done, and:
 //!
 //! * the row carries the write's nonce (or its key): it was **done**, even where another write came after it;
@@ -21,9 +21,9 @@ use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::outcome::{self, Outcome};
-use super::rows::{TraceRow, applied};
-use super::session::Limits;
+use super::rows::{NonceRow, applied};
+use super::session::CqlTimeouts;
+use super::write_outcome::{self, Outcome};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Cause, StoreError};
 use crate::ports::random::{Entropy, index_below};
@@ -45,7 +45,7 @@ pub(super) struct Write<'a, V> {
     pub(super) statement: &'a PreparedStatement,
     pub(super) values: V,
     /// What a row read at `LOCAL_SERIAL`, or its absence, says of this write.
-    pub(super) judge: &'a (dyn Fn(Option<&TraceRow>) -> Verdict + Send + Sync),
+    pub(super) judge: &'a (dyn Fn(Option<&NonceRow>) -> Verdict + Send + Sync),
 }
 
 /// What a row says of a write.
@@ -75,7 +75,7 @@ struct Overwritten;
 pub(super) struct Decider<'a> {
     pub(super) session: &'a Session,
     pub(super) traces: &'a PreparedStatement,
-    pub(super) limits: Limits,
+    pub(super) limits: CqlTimeouts,
     pub(super) entropy: &'a dyn Entropy,
     pub(super) deadline: Instant,
 }
@@ -135,7 +135,7 @@ impl Decider<'_> {
                 Ok(false) => Attempt::Refused,
                 Err(cause) => Attempt::Failed(Outcome::Unknown, cause),
             },
-            Ok(Err(error)) => Attempt::Failed(outcome::of_failed_write(&error), Box::new(error)),
+            Ok(Err(error)) => Attempt::Failed(write_outcome::of_failed_write(&error), Box::new(error)),
             Err(_) => Attempt::Failed(Outcome::Unknown, Box::new(NoAnswer(limit))),
         }
     }
@@ -154,7 +154,7 @@ impl Decider<'_> {
         None
     }
 
-    async fn read_traces(&self, slug: &Slug) -> Result<Option<TraceRow>, Cause> {
+    async fn read_traces(&self, slug: &Slug) -> Result<Option<NonceRow>, Cause> {
         let answer = self.session.execute_unpaged(self.traces, (slug.as_str(),)).await.map_err(boxed)?;
         Ok(answer.into_rows_result()?.maybe_first_row()?)
     }

@@ -11,19 +11,19 @@ use scylla::statement::{Consistency, Statement};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-use super::cql::{self, Refused, Step};
+use super::script::{self, Refused, Step};
 use crate::ports::page_store::Cause;
 
 /// The only value of the partition keys of the bookkeeping tables.
 pub(super) const COMPONENT: &str = "handbill";
 
 /// The tables that migrating itself needs, made before the first migration.
-pub(super) const BOOKKEEPING: &str = include_str!("../../../migrations/bookkeeping.cql");
+pub(super) const BOOKKEEPING: &str = include_str!("../../../../migrations/bookkeeping.cql");
 
 /// Every migration of this program, in order.
 pub const MIGRATIONS: &[Migration] = &[
-    Migration { number: 1, name: "pages", text: include_str!("../../../migrations/0001_pages.cql") },
-    Migration { number: 2, name: "language", text: include_str!("../../../migrations/0002_language.cql") },
+    Migration { number: 1, name: "pages", text: include_str!("../../../../migrations/0001_pages.cql") },
+    Migration { number: 2, name: "language", text: include_str!("../../../../migrations/0002_language.cql") },
 ];
 
 /// One file of `migrations/`.
@@ -77,7 +77,7 @@ impl Migration {
 
     /// Its statements, in order.
     pub(super) fn steps(&self) -> Result<Vec<Step>, UnusableMigration> {
-        cql::steps(self.text).map_err(|refused| UnusableMigration::Statement(self.number, refused))
+        script::steps(self.text).map_err(|refused| UnusableMigration::Statement(self.number, refused))
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
             migration.phase().unwrap();
             assert!(!migration.steps().unwrap().is_empty());
         }
-        assert!(!cql::steps(BOOKKEEPING).unwrap().is_empty());
+        assert!(!script::steps(BOOKKEEPING).unwrap().is_empty());
     }
 
     #[test]

@@ -20,13 +20,13 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
-use super::session::{Limits, ReadRetries};
+use super::session::{CqlTimeouts, ReadRetries};
 
 /// The statements, prepared for one keyspace.
 pub(super) struct Statements {
     /// Binds the slug, yields a [`super::rows::PageRow`].
     pub(super) lookup: PreparedStatement,
-    /// Binds the slug, yields a [`super::rows::TraceRow`].
+    /// Binds the slug, yields a [`super::rows::NonceRow`].
     pub(super) traces: PreparedStatement,
     /// Binds [`super::rows::inserted`].
     pub(super) insert: PreparedStatement,
@@ -38,7 +38,7 @@ pub(super) struct Statements {
 
 impl Statements {
     /// Prepares all of them in `keyspace`, whose schema is there. None is worked on for longer than an operation may take.
-    pub(super) async fn prepare(session: &Session, keyspace: &str, limits: Limits) -> Result<Self, PrepareError> {
+    pub(super) async fn prepare(session: &Session, keyspace: &str, limits: CqlTimeouts) -> Result<Self, PrepareError> {
         let read = async |cql: String, consistency| {
             let mut statement = session.prepare(Statement::new(cql)).await?;
             statement.set_consistency(consistency);

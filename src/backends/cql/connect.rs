@@ -9,10 +9,10 @@ use scylla::errors::PrepareError;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
-use super::pages::ScyllaStore;
-use super::schema::{self, MIGRATIONS, SchemaError, SchemaState};
-use super::session::{self, Limits, SettingsError};
-use crate::config::ScyllaSettings;
+use super::migrate::schema::{self, MIGRATIONS, SchemaError, SchemaState};
+use super::session::{self, CqlTimeouts, SettingsError};
+use super::store::CqlStore;
+use crate::config::CqlSettings;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -55,12 +55,12 @@ pub enum Progress {
     Connected,
 }
 
-impl ScyllaStore {
+impl CqlStore {
     /// A store on the cluster of `settings`. Waits without limit for the cluster, and for `--schema-wait` for its schema,
     /// and tells `progress` whenever what it waits for changes.
     pub async fn connect(
-        settings: &ScyllaSettings,
-        limits: Limits,
+        settings: &CqlSettings,
+        limits: CqlTimeouts,
         entropy: SharedEntropy,
         progress: impl Fn(&Progress) + Send,
     ) -> Result<Self, ConnectError> {
@@ -88,7 +88,7 @@ impl<F: Fn(&Progress)> Told<F> {
     }
 }
 
-async fn reach<F: Fn(&Progress)>(settings: &ScyllaSettings, told: &mut Told<F>) -> Result<Session, ConnectError> {
+async fn reach<F: Fn(&Progress)>(settings: &CqlSettings, told: &mut Told<F>) -> Result<Session, ConnectError> {
     loop {
         // Built anew each time, so that a password or certificate that was put right is read again.
         match session::builder(settings)?.build().await {
@@ -104,7 +104,7 @@ async fn reach<F: Fn(&Progress)>(settings: &ScyllaSettings, told: &mut Told<F>) 
 
 async fn await_schema<F: Fn(&Progress)>(
     session: &Session,
-    settings: &ScyllaSettings,
+    settings: &CqlSettings,
     told: &mut Told<F>,
 ) -> Result<(), ConnectError> {
     let started = Instant::now();
@@ -124,19 +124,18 @@ async fn await_schema<F: Fn(&Progress)>(
 /// The store once its statements are prepared, for which a node must be in reach.
 async fn prepare<F: Fn(&Progress)>(
     session: &Arc<Session>,
-    settings: &ScyllaSettings,
-    limits: Limits,
+    settings: &CqlSettings,
+    limits: CqlTimeouts,
     entropy: &SharedEntropy,
     told: &mut Told<F>,
-) -> Result<ScyllaStore, ConnectError> {
+) -> Result<CqlStore, ConnectError> {
     let started = Instant::now();
     loop {
         // The keyspace may be younger than the session, which must know it to send requests to the right nodes.
         if let Err(error) = session.refresh_metadata().await {
             told.tell(Progress::OutOfReach(error.to_string()));
         }
-        let prepared =
-            ScyllaStore::on(Arc::clone(session), &settings.scylla_keyspace, Arc::clone(entropy), limits).await;
+        let prepared = CqlStore::on(Arc::clone(session), &settings.scylla_keyspace, Arc::clone(entropy), limits).await;
         match prepared {
             Ok(store) => return Ok(store),
             Err(error) if started.elapsed() >= settings.schema_wait => return Err(error),
@@ -146,18 +145,18 @@ async fn prepare<F: Fn(&Progress)>(
     }
 }
 
-/// A store that is not there yet: out of reach until it is [set](AwaitedStore::set).
+/// A store that is not there yet: out of reach until it is [set](PendingStore::set).
 #[derive(Default)]
-pub struct AwaitedStore(OnceLock<ScyllaStore>);
+pub struct PendingStore(OnceLock<CqlStore>);
 
 /// The cluster was not reached since the process started.
 #[derive(Debug, Error)]
 #[error("the database has not been reached yet")]
 struct NotReached;
 
-impl AwaitedStore {
+impl PendingStore {
     /// Puts `store` in its place. Only the first one counts.
-    pub fn set(&self, store: ScyllaStore) {
+    pub fn set(&self, store: CqlStore) {
         // One that is there already serves as well.
         let _ = self.0.set(store);
     }
@@ -167,13 +166,13 @@ impl AwaitedStore {
         self.0.get().is_some()
     }
 
-    fn store(&self) -> Result<&ScyllaStore, StoreError> {
+    fn store(&self) -> Result<&CqlStore, StoreError> {
         self.0.get().ok_or_else(|| StoreError::Unavailable(Box::new(NotReached)))
     }
 }
 
 #[async_trait]
-impl PageStore for AwaitedStore {
+impl PageStore for PendingStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         self.store()?.insert_if_absent(page).await
     }
