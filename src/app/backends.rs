@@ -84,7 +84,7 @@ impl Backends {
                     return Err(StartError::NoRedis);
                 }
                 let (store, failed) = connect_cluster(&settings.scylla, around, readiness)?;
-                // Instrumentation inside the sharing of reads, so that what is measured is what the database does.
+                // Measured inside the sharing of reads, so that what is measured is what the database does.
                 let store =
                     Coalescing::new(measure(around).store(store, System::Cassandra), Arc::clone(&around.metrics));
                 Ok((Self::sharing(Arc::new(store), settings, around)?, Kept::Cluster(failed)))

@@ -27,7 +27,7 @@ pub(super) fn service_error_response(error: &ServiceError, base_url: &Origin) ->
 pub(super) fn error_response(error: &ApiError) -> Response {
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = (status, Json(ErrorBody::new(error.clone()))).into_response();
-    // Instrumented the router more is known of the request, and the body may be written anew.
+    // Around the router more is known of the request, and the body may be written anew.
     response.extensions_mut().insert(error.clone());
     if matches!(error.code, Code::NotFound | Code::Gone) {
         // A cache may keep these without being asked to, and a page may be published at any moment.

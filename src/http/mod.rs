@@ -65,7 +65,7 @@ impl Http {
 /// Every route, `mcp` included, which is [`guarded`] already, with every layer around it.
 ///
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
-/// it, and is refused if its head is too large or there is no room for its answer; then comes the route. Instrumented them all the answer is finished.
+/// it, and is refused if its head is too large or there is no room for its answer; then comes the route. Around them all the answer is finished.
 pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let openapi = Fixed::new("application/json", openapi::document(&http.base_url));
     let home = site::home(&http);
@@ -92,7 +92,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .layer(from_fn(head::set_security_headers))
         .layer(from_fn_with_state(untrusted, untrusted::notice))
         .layer(from_fn_with_state(telemetry, observe));
-    // Instrumented a router as a whole, where the answer has the `Allow` that routing adds.
+    // Around a router as a whole, where the answer has the `Allow` that routing adds.
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, finish::finish))
 }
 

@@ -115,7 +115,7 @@ impl Inner {
         let rendered = self.renderer.render(&page.content).await;
         let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
         self.state().keep(&renewed);
-        // Waiters need not wait until it is stored.
+        // Readers need not wait until it is stored.
         let _ = tell.send(Arc::clone(&renewed));
         if let Some(store) = &self.store {
             // The same version in its own place: whatever changed the page meanwhile gave it another, and stays. Where

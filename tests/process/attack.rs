@@ -9,7 +9,7 @@ use tempfile::{TempDir, tempdir};
 use crate::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes};
 use crate::support::{Server, TEST_TIMEOUT};
 
-/// Waiters and callers, each of whose answers held about 1 MB in 0.2.0.
+/// Readers and callers, each of whose answers held about 1 MB in 0.2.0.
 const READERS: usize = 400;
 
 /// Senders of bodies, which held 126 KB each.

@@ -1,6 +1,6 @@
 //! The one thread that writes: takes what is queued, commits it as one, answers each.
 //!
-//! It alone opens and closes the database. Waiters share it through a lock that the writer takes for itself only to
+//! It alone opens and closes the database. Readers share it through a lock that the writer takes for itself only to
 //! exchange one database for another, never while it commits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
