@@ -13,7 +13,7 @@ use syn::{Attribute, Item};
 const TOPICS: [&str; 13] = [
     "Keys",
     "Slug space",
-    "Waiters' browsers",
+    "Readers' browsers",
     "Operators' reputation",
     "Limits",
     "Memory",

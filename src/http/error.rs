@@ -5,7 +5,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
-use super::conditional::REVALIDATE;
+use super::etag::REVALIDATE;
 use crate::api::error::{self, ApiError, Code};
 use crate::api::metadata;
 use crate::api::types::ErrorBody;

@@ -1,5 +1,5 @@
 //! The token endpoint (spec §4.5; contract, decision 14). Its no-store headers and its shape of error are added by
-//! [`super::finish`], so that answers that never come this far have them too.
+//! [`super::middleware::render_errors`], so that answers that never come this far have them too.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
 use super::Http;
-use super::answers::BadToken;
-use super::extract::Caller;
-use super::pages::shape;
+use super::discovery::answers::BadToken;
+use super::extract::ClientAddr;
+use super::pages::respond_to;
 use crate::api::request::body::{Arriving, media_type};
 use crate::api::request::credential::query_holds_key;
 use crate::api::types::{TokenBody, TokenRequest};
@@ -46,9 +46,9 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(http): State<Arc<Http>>, Caller(client): Caller, form: Form) -> Response {
+pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(client): ClientAddr, form: Form) -> Response {
     let attempt = http.service.token(client, form.read()).await;
-    shape(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
+    respond_to(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 
 /// The form that the request holds.

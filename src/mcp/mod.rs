@@ -73,13 +73,13 @@ pub fn router(mcp: Mcp, allowed: Allowed, guard: fn(Router) -> Router) -> Router
     let allowed = Arc::new(allowed);
     let method = post_service(rmcp).route_layer(from_fn(mend::mend)).fallback(error::method_not_allowed);
     guard(Router::new().route(metadata::path::MCP, method))
-        .layer(map_response(keep_nowhere))
+        .layer(map_response(no_store))
         .layer(cors(Arc::clone(&allowed)))
         .layer(from_fn_with_state(allowed, allowed::check))
 }
 
 /// Any answer may be the one that shows a key.
-async fn keep_nowhere(mut answer: Response) -> Response {
+async fn no_store(mut answer: Response) -> Response {
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }

@@ -16,13 +16,17 @@ use crate::api::types::{ErrorBody, TokenErrorBody};
 use crate::domain::origin::Origin;
 
 /// The `Link` to the description of the service at `base_url`, for machines (RFC 8631).
-pub(super) fn service_desc(base_url: &Origin) -> HeaderValue {
+pub(in crate::http) fn service_desc(base_url: &Origin) -> HeaderValue {
     let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
     HeaderValue::try_from(link).expect("an origin is ASCII")
 }
 
 /// Adds what only the whole service knows to the answer.
-pub(super) async fn finish(State(service_desc): State<HeaderValue>, request: Request, next: Next) -> Response {
+pub(in crate::http) async fn render_errors(
+    State(service_desc): State<HeaderValue>,
+    request: Request,
+    next: Next,
+) -> Response {
     let path = request.uri().path();
     let is_token = path == metadata::path::TOKEN;
     let is_interface = is_token || path == "/" || path.starts_with("/api/");

@@ -1,5 +1,9 @@
 //! Pages for people: a page as HTML or Markdown, the home page, and what goes with them.
 
+mod article;
+pub mod assets;
+pub mod templates;
+
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -8,14 +12,14 @@ use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, L
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
+use self::assets::Asset;
+use self::templates::{GoneView, HomeView, NotFoundView, PageView};
 use super::Http;
-use super::assets::{self, Asset};
-use super::conditional::{REVALIDATE, entity_tag, respond};
 use super::error::{error_response, service_error_response};
-use super::extract::SlugText;
-use super::fixed::{FOR_AN_HOUR, Fixed};
+use super::etag::{REVALIDATE, entity_tag, respond};
+use super::extract::SlugParam;
 use super::robots::mark_noindex;
-use super::views::{self, GoneView, HomeView, NotFoundView, PageView};
+use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
 use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::api::request::accept::weight;
@@ -35,7 +39,11 @@ const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 const FOR_A_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
 /// `GET /<slug>` and `GET /<slug>.md`: the suffix cannot be part of a route, so it is taken off here.
-pub(super) async fn page(State(http): State<Arc<Http>>, SlugText(name): SlugText, headers: HeaderMap) -> Response {
+pub(in crate::http) async fn page(
+    State(http): State<Arc<Http>>,
+    SlugParam(name): SlugParam,
+    headers: HeaderMap,
+) -> Response {
     if let Some(address) = before_punctuation(&name) {
         return moved(&http, address);
     }
@@ -49,44 +57,48 @@ pub(super) async fn page(State(http): State<Arc<Http>>, SlugText(name): SlugText
 }
 
 /// What `GET /` gives.
-pub(super) fn home(http: &Http) -> Fixed {
+pub(in crate::http) fn home(http: &Http) -> StaticResponse {
     let base_url = &http.base_url;
     let html = HomeView { base_url: base_url.as_str(), create_quota: http.service.quotas().create }.render();
     let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, metadata::path::LLMS);
-    Fixed::new("text/html; charset=utf-8", html)
+    StaticResponse::new("text/html; charset=utf-8", html)
         .with(CONTENT_SECURITY_POLICY, page_policy())
         .with(LINK, HeaderValue::try_from(docs).expect("an origin is ASCII"))
 }
 
 /// `GET /assets/<name>`, which only pages of an older release ask for.
-pub(super) async fn asset(State(http): State<Arc<Http>>, SlugText(name): SlugText, request: Request) -> Response {
+pub(in crate::http) async fn asset(
+    State(http): State<Arc<Http>>,
+    SlugParam(name): SlugParam,
+    request: Request,
+) -> Response {
     match assets::of_older_pages(&name) {
         // Its address names other bytes.
         Some(asset) => asset_response(asset, REVALIDATE, request.headers()),
-        None => nothing_here(&http, &request),
+        None => not_found_response(&http, &request),
     }
 }
 
 /// `GET /robots.txt`.
-pub(super) async fn robots_txt(headers: HeaderMap) -> Response {
+pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {
     asset_response(&assets::ROBOTS_TXT, FOR_A_DAY, &headers)
 }
 
 /// `GET /favicon.ico`: the icon of every page, which browsers ask for in other places too.
-pub(super) async fn favicon(headers: HeaderMap) -> Response {
+pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
     // This address stays the same when the icon changes.
-    asset_response(&assets::FAVICON, FOR_AN_HOUR, &headers)
+    asset_response(&assets::FAVICON, CACHE_ONE_HOUR, &headers)
 }
 
 /// Whatever has no route.
-pub(super) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
+pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
         && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
     {
         return moved(&http, address);
     }
-    nothing_here(&http, &request)
+    not_found_response(&http, &request)
 }
 
 /// The page's address in `name`, if that is one with a `/`, `.` or `)` behind it. Those who write an address in a sentence
@@ -101,11 +113,11 @@ fn before_punctuation(name: &str) -> Option<&str> {
 fn moved(http: &Http, address: &str) -> Response {
     let location = format!("{}/{address}", http.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
-    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, FOR_AN_HOUR)]).into_response()
+    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
 }
 
 /// A page where a browser asks for one, JSON otherwise and wherever programs ask.
-fn nothing_here(http: &Http, request: &Request) -> Response {
+fn not_found_response(http: &Http, request: &Request) -> Response {
     let path = request.uri().path();
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let asks_for_page = asks_for_html(request.headers()) && !is_for_programs;
@@ -122,7 +134,7 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
         Err(error) => return failure_page(&error, http),
     };
     // A new layout is a new representation of the same page.
-    let tag = entity_tag(&page, &format!("html.{}.{}", views::fingerprint(), http.origin_tag));
+    let tag = entity_tag(&page, &format!("html.{}.{}", templates::fingerprint(), http.origin_tag));
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
     let mut fields = html_fields();
@@ -139,7 +151,7 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
             title: page.title.as_ref().map(Title::as_str),
             content_html: &page.rendered.html,
             language: page.rendered.language,
-            description: &views::description(&page.rendered.html),
+            description: &templates::description(&page.rendered.html),
             created_at: page.created_at,
             updated_at: page.updated_at,
             noindex: page.rendered.has_external_links(&http.base_url),
@@ -184,11 +196,11 @@ fn html_fields() -> HeaderMap {
 }
 
 fn page_policy() -> HeaderValue {
-    HeaderValue::from_static(&views::CONTENT_SECURITY_POLICY)
+    HeaderValue::from_static(&templates::CONTENT_SECURITY_POLICY)
 }
 
 fn asset_response(asset: &'static Asset, caching: HeaderValue, request: &HeaderMap) -> Response {
-    Fixed::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching).answer(request)
+    StaticResponse::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching).answer(request)
 }
 
 /// Whether a client would rather have Markdown: it names `text/markdown`, and not `text/html` with a higher weight.

@@ -10,7 +10,7 @@ use crate::api::types::{ErrorBody, TokenErrorBody};
 /// The body was read and is not a valid request.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only what is derived from it is used")]
-pub(super) enum BadBody {
+pub(in crate::http) enum BadBody {
     /// Invalid body (`invalid_body`), empty content (`empty_content`), or a head that must not be served (`invalid_request`).
     #[response(status = 400, example = json!({
         "error": "empty_content",
@@ -28,7 +28,7 @@ pub(super) enum BadBody {
 /// There is no page under the slug.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only what is derived from it is used")]
-pub(super) enum NoPage {
+pub(in crate::http) enum NoPage {
     /// No page ever had this slug (`not_found`).
     #[response(status = 404, example = json!({
         "error": "not_found",
@@ -46,7 +46,7 @@ pub(super) enum NoPage {
 /// The page is there, and the caller may not change it as it stands.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only what is derived from it is used")]
-pub(super) enum NotChanged {
+pub(in crate::http) enum NotChanged {
     /// No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).
     #[response(
         status = 401,
@@ -68,7 +68,7 @@ pub(super) enum NotChanged {
 /// The client is over its limit.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only what is derived from it is used")]
-pub(super) enum RateLimited {
+pub(in crate::http) enum RateLimited {
     /// Rate limited (`rate_limited`).
     #[response(
         status = 429,
@@ -86,7 +86,7 @@ pub(super) enum RateLimited {
 /// The token endpoint gives no token.
 #[derive(IntoResponses)]
 #[expect(dead_code, reason = "only what is derived from it is used")]
-pub(super) enum BadToken {
+pub(in crate::http) enum BadToken {
     /// The form cannot be read (`invalid_request`), asks for another grant (`unsupported_grant_type`) or for more than
     /// there is (`invalid_scope`).
     #[response(status = 400, example = json!({

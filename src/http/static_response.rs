@@ -6,22 +6,22 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::assets::short_hash;
-use super::conditional::respond;
+use super::etag::respond;
+use super::site::assets::short_hash;
 
 /// What changes only with a new version of Handbill, or with its settings.
-pub(super) const FOR_AN_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
+pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
 /// An answer that is known before anybody asks for it.
 #[derive(Clone)]
-pub(super) struct Fixed {
+pub(super) struct StaticResponse {
     bytes: Bytes,
     content_type: &'static str,
     /// All but the type, for the bytes and for 304 alike.
     headers: HeaderMap,
 }
 
-impl Fixed {
+impl StaticResponse {
     /// `bytes` as `content_type`, with a strong entity tag of both, to be kept for an hour.
     pub(super) fn new(content_type: &'static str, bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
@@ -32,7 +32,7 @@ impl Fixed {
     /// The same where what is between the quotation marks of the tag is known already.
     pub(super) fn tagged(content_type: &'static str, bytes: impl Into<Bytes>, tag: &str) -> Self {
         let tag = HeaderValue::try_from(format!("\"{tag}\"")).expect("it is hexadecimal");
-        let headers = HeaderMap::from_iter([(ETAG, tag), (CACHE_CONTROL, FOR_AN_HOUR)]);
+        let headers = HeaderMap::from_iter([(ETAG, tag), (CACHE_CONTROL, CACHE_ONE_HOUR)]);
         Self { bytes: bytes.into(), content_type, headers }
     }
 

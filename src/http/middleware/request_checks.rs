@@ -1,16 +1,16 @@
-//! What is asked of the head of every request, and added to the head of every answer.
+//! Refuses requests whose head is too large, names no single host, or encodes the body in an unknown way.
 
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{CONTENT_SECURITY_POLICY, HOST, REFERRER_POLICY, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue, Version};
+use http::header::{HOST, TRANSFER_ENCODING};
+use http::{HeaderMap, Version};
 
-use super::error::error_response;
 use crate::api::error::{ApiError, Code, MAX_HEAD_BYTES};
+use crate::http::error::error_response;
 
 /// Refuses a request whose target and headers together are over [`MAX_HEAD_BYTES`].
-pub(super) async fn check_size(request: Request, next: Next) -> Response {
+pub(in crate::http) async fn check_size(request: Request, next: Next) -> Response {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if target + headers_bytes(request.headers()) <= MAX_HEAD_BYTES {
         return next.run(request).await;
@@ -19,7 +19,7 @@ pub(super) async fn check_size(request: Request, next: Next) -> Response {
 }
 
 /// Refuses a request that does not name its host, or names two: a proxy in front may have understood another (RFC 9112 §3.2).
-pub(super) async fn check_host(request: Request, next: Next) -> Response {
+pub(in crate::http) async fn check_host(request: Request, next: Next) -> Response {
     match request.headers().get_all(HOST).iter().count() {
         1 => next.run(request).await,
         0 if request.version() == Version::HTTP_10 => next.run(request).await,
@@ -29,7 +29,7 @@ pub(super) async fn check_host(request: Request, next: Next) -> Response {
 }
 
 /// Refuses a request whose body is encoded in another way than in chunks, for the same reason (RFC 9112 §6.1).
-pub(super) async fn check_transfer_encoding(request: Request, next: Next) -> Response {
+pub(in crate::http) async fn check_transfer_encoding(request: Request, next: Next) -> Response {
     if is_chunked_at_most(request.headers()) {
         return next.run(request).await;
     }
@@ -51,16 +51,4 @@ fn is_chunked_at_most(headers: &HeaderMap) -> bool {
 /// The size of headers as they stand in a request: each with `: ` and the end of its line.
 fn headers_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
-}
-
-/// Says that nothing here is to be sniffed, framed or told about to others.
-pub(super) async fn set_security_headers(request: Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    headers
-        .entry(CONTENT_SECURITY_POLICY)
-        .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
-    response
 }

@@ -1,4 +1,8 @@
-//! The documents by which others find the service and learn what it is (spec §4.7). All are made from [`about`].
+//! The documents by which others find the service and learn what it is (spec §4.7). All are made from [`crate::api::metadata`].
+
+pub(super) mod answers;
+mod llms;
+pub(super) mod openapi;
 
 use axum::Router;
 use axum::routing::get;
@@ -6,8 +10,7 @@ use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, V
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
-use super::fixed::Fixed;
-use super::llms;
+use super::static_response::StaticResponse;
 use crate::api::metadata::{self, Operation, path};
 use crate::api::request::accept::weight;
 use crate::domain::origin::Origin;
@@ -19,15 +22,15 @@ const AI_CATALOG: &str = "application/ai-catalog+json";
 
 /// The routes of the documents of a service at `base_url`.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(base_url: &Origin, quotas: Quotas) -> Router<S> {
-    let json = |document: &Value| Fixed::new(JSON, bytes(document)).route();
+    let json = |document: &Value| StaticResponse::new(JSON, bytes(document)).route();
     let card = server_card(base_url);
     Router::new()
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
         // Of the whole site only. A document under `…/mcp` would say that the MCP server asks for a token, and it never does.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url)))
-        .route(path::AI_CATALOG, Fixed::new(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
-        .route(path::LLMS, Fixed::new("text/plain; charset=utf-8", llms::text(base_url, quotas)).route())
+        .route(path::AI_CATALOG, StaticResponse::new(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
+        .route(path::LLMS, StaticResponse::new("text/plain; charset=utf-8", llms::text(base_url, quotas)).route())
         // Each in the type that its address promises, unless the client would rather have the other.
         .route(path::SERVER_CARD, negotiated(&card, asks_for_card))
         .route(path::SERVER_CARD_BESIDE, negotiated(&card, |headers| !asks_for_plain(headers)))
@@ -50,7 +53,7 @@ fn negotiated<S: Clone + Send + Sync + 'static>(
 ) -> axum::routing::MethodRouter<S> {
     let [typed, plain] = [SERVER_CARD, JSON].map(|content_type| {
         // SEP-2127 asks for the last two on every answer, not only on a preflight's.
-        Fixed::new(content_type, bytes(card))
+        StaticResponse::new(content_type, bytes(card))
             .with(VARY, HeaderValue::from_static("Accept"))
             .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
             .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))

@@ -6,13 +6,13 @@ use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBui
 use utoipa::openapi::{ContactBuilder, ContentBuilder, Header, OpenApi, Ref, RefOr, ResponseBuilder, Server};
 use utoipa::{Modify, OpenApi as _, PartialSchema};
 
-use super::api_routes;
 use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::types::{
     CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage,
 };
 use crate::domain::origin::Origin;
+use crate::http::api_routes;
 use crate::ports::rate_limiter::LimitKind;
 use crate::service::{BodyError, ServiceError};
 
@@ -32,7 +32,7 @@ use crate::service::{BodyError, ServiceError};
     components(schemas(CreatePage, UpdatePage, PageBody, CreatedBody, ErrorBody, TokenRequest, TokenBody, TokenErrorBody)),
     modifiers(&EditKeyScheme),
 )]
-pub(super) struct Description;
+pub(in crate::http) struct Description;
 
 struct EditKeyScheme;
 
@@ -151,6 +151,6 @@ fn is_asked(limited: LimitKind, status: &str) -> bool {
 }
 
 /// The document without its operations, for [`api_routes`] to add them.
-pub(super) fn description() -> OpenApi {
+pub(in crate::http) fn description() -> OpenApi {
     Description::openapi()
 }

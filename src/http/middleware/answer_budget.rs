@@ -5,12 +5,12 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http_body::Body as _;
 
-use super::error::error_response;
 use crate::api::error::ApiError;
+use crate::http::error::error_response;
 use crate::server::AnswerRoom;
 
 /// Refuses a request for whose answer there is no room. Without a server around, as in a test, there always is.
-pub(super) async fn take_room(request: Request, next: Next) -> Response {
+pub(in crate::http) async fn take_room(request: Request, next: Next) -> Response {
     let Some(room) = request.extensions().get::<AnswerRoom>().cloned() else { return next.run(request).await };
     if room.ask().is_err() {
         return error_response(&ApiError::no_room());

@@ -44,7 +44,7 @@ pub fn of_older_pages(name: &str) -> Option<&'static Asset> {
 /// The first 16 hexadecimal digits of the SHA-256 of `parts`, each counted with its length.
 ///
 /// 64 bits tell versions of a file apart; they do not withstand someone who looks for two with the same hash.
-pub(super) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
         hasher.update(part.len().to_le_bytes());

@@ -17,21 +17,21 @@ use crate::telemetry::seldom::Seldom;
 const WARNING_PAUSE: Duration = Duration::from_hours(1);
 
 /// What noticing needs.
-pub(super) struct Untrusted {
+pub(in crate::http) struct Untrusted {
     proxies: TrustedProxies,
     telemetry: RequestTelemetry,
     warning: Seldom,
 }
 
 impl Untrusted {
-    pub(super) fn new(proxies: TrustedProxies, telemetry: RequestTelemetry) -> Arc<Self> {
+    pub(in crate::http) fn new(proxies: TrustedProxies, telemetry: RequestTelemetry) -> Arc<Self> {
         Arc::new(Self { proxies, telemetry, warning: Seldom::new(WARNING_PAUSE) })
     }
 }
 
 /// Counts requests whose header names a client that is not believed, and says now and then what to set. The answer is
 /// the same.
-pub(super) async fn notice(State(untrusted): State<Arc<Untrusted>>, request: Request, next: Next) -> Response {
+pub(in crate::http) async fn notice(State(untrusted): State<Arc<Untrusted>>, request: Request, next: Next) -> Response {
     let peer = request.extensions().get::<Peer>().map(|Peer(peer)| peer.ip());
     if let Some(peer) = peer
         && untrusted.proxies.ignores(peer, request.headers())

@@ -45,7 +45,7 @@ const MAX_NAME_CHARS: usize = 60;
 const MAX_DESCRIPTION_SOURCE_BYTES: usize = 16 * 1024;
 
 /// What a page without title and text is called.
-const NAMELESS: &str = "Untitled page";
+const UNTITLED: &str = "Untitled page";
 
 /// A published page.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl PageView<'_> {
     /// The page as HTML.
     pub fn render(&self) -> String {
         let beginning = excerpt(self.description, MAX_NAME_CHARS);
-        let from_text = if beginning.is_empty() { NAMELESS } else { &beginning };
+        let from_text = if beginning.is_empty() { UNTITLED } else { &beginning };
         let name = self.title.unwrap_or(from_text);
         let published = Moment { datetime: self.created_at.to_string(), words: in_words(self.created_at, DATE) };
         let updated = (self.updated_at != self.created_at).then(|| {
@@ -110,8 +110,8 @@ impl PageView<'_> {
         let article = article(self.content_html, self.title);
         let room = article.len();
         let lang = self.language.map_or(UNDETERMINED, Language::code);
-        let frame = Frame::new(self.base_url);
-        html(&PageTemplate { frame, page: self, lang, name, nameless: NAMELESS, article, published, updated }, room)
+        let frame = Layout::new(self.base_url);
+        html(&PageTemplate { frame, page: self, lang, name, nameless: UNTITLED, article, published, updated }, room)
     }
 }
 
@@ -119,7 +119,7 @@ impl HomeView<'_> {
     /// The page as HTML.
     pub fn render(&self) -> String {
         let template = HomeTemplate {
-            frame: Frame::new(self.base_url),
+            frame: Layout::new(self.base_url),
             max_content: format!("{} KB", content::MAX_BYTES / 1024),
             max_title_chars: title::MAX_CHARS,
             creates: self.create_quota.map(in_a_sentence),
@@ -131,14 +131,14 @@ impl HomeView<'_> {
 impl NotFoundView<'_> {
     /// The page as HTML.
     pub fn render(&self) -> String {
-        html(&NotFoundTemplate { frame: Frame::new(self.base_url) }, 0)
+        html(&NotFoundTemplate { frame: Layout::new(self.base_url) }, 0)
     }
 }
 
 impl GoneView<'_> {
     /// The page as HTML.
     pub fn render(&self) -> String {
-        html(&GoneTemplate { frame: Frame::new(self.base_url) }, 0)
+        html(&GoneTemplate { frame: Layout::new(self.base_url) }, 0)
     }
 }
 
@@ -166,7 +166,7 @@ pub fn fingerprint() -> &'static str {
             include_str!("templates/not_found.html"),
             include_str!("templates/gone.html"),
             // What is written into them is decided here.
-            include_str!("views.rs"),
+            include_str!("templates.rs"),
             include_str!("article.rs"),
         ];
         assets::short_hash(templates.map(str::as_bytes).into_iter().chain([STYLE.bytes, FAVICON.bytes]))
@@ -175,13 +175,13 @@ pub fn fingerprint() -> &'static str {
 }
 
 /// What every page has around it.
-struct Frame<'a> {
+struct Layout<'a> {
     base_url: &'a str,
     style: &'static str,
     icon_path: &'static str,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> Layout<'a> {
     fn new(base_url: &'a str) -> Self {
         let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
         Self { base_url, style, icon_path: metadata::path::ICON }
@@ -197,7 +197,7 @@ struct Moment {
 #[derive(Template)]
 #[template(path = "page.html")]
 struct PageTemplate<'a> {
-    frame: Frame<'a>,
+    frame: Layout<'a>,
     page: &'a PageView<'a>,
     lang: &'static str,
     name: &'a str,
@@ -210,7 +210,7 @@ struct PageTemplate<'a> {
 #[derive(Template)]
 #[template(path = "home.html")]
 struct HomeTemplate<'a> {
-    frame: Frame<'a>,
+    frame: Layout<'a>,
     max_content: String,
     max_title_chars: usize,
     creates: Option<String>,
@@ -219,13 +219,13 @@ struct HomeTemplate<'a> {
 #[derive(Template)]
 #[template(path = "not_found.html")]
 struct NotFoundTemplate<'a> {
-    frame: Frame<'a>,
+    frame: Layout<'a>,
 }
 
 #[derive(Template)]
 #[template(path = "gone.html")]
 struct GoneTemplate<'a> {
-    frame: Frame<'a>,
+    frame: Layout<'a>,
 }
 
 /// `template` as HTML, with room made for `content_bytes` of text besides its own.
@@ -502,8 +502,8 @@ mod tests {
 
     #[test]
     fn the_fingerprint_covers_every_template() {
-        let covered: Vec<&str> = include_str!("views.rs").split("include_str!(\"templates/").skip(1).collect();
-        for template in walkdir::WalkDir::new("src/http/templates").into_iter().map(Result::unwrap) {
+        let covered: Vec<&str> = include_str!("templates.rs").split("include_str!(\"templates/").skip(1).collect();
+        for template in walkdir::WalkDir::new("src/http/site/templates").into_iter().map(Result::unwrap) {
             if template.file_type().is_file() {
                 let name = template.file_name().to_str().unwrap();
                 assert!(covered.iter().any(|rest| rest.starts_with(name)), "{name}");
