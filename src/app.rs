@@ -16,20 +16,20 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 
 use self::backends::{Backends, STORE};
-use crate::admin::{self, Admin};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::{cql, redis};
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
-use crate::lifecycle::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::mcp::{self, Allowed, Mcp};
 use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::page_store::PageStore;
 use crate::ports::random::{SharedEntropy, SystemEntropy};
 use crate::ports::rate_limiter::Quotas;
 use crate::server;
+use crate::server::admin::{self, Admin};
+use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::server::{BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
 use crate::service::PageService;
 use crate::telemetry::http::RequestTelemetry;
@@ -187,7 +187,7 @@ pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError>
     // Before anything else, so that a signal during the start is not lost.
     let signals = runtime.block_on(async { StopSignals::install() })?;
     let last_lines = log.clone();
-    lifecycle::enforce(drain_limits(&settings.http), move |overdue| {
+    drain::enforce(drain_limits(&settings.http), move |overdue| {
         tracing::error!("{overdue}");
         last_lines.flush(LOG_FLUSH_TIME);
         process::exit(CUT_SHORT.into());
@@ -236,7 +236,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let serving = server::serve(listener, app, public, proxies, server_metrics(metrics), phases);
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
-        ended = lifecycle::run(serving, phase, &mut signals, &readiness, limits) => ended,
+        ended = drain::run(serving, phase, &mut signals, &readiness, limits) => ended,
         error = kept.failed() => {
             readiness.set_missing(STORE, error.to_string());
             return Err(error);

@@ -40,7 +40,6 @@
 //!   every call out has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
-pub mod admin;
 pub mod api;
 pub mod app;
 pub mod backends;
@@ -48,7 +47,6 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod http;
-pub mod lifecycle;
 pub mod mcp;
 pub mod ports;
 pub mod server;

@@ -22,9 +22,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain", "ports", "telemetry"]),
     ("http", &["api", "domain", "service", "ports", "telemetry", "server"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
-    ("server", &["api", "domain", "ports", "lifecycle"]),
-    ("lifecycle", &[]),
-    ("admin", &["lifecycle", "telemetry"]),
+    ("server", &["api", "domain", "ports", "telemetry"]),
     ("backends", &["domain", "ports", "telemetry", "config"]),
     (
         "app",

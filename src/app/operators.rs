@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::ForwardedHeader;
-use crate::lifecycle::Phase;
+use crate::server::drain::Phase;
 use crate::server::{self, ServerLimits, ServerMetrics};
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
@@ -42,8 +42,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::admin::{self, Admin};
-    use crate::lifecycle::Readiness;
+    use crate::server::admin::{self, Admin};
+    use crate::server::drain::Readiness;
     use crate::telemetry::metrics::Metrics;
 
     /// When an answer counts as one that never comes. Nothing depends on it being short.

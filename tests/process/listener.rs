@@ -11,7 +11,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::domain::client::ForwardedHeader;
-use handbill::lifecycle::Phase;
+use handbill::server::drain::Phase;
 use handbill::server::{ServerLimits, ServerMetrics, serve};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;

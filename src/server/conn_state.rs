@@ -33,7 +33,7 @@ pub(super) struct Shared {
 }
 
 /// One connection.
-pub(super) struct Exchange {
+pub(super) struct ConnState {
     pub(super) shared: Arc<Shared>,
     pub(super) cut: Arc<Cut>,
     /// Whoever opened the connection: the client, or a proxy.
@@ -81,7 +81,7 @@ enum Stage {
     Answer { until: Instant },
 }
 
-impl Exchange {
+impl ConnState {
     pub(super) fn new(shared: Arc<Shared>, peer: Client, cut: Arc<Cut>, seat: Seat) -> Self {
         let until = Instant::now() + shared.receiving.tightened(shared.limits.head);
         let state = State {
@@ -309,7 +309,7 @@ impl State {
     }
 
     /// Takes room for what is received: `bytes` in all.
-    fn charge(&mut self, bytes: u64, exchange: &Exchange) -> Result<(), Full> {
+    fn charge(&mut self, bytes: u64, exchange: &ConnState) -> Result<(), Full> {
         if let Some(charge) = &mut self.receiving {
             return charge.resize(bytes);
         }

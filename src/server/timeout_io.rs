@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::exchange::Exchange;
+use super::conn_state::ConnState;
 use super::framing::{begins_a_request, end_of_head};
 use super::socket::Transport;
 use super::timer::Timer;
@@ -22,7 +22,7 @@ use crate::api::error::MAX_HEAD_BYTES;
 
 /// A client must read this many bytes of an answer in each [`super::ServerLimits::write`], or the connection ends. With
 /// 30 s that is 17 kbit/s: less than any line that is still in use, and enough to end a client that only wants to hold on.
-const LEAST_PROGRESS: usize = 64 * 1024;
+const MIN_WRITE_PROGRESS: usize = 64 * 1024;
 
 /// Bytes that are read at once, on the stack. One less than hyper's buffer, which it doubles when a read fills it.
 const READ_BYTES: usize = 8 * 1024 - 1;
@@ -57,10 +57,10 @@ pub(super) enum NoHead {
     NoRoom,
 }
 
-/// A stream with the time limits and budgets of an [`Exchange`].
-pub(super) struct TimedIo<S> {
+/// A stream with the time limits and budgets of an [`ConnState`].
+pub(super) struct TimeoutIo<S> {
     stream: S,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ConnState>,
     /// What has arrived and was not handed over.
     ahead: Vec<u8>,
     /// How much of it was searched for the end of a head.
@@ -79,8 +79,8 @@ pub(super) struct TimedIo<S> {
     is_dirty: bool,
 }
 
-impl<S: Transport> TimedIo<S> {
-    pub(super) fn new(stream: S, exchange: Arc<Exchange>) -> Self {
+impl<S: Transport> TimeoutIo<S> {
+    pub(super) fn new(stream: S, exchange: Arc<ConnState>) -> Self {
         let (reading, writing) = (Timer::default(), Timer::default());
         Self {
             stream,
@@ -249,7 +249,7 @@ impl<S: Transport> TimedIo<S> {
         self.is_dirty = true;
         self.exchange.sent(*bytes);
         self.written += bytes;
-        if self.written >= LEAST_PROGRESS {
+        if self.written >= MIN_WRITE_PROGRESS {
             self.owe_nothing();
         }
     }
@@ -261,7 +261,7 @@ impl<S: Transport> TimedIo<S> {
     }
 }
 
-impl<S: Transport> AsyncRead for TimedIo<S> {
+impl<S: Transport> AsyncRead for TimeoutIo<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         if this.given > 0 {
@@ -275,7 +275,7 @@ impl<S: Transport> AsyncRead for TimedIo<S> {
     }
 }
 
-impl<S: Transport> AsyncWrite for TimedIo<S> {
+impl<S: Transport> AsyncWrite for TimeoutIo<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, &buf[..buf.len().min(WRITE_BYTES)]);
@@ -322,7 +322,7 @@ impl<S: Transport> AsyncWrite for TimedIo<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Nothing: [`TimedIo::close`] does it when hyper is gone.
+    /// Nothing: [`TimeoutIo::close`] does it when hyper is gone.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -334,14 +334,14 @@ mod tests {
 
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-    use super::super::ServerLimits;
-    use super::super::budgets::{Budget, BudgetMetrics};
-    use super::super::connections::{ConnectionMetrics, Connections};
-    use super::super::cut::Cut;
-    use super::super::exchange::Shared;
-    use super::super::framing::Body;
     use super::*;
     use crate::domain::client::Client;
+    use crate::server::ServerLimits;
+    use crate::server::budgets::{Budget, BudgetMetrics};
+    use crate::server::conn_state::Shared;
+    use crate::server::connections::{ConnectionMetrics, Connections};
+    use crate::server::cut::Cut;
+    use crate::server::framing::Body;
 
     const LIMITS: ServerLimits = ServerLimits {
         connections: 1,
@@ -361,8 +361,8 @@ mod tests {
     /// A connection, the client's end of it, and its budgets.
     struct Played {
         client: DuplexStream,
-        io: TimedIo<DuplexStream>,
-        exchange: Arc<Exchange>,
+        io: TimeoutIo<DuplexStream>,
+        exchange: Arc<ConnState>,
         receiving: BudgetMetrics,
         sending: BudgetMetrics,
     }
@@ -379,8 +379,8 @@ mod tests {
             let cut = Arc::new(Cut::default());
             let connections = Connections::new(1, 1, ConnectionMetrics::default());
             let seat = connections.admit(me(), false, &cut).unwrap();
-            let exchange = Arc::new(Exchange::new(shared, me(), cut, seat));
-            Self { client, io: TimedIo::new(stream, Arc::clone(&exchange)), exchange, receiving, sending }
+            let exchange = Arc::new(ConnState::new(shared, me(), cut, seat));
+            Self { client, io: TimeoutIo::new(stream, Arc::clone(&exchange)), exchange, receiving, sending }
         }
 
         /// The head of the next request, as hyper reads it, with what follows it up to `body`.
@@ -501,13 +501,13 @@ mod tests {
     async fn reading_the_least_in_each_interval_is_enough_and_less_is_not() {
         let Played { mut client, mut io, exchange, .. } = Played::new(LIMITS, 1);
         exchange.answered();
-        let writing = tokio::spawn(async move { io.write_all(&vec![0; 3 * LEAST_PROGRESS]).await });
+        let writing = tokio::spawn(async move { io.write_all(&vec![0; 3 * MIN_WRITE_PROGRESS]).await });
         for _ in 0..2 {
             tokio::time::advance(Duration::from_secs(29)).await;
-            client.read_exact(&mut vec![0; LEAST_PROGRESS]).await.unwrap();
+            client.read_exact(&mut vec![0; MIN_WRITE_PROGRESS]).await.unwrap();
         }
         let began = Instant::now();
-        client.read_exact(&mut vec![0; LEAST_PROGRESS / 2]).await.unwrap();
+        client.read_exact(&mut vec![0; MIN_WRITE_PROGRESS / 2]).await.unwrap();
         assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert!((29..=30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
     }
@@ -518,11 +518,11 @@ mod tests {
         let Played { mut client, mut io, exchange, .. } = Played::new(limits, 1);
         exchange.answered();
         let began = Instant::now();
-        let writing = tokio::spawn(async move { io.write_all(&vec![0; 8 * LEAST_PROGRESS]).await });
+        let writing = tokio::spawn(async move { io.write_all(&vec![0; 8 * MIN_WRITE_PROGRESS]).await });
         let reading = async {
             loop {
                 tokio::time::sleep(Duration::from_secs(20)).await;
-                let mut read = vec![0; LEAST_PROGRESS];
+                let mut read = vec![0; MIN_WRITE_PROGRESS];
                 if client.read_exact(&mut read).await.is_err() {
                     return;
                 }

@@ -11,7 +11,7 @@ use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use serde::Serialize;
 
-use crate::lifecycle::Readiness;
+use crate::server::drain::Readiness;
 use crate::telemetry::metrics::{EXPOSITION_TYPE, Metrics};
 
 /// What the operators' routes tell about.
