@@ -22,7 +22,7 @@ use crate::backends::{cql, redis};
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
-use crate::mcp::{self, Allowed, Mcp};
+use crate::mcp::{self, HostCheck, Mcp};
 use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::page_store::PageStore;
 use crate::ports::random::{SharedEntropy, SystemEntropy};
@@ -136,7 +136,7 @@ pub fn public_router(
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
-    allowed: Allowed,
+    allowed: HostCheck,
     around: &Surroundings,
 ) -> Router {
     router_over(Backends::in_process(store, around), quotas, base_url, proxies, allowed, around)
@@ -147,7 +147,7 @@ fn router_over(
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
-    allowed: Allowed,
+    allowed: HostCheck,
     around: &Surroundings,
 ) -> Router {
     let Surroundings { clock, entropy, metrics, tracer } = around;
@@ -220,7 +220,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut kept) = Backends::open(&settings, &around, &readiness).await?;
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
-    let allowed = Allowed::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
+    let allowed = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies.clone(), allowed, &around);
 
     let (phase, phases) = watch::channel(Phase::Serving);

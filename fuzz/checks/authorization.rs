@@ -15,7 +15,7 @@ use handbill::app::{Surroundings, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
-use handbill::mcp::Allowed;
+use handbill::mcp::HostCheck;
 use handbill::ports::random::Entropy;
 use handbill::ports::rate_limiter::Quotas;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -129,7 +129,7 @@ impl Service {
             Quotas { create: None, edit: None, token: None },
             base_url.clone(),
             TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
-            Allowed::new(&base_url, Vec::new(), Vec::new()),
+            HostCheck::new(&base_url, Vec::new(), Vec::new()),
             &around,
         );
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };

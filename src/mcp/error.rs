@@ -11,7 +11,7 @@ use crate::api::types::ToolErrorBody;
 
 /// The result of a tool that failed: JSON as text. Not as structured content, which clients hold against the output
 /// schema also where it is an error.
-pub(super) fn failed(error: &ApiError) -> CallToolResult {
+pub(super) fn error_result(error: &ApiError) -> CallToolResult {
     let body = ToolErrorBody {
         error: error.code.as_str(),
         message: error.message.clone(),

@@ -22,7 +22,7 @@ use handbill::app::{Surroundings, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
-use handbill::mcp::Allowed;
+use handbill::mcp::HostCheck;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::Quotas;
 
@@ -48,7 +48,7 @@ fn replica(store: Arc<dyn PageStore>) -> Router {
     let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
     let unlimited = Quotas { create: None, edit: None, token: None };
     let origin = Origin::parse("https://pages.example").unwrap();
-    let allowed = Allowed::new(&origin, Vec::new(), Vec::new());
+    let allowed = HostCheck::new(&origin, Vec::new(), Vec::new());
     public_router(store, unlimited, origin, proxies, allowed, &Surroundings::system())
 }
 

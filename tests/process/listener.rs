@@ -452,7 +452,7 @@ fn the_body_that_never_comes_is_answered_408() {
 
 fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Router {
     let base_url = handbill::domain::origin::Origin::parse("http://localhost").unwrap();
-    let allowed = handbill::mcp::Allowed::new(&base_url, Vec::new(), Vec::new());
+    let allowed = handbill::mcp::HostCheck::new(&base_url, Vec::new(), Vec::new());
     handbill::app::public_router(
         store,
         handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None },

@@ -17,7 +17,7 @@ use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
-use handbill::mcp::Allowed;
+use handbill::mcp::HostCheck;
 use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::SharedEntropy;
@@ -123,7 +123,7 @@ impl Setup {
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
         let base_url = Origin::parse(&self.base_url).unwrap();
-        let allowed = Allowed::new(&base_url, self.mcp_hosts, self.mcp_origins);
+        let allowed = HostCheck::new(&base_url, self.mcp_hosts, self.mcp_origins);
         let metrics = Arc::clone(&around.metrics);
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,

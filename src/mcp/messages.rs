@@ -47,7 +47,9 @@ pub(super) fn advised(refused: &ErrorData) -> Option<ErrorData> {
         ErrorCode::INVALID_REQUEST if refused.message.contains("JSON-RPC responses") => {
             "This server sends no requests and so takes no answers. Send a request or a notification.".to_owned()
         }
-        ErrorCode::METHOD_NOT_FOUND if !refused.message.contains(' ') => super::server::unknown_method().message.into(),
+        ErrorCode::METHOD_NOT_FOUND if !refused.message.contains(' ') => {
+            super::handler::unknown_method().message.into()
+        }
         _ => return None,
     };
     Some(ErrorData::new(refused.code, what, None))

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Mcp;
 use super::arguments::{take_key, take_slug};
-use super::error::failed;
+use super::error::error_result;
 use super::page_result::PageSlot;
 use super::tools::ToolName;
 use crate::api::error::{self, ApiError, Code, Interface};
@@ -51,7 +51,7 @@ impl Mcp {
             Err(error) => {
                 error::log(&error);
                 let error = ApiError::of(&error, Interface::Mcp);
-                (failed(&error), Some(error.code))
+                (error_result(&error), Some(error.code))
             }
         }
     }
@@ -59,7 +59,7 @@ impl Mcp {
     async fn create(&self, client: Client, arguments: JsonObject) -> Result<CallToolResult, ServiceError> {
         let body: Body<CreatePage> = parse_object(arguments, &["title", "content"]);
         let created = self.service.create(client, body.map(Into::into)).await.outcome?;
-        Ok(done(&CreatedBody::new(&created, &self.base_url)))
+        Ok(success_result(&CreatedBody::new(&created, &self.base_url)))
     }
 
     async fn get(&self, mut arguments: JsonObject, slot: &PageSlot) -> Result<CallToolResult, ServiceError> {
@@ -88,12 +88,12 @@ impl Mcp {
         let credential = take_key(&mut arguments);
         let body = parse_object(arguments, &["slug", "edit_key"]).map(|Nothing {}| ());
         self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(done(&DeletedBody::new(slug)))
+        Ok(success_result(&DeletedBody::new(slug)))
     }
 }
 
 /// A result as structured content, and the same as text for clients that read no other.
-fn done<T: Serialize>(body: &T) -> CallToolResult {
+fn success_result<T: Serialize>(body: &T) -> CallToolResult {
     let text = serde_json::to_string(body).expect("it is made of strings");
     let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
     result.structured_content = Some(serde_json::to_value(body).expect("it is made of strings"));

@@ -3,6 +3,8 @@
 //!
 //! Two further mends stand in `server`, where `rmcp` lets a handler decide.
 
+mod duplicate_keys;
+
 use axum::body::{Body, to_bytes};
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -13,16 +15,16 @@ use rmcp::ErrorData;
 use rmcp::model::{ErrorCode, JsonRpcError, ProtocolVersion, RequestId};
 use serde_json::{Value, json};
 
-use super::advice;
 use super::error::refusal;
+use super::messages;
 use super::page_result::PageSlot;
-use super::unique::Read;
 use crate::api::error::{ApiError, Interface, MAX_BODY_BYTES};
 use crate::api::metadata::MCP_PROTOCOL_VERSIONS;
 use crate::api::request::accept::weight;
 use crate::api::request::body::{Arriving, declared_as_json, why_not_json};
 use crate::api::request::credential::query_holds_key;
 use crate::domain::edit_key::PREFIX;
+use crate::mcp::rmcp_compat::duplicate_keys::Read;
 use crate::service::{BodyError, ServiceError};
 
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
@@ -55,7 +57,7 @@ struct Malformed {
 }
 
 /// Reads one message within bounds, hands it on, and sees to it that the answer is JSON.
-pub(super) async fn mend(request: Request, next: Next) -> Response {
+pub(super) async fn correct(request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     // Defect: over its limit `rmcp` answers in plain text, and it waits for a slow body without end.
     let read = Arriving::of(&parts.headers, body).await.bytes(declared_as_json(&parts.headers)).await;
@@ -149,7 +151,7 @@ fn unsupported_version(headers: &HeaderMap, envelope: &Envelope) -> Option<Respo
     if envelope.is_initialize || envelope.has_version_in_meta || MCP_PROTOCOL_VERSIONS.contains(&requested.as_ref()) {
         return None;
     }
-    Some(refusal(StatusCode::BAD_REQUEST, envelope.id.clone(), advice::unsupported_version(&requested)))
+    Some(refusal(StatusCode::BAD_REQUEST, envelope.id.clone(), messages::unsupported_version(&requested)))
 }
 
 /// Whether the client takes JSON: it says so, takes anything, or says nothing. What is more precise counts.
@@ -186,7 +188,7 @@ async fn in_json(answer: Response, id: Option<RequestId>) -> Response {
     let must_not_be_repeated = text.contains(PREFIX) || text.len() > REPEATED_BYTES;
     if parts.headers.get(CONTENT_TYPE) == Some(&JSON) {
         if let Ok(refused) = serde_json::from_slice::<JsonRpcError>(&bytes)
-            && let Some(error) = advice::advised(&refused.error)
+            && let Some(error) = messages::advised(&refused.error)
         {
             return refusal(status, id, error);
         }

@@ -19,7 +19,7 @@ use crate::domain::origin::Origin;
 
 /// The hosts and origins.
 #[derive(Clone, Debug)]
-pub struct Allowed {
+pub struct HostCheck {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
     /// Whether every name of this machine is allowed, which is so where the service is served from one.
@@ -35,7 +35,7 @@ enum Fault {
     Origin,
 }
 
-impl Allowed {
+impl HostCheck {
     /// The host and origin of `base_url` and these others. Where `base_url` is this machine as it calls itself, so are
     /// all of its loopback names, with any port.
     pub fn new(base_url: &Origin, hosts: Vec<Authority>, origins: Vec<Origin>) -> Self {
@@ -54,7 +54,7 @@ impl Allowed {
         self.hosts.iter().any(|allowed| allowed.admits(host)) || (self.local && host.is_local())
     }
 
-    fn judge(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
+    fn verify(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Fault> {
         let mut lines = headers.get_all(HOST).iter();
         let host = match (lines.next(), lines.next()) {
             (Some(line), None) => line.to_str().ok().and_then(|text| Authority::parse(text).ok()),
@@ -77,8 +77,8 @@ impl Allowed {
 }
 
 /// Refuses what comes by another host or from another origin.
-pub(super) async fn check(State(allowed): State<Arc<Allowed>>, request: Request, next: Next) -> Response {
-    match allowed.judge(request.uri(), request.headers()) {
+pub(super) async fn check(State(allowed): State<Arc<HostCheck>>, request: Request, next: Next) -> Response {
+    match allowed.verify(request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(fault) => {
             let (status, message) = fault.answer();

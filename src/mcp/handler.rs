@@ -16,9 +16,9 @@ use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
 use super::Mcp;
-use super::error::failed;
-use super::mend::supported_versions;
+use super::error::error_result;
 use super::page_result::PageSlot;
+use super::rmcp_compat::supported_versions;
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
@@ -148,7 +148,7 @@ impl ServerHandler for Server {
         // Defect: a panic here ends the task that would answer, and the client waits for ever.
         let (mut result, error) = AssertUnwindSafe(calling).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");
-            (failed(&ApiError::internal()), Some(Code::Internal))
+            (error_result(&ApiError::internal()), Some(Code::Internal))
         });
         let outcome = error.map_or("ok", Code::as_str);
         self.count(tool.as_str(), outcome);
