@@ -21,7 +21,7 @@ use crate::ports::slug_reservations::SlugReservations;
 use crate::server::drain::Readiness;
 use crate::service::render_threads::RenderThreads;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::System;
+use crate::telemetry::spans::System;
 
 /// What `/readyz` calls the page store.
 pub(super) const STORE: &str = "store";

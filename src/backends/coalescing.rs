@@ -21,7 +21,7 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::carried;
+use crate::telemetry::spans::with_current_span;
 
 /// How long gathered readers wait behind a read that does not end. Then theirs begins beside it, so that one hung read
 /// costs those after it no more than this on top of their own.
@@ -66,7 +66,7 @@ impl PageStore for Coalescing {
         let (reader, answer) = oneshot::channel();
         if self.shared.join(slug, reader) {
             let reads = Arc::clone(&self.shared).read_while_wanted(slug.clone());
-            tokio::spawn(carried(reads.in_current_span()));
+            tokio::spawn(with_current_span(reads.in_current_span()));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
     }
@@ -102,7 +102,7 @@ impl Shared {
         while let Some(readers) = self.take(&slug) {
             let store = Arc::clone(&self.store);
             let slug = slug.clone();
-            let read = carried(async move { fan_out(readers, store.lookup(&slug).await) }.in_current_span());
+            let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) }.in_current_span());
             // When the patience ends first, the read goes on by itself and answers its readers.
             let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
         }

@@ -18,7 +18,7 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::{Reservation, SlugReservations};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
-use crate::telemetry::traces::{Span, System, Tracer};
+use crate::telemetry::spans::{Span, System, Tracer};
 
 /// Puts decorators around backends.
 #[derive(Clone)]

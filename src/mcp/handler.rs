@@ -24,7 +24,7 @@ use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
 use crate::domain::client::Client;
 use crate::telemetry::metrics::ToolLabels;
-use crate::telemetry::traces::{CallerTrace, Within};
+use crate::telemetry::spans::{CallerTrace, RequestSpan};
 
 /// How long a client may keep what `server/discover` says, in milliseconds: it changes with the program alone.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
@@ -131,7 +131,7 @@ impl ServerHandler for Server {
             ));
         };
         let arguments = call.arguments.unwrap_or_default();
-        let within = head(&context).extensions.get::<Within>();
+        let within = head(&context).extensions.get::<RequestSpan>();
         let caller =
             CallerTrace { traceparent: context.meta.get_traceparent(), tracestate: context.meta.get_tracestate() };
         let span = self.0.mcp.tracer.tool(within, caller, tool.as_str());

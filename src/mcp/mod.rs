@@ -35,7 +35,7 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
 use crate::service::PageService;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::Tracer;
+use crate::telemetry::spans::Tracer;
 
 /// How long a browser may remember a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);

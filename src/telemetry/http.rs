@@ -15,7 +15,7 @@ use tracing::Instrument;
 use tracing::field::display;
 
 use super::metrics::{Metrics, RequestLabels, TraceLabel};
-use super::traces::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
+use super::spans::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{SharedEntropy, hex_id};

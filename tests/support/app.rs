@@ -23,7 +23,7 @@ use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::SharedEntropy;
 use handbill::ports::rate_limiter::Quotas;
 use handbill::telemetry::metrics::Metrics;
-use handbill::telemetry::traces::Tracer;
+use handbill::telemetry::spans::Tracer;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 

@@ -11,7 +11,7 @@ use tracing::field::display;
 use crate::api::request::client_addr::{TrustedProxies, private_network};
 use crate::domain::client::Peer;
 use crate::telemetry::http::RequestTelemetry;
-use crate::telemetry::seldom::Seldom;
+use crate::telemetry::log_throttle::LogThrottle;
 
 /// How seldom the log tells of it. Anyone can send such a header, so it must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);
@@ -20,12 +20,12 @@ const WARNING_PAUSE: Duration = Duration::from_hours(1);
 pub(in crate::http) struct Untrusted {
     proxies: TrustedProxies,
     telemetry: RequestTelemetry,
-    warning: Seldom,
+    warning: LogThrottle,
 }
 
 impl Untrusted {
     pub(in crate::http) fn new(proxies: TrustedProxies, telemetry: RequestTelemetry) -> Arc<Self> {
-        Arc::new(Self { proxies, telemetry, warning: Seldom::new(WARNING_PAUSE) })
+        Arc::new(Self { proxies, telemetry, warning: LogThrottle::new(WARNING_PAUSE) })
     }
 }
 
@@ -37,7 +37,7 @@ pub(in crate::http) async fn notice(State(untrusted): State<Arc<Untrusted>>, req
         && untrusted.proxies.ignores(peer, request.headers())
     {
         untrusted.telemetry.metrics.untrusted_forwarded.inc();
-        if untrusted.warning.is_due(untrusted.telemetry.clock.monotonic()) {
+        if untrusted.warning.allow(untrusted.telemetry.clock.monotonic()) {
             // A person's address is nobody's business; a proxy's network is what is to be set.
             let peer_network = private_network(peer).map(display);
             tracing::warn!(

@@ -239,11 +239,11 @@ mod tests {
         told(&late, rewrite("d"), Answer::Unknown);
         told(&late, Call::Get, page(1, "t", "c"));
         told(&late, retitle("u"), page(3, "u", "d"));
-        let unanswered = created();
-        unanswered.invoked(1, Call::Delete { if_match: None });
-        told(&unanswered, Call::Get, page(1, "t", "c"));
-        told(&unanswered, Call::Get, Answer::Gone);
-        for history in [never, late, unanswered] {
+        let mark_unavailable = created();
+        mark_unavailable.invoked(1, Call::Delete { if_match: None });
+        told(&mark_unavailable, Call::Get, page(1, "t", "c"));
+        told(&mark_unavailable, Call::Get, Answer::Gone);
+        for history in [never, late, mark_unavailable] {
             assert!(history.is_linearizable(), "{history}");
         }
     }

@@ -26,11 +26,11 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use self::client::CollectorClient;
-use super::Tracer;
+use super::spans::Tracer;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::SharedEntropy;
+use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::{Metrics, SpanLabels};
-use crate::telemetry::seldom::Seldom;
 
 /// Most spans that wait or are being sent. One is about 1 KB.
 const QUEUE: usize = 4096;
@@ -105,7 +105,7 @@ pub fn start(
         exported: outcome("exported"),
         failed: outcome("failed"),
         clock: Arc::clone(clock),
-        warning: Seldom::new(WARNING_PAUSE),
+        warning: LogThrottle::new(WARNING_PAUSE),
     };
     let config = BatchConfigBuilder::default()
         .with_max_queue_size(QUEUE)
@@ -205,7 +205,7 @@ struct Watched<E> {
     exported: Counter,
     failed: Counter,
     clock: SharedClock,
-    warning: Seldom,
+    warning: LogThrottle,
 }
 
 impl<E: SpanExporter> SpanExporter for Watched<E> {
@@ -216,7 +216,7 @@ impl<E: SpanExporter> SpanExporter for Watched<E> {
         let counter = if exported.is_ok() { &self.exported } else { &self.failed };
         counter.inc_by(spans as u64);
         if let Err(error) = &exported
-            && self.warning.is_due(self.clock.monotonic())
+            && self.warning.allow(self.clock.monotonic())
         {
             tracing::warn!(%error, spans, "spans could not be exported and are lost; requests are not affected");
         }

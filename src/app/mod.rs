@@ -32,11 +32,11 @@ use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
 use crate::server::{BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
 use crate::service::PageService;
+use crate::telemetry::export::{self, ExportError};
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::LogQueue;
 use crate::telemetry::metrics::{BudgetLabels, CutLabels, Metrics};
-use crate::telemetry::traces::Tracer;
-use crate::telemetry::traces::export::{self, ExportError};
+use crate::telemetry::spans::Tracer;
 
 /// How long the last lines of the log may take at the process's end.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);

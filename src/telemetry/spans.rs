@@ -7,9 +7,6 @@
 //!
 //! Without a collector no span is made, and what is left is a look at an [`Option`].
 
-pub mod export;
-mod incoming;
-
 use std::borrow::Cow;
 use std::future::Future;
 
@@ -21,8 +18,8 @@ use opentelemetry::{Context, KeyValue};
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::Instrument;
 
-pub use self::incoming::{CallerTrace, Trust};
-use self::incoming::{link_to_stranger, parent_sampled_as};
+pub use super::propagation::{CallerTrace, Trust};
+use super::propagation::{link_to_stranger, parent_sampled_as};
 
 /// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
 const ABANDONED: &str = "abandoned";
@@ -46,7 +43,7 @@ pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
 
 /// Makes spans, or none where there is no collector.
 #[derive(Clone, Debug, Default)]
-pub struct Tracer(Option<SdkTracer>);
+pub struct Tracer(pub(super) Option<SdkTracer>);
 
 /// What stands behind a trait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +147,7 @@ impl Tracer {
     /// Where `caller` names a span of another trace than the request's, and the request's peer is a trusted proxy, it is
     /// part of that trace and linked to the request. Otherwise it is part of the request's trace and linked to `caller`.
     /// It is sampled if the request is in any case: no proxy looks into a message, so anyone may have written it.
-    pub fn tool(&self, within: Option<&Within>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
+    pub fn tool(&self, within: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
         let Some(tracer) = &self.0 else { return Span::none() };
         let request = within.and_then(|within| within.context.clone()).unwrap_or_default();
         let caller = caller.span();
@@ -204,13 +201,13 @@ fn protocol_version(version: http::Version) -> Option<&'static str> {
 /// The request that is being answered, for what is done for it in a task that somebody else starts. It travels in the
 /// request's extensions.
 #[derive(Clone, Debug)]
-pub struct Within {
+pub struct RequestSpan {
     context: Option<Context>,
     trust: Trust,
     log: tracing::Span,
 }
 
-impl Within {
+impl RequestSpan {
     /// Does `work`, whose spans and lines in the log are then those of the request.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         match &self.context {
@@ -245,8 +242,8 @@ impl Span {
     }
 
     /// What is to travel with a request that has this span, a caller of this `trust`, and `log` in the log.
-    pub fn within(&self, trust: Trust, log: tracing::Span) -> Within {
-        Within { context: self.context.clone(), trust, log }
+    pub fn within(&self, trust: Trust, log: tracing::Span) -> RequestSpan {
+        RequestSpan { context: self.context.clone(), trust, log }
     }
 
     /// Does `work`, whose spans are then below this one.
@@ -312,14 +309,14 @@ impl Drop for Span {
 
 /// Says of the call that is being made within the current span that what it asks did not answer. What is done without
 /// that answer is still the outcome of the call.
-pub fn unanswered() {
+pub fn mark_unavailable() {
     let context = Context::current();
     context.span().set_attribute(KeyValue::new("error.type", UNAVAILABLE));
     context.span().set_status(Status::error(""));
 }
 
 /// Lets `work`, which is to become a task of its own, take along the span that it is begun in.
-pub fn carried<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
+pub fn with_current_span<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
     work.with_current_context()
 }
 
@@ -411,7 +408,7 @@ mod tests {
             tracer.call(System::Redis, "decide", "limits").done("admitted");
             let tracer = tracer.clone();
             let read = async move { tracer.call(System::Cassandra, "lookup", "pages").failed("unavailable") };
-            tokio::spawn(carried(read)).await.unwrap();
+            tokio::spawn(with_current_span(read)).await.unwrap();
         };
         request.around(calls).await;
         request.answered(503);
