@@ -14,7 +14,7 @@ use walkdir::WalkDir;
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("ports", &["domain"]),
-    ("service", &["api", "domain", "ports"]),
+    ("service", &["domain", "ports"]),
     // The service hands on what a store said, and a client must be told whether anything was changed.
     ("api", &["domain", "service", "ports"]),
     ("telemetry", &["domain", "ports"]),

@@ -16,14 +16,8 @@ pub const SUMMARY: &str = "Publish, read, edit and delete Markdown text posts wi
 /// The revisions of the Model Context Protocol that are spoken, oldest first.
 pub const MCP_PROTOCOL_VERSIONS: [&str; 4] = ["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// What a page's key allows, each scope with what it means.
-pub const SCOPES: [(&str, &str); 2] = [("post:edit", "Edit the page"), ("post:delete", "Delete the page")];
-
 /// The revision of A2A, the agent-to-agent protocol, whose card describes the service.
 pub const A2A_VERSION: &str = "1.0";
-
-/// The one grant of the token endpoint (RFC 6749 §4.4).
-pub const GRANT_TYPE: &str = "client_credentials";
 
 /// How a client may present its credentials at the token endpoint, by their registered names.
 pub const TOKEN_AUTH_METHODS: [&str; 2] = ["client_secret_post", "client_secret_basic"];
@@ -80,11 +74,6 @@ pub const OPERATIONS: [Operation; 4] = [
         needs_key: true,
     },
 ];
-
-/// The scopes as OAuth writes them in one string.
-pub fn scope() -> String {
-    SCOPES.map(|(name, _)| name).join(" ")
-}
 
 /// Where the interface and its descriptions stand, below the base address.
 pub mod path {

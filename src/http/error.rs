@@ -9,6 +9,7 @@ use super::etag::REVALIDATE;
 use crate::api::error::{self, ApiError, Code};
 use crate::api::metadata;
 use crate::api::types::ErrorBody;
+use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::service::ServiceError;
 
@@ -51,7 +52,7 @@ fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
     let challenge = format!(
         r#"Bearer realm="handbill", resource_metadata="{base_url}{metadata}", scope="{scope}"{error}"#,
         metadata = metadata::path::PROTECTED_RESOURCE,
-        scope = metadata::scope(),
+        scope = oauth::scope(),
     );
     HeaderValue::try_from(challenge).ok()
 }

@@ -29,8 +29,8 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use self::handler::Server;
 pub use self::host_check::HostCheck;
-use crate::api::error::MAX_BODY_BYTES;
 use crate::api::metadata;
+use crate::api::request::MAX_BODY_BYTES;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
 use crate::service::PageService;

@@ -18,7 +18,7 @@ use super::conn_state::ConnState;
 use super::framing::{begins_a_request, end_of_head};
 use super::socket::Transport;
 use super::timer::Timer;
-use crate::api::error::MAX_HEAD_BYTES;
+use crate::api::request::MAX_HEAD_BYTES;
 
 /// A client must read this many bytes of an answer in each [`super::ServerLimits::write`], or the connection ends. With
 /// 30 s that is 17 kbit/s: less than any line that is still in use, and enough to end a client that only wants to hold on.

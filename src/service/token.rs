@@ -5,9 +5,9 @@ use tokio::time::Instant;
 
 use super::request::Credential;
 use super::{Attempt, PageService, ServiceError, StoreBudget, within_deadline};
-use crate::api::metadata::{GRANT_TYPE, SCOPES};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
+use crate::domain::oauth::{GRANT_TYPE, SCOPES};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Lookup;
 use crate::ports::rate_limiter::LimitKind;

@@ -5,17 +5,12 @@ mod token;
 
 pub use self::code::Code;
 use crate::api::metadata;
+use crate::api::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
 use crate::domain::title::{MAX_CHARS, TitleError};
 use crate::ports::page_store::StoreError;
 use crate::service::{BodyError, ServiceError};
-
-/// Largest request body, in bytes (spec §8: 128 KB).
-pub const MAX_BODY_BYTES: usize = 131_072;
-
-/// Largest request head that is answered with a body, in bytes.
-pub const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Seconds after which a client may try again when a store was out of reach. A guess: outages of one database node
 /// are over sooner, and a client that waits this long adds no load worth speaking of.

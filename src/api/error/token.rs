@@ -1,8 +1,10 @@
 //! What the token endpoint answers. Its texts are also `error_description`s, so they have only the characters that RFC
 //! 6749 §5.2 allows: no quotation mark, no backslash, nothing beyond ASCII.
 
-use super::{ApiError, Code, MAX_BODY_BYTES};
+use super::{ApiError, Code};
 use crate::api::metadata;
+use crate::api::request::MAX_BODY_BYTES;
+use crate::domain::oauth;
 use crate::service::{BodyError, FormError, TokenError};
 
 impl From<&TokenError> for ApiError {
@@ -11,7 +13,7 @@ impl From<&TokenError> for ApiError {
             TokenError::Form(fault) => fault.into(),
             TokenError::UnsupportedGrant => Self::new(
                 Code::UnsupportedGrantType,
-                format!("The field `grant_type` names another grant. Send `grant_type={}`.", metadata::GRANT_TYPE),
+                format!("The field `grant_type` names another grant. Send `grant_type={}`.", oauth::GRANT_TYPE),
             ),
             TokenError::NoClient => Self::new(
                 Code::InvalidClient,
@@ -29,10 +31,7 @@ impl From<&TokenError> for ApiError {
             ),
             TokenError::Scope => Self::new(
                 Code::InvalidScope,
-                format!(
-                    "The field `scope` goes beyond `{}`. Leave it out, or send no other scopes.",
-                    metadata::scope()
-                ),
+                format!("The field `scope` goes beyond `{}`. Leave it out, or send no other scopes.", oauth::scope()),
             ),
         }
     }

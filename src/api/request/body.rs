@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::error::MAX_BODY_BYTES;
+use super::MAX_BODY_BYTES;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::edit_key::PREFIX;
 use crate::service::{Body, BodyError};

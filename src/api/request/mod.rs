@@ -6,3 +6,9 @@ pub mod body;
 pub mod client_addr;
 pub mod credential;
 mod forwarded;
+
+/// Largest request body, in bytes (spec §8: 128 KB).
+pub const MAX_BODY_BYTES: usize = 131_072;
+
+/// Largest request head that is answered with a body, in bytes.
+pub const MAX_HEAD_BYTES: usize = 32 * 1024;

@@ -11,8 +11,8 @@ use utoipa::openapi::{Object, ObjectBuilder, Type};
 
 pub use self::page_json::{Nesting, PageJson, StreamedJson};
 use crate::api::error::{ApiError, Code};
-use crate::api::metadata;
 use crate::domain::edit_key::EditKey;
+use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
@@ -280,7 +280,7 @@ pub struct TokenBody {
 impl TokenBody {
     /// `key` as a token.
     pub fn new(key: &EditKey) -> Self {
-        Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: metadata::scope() }
+        Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: oauth::scope() }
     }
 }
 

@@ -6,8 +6,8 @@
 //! | `session` | login, TLS, time limits, which nodes are asked, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to pages and back |
 //! | `pages` | the three operations of the store |
-//! | `deciding`, [`outcome`] | a write until its outcome is certain; what each error means for it |
-//! | [`schema`], `cql`, `migrate`, `lease` | `migrations/`, and `handbill migrate` |
+//! | `lwt`, [`write_outcome`] | a write until its outcome is certain; what each error means for it |
+//! | [`migrate`] | `migrations/`, and `handbill migrate` |
 //!
 //! # Why a read at `LOCAL_QUORUM` shows every acknowledged write
 //!
@@ -36,7 +36,7 @@
 //!
 //! Each write carries 128 random bits, its nonce, and the row keeps those of its last 16 writes, each under the version
 //! that it made modulo 16. As every write raises the version by one, a write takes the place of the one 16 before it, and
-//! no write has to know the nonces that are there. [`outcome`] and `deciding` say what is done with them.
+//! no write has to know the nonces that are there. [`write_outcome`] and `lwt` say what is done with them.
 //!
 //! # When deleted text leaves the disks
 //!

@@ -2,9 +2,11 @@
 
 use std::fmt::Write;
 
-use crate::api::error::{Code, MAX_BODY_BYTES};
+use crate::api::error::Code;
 use crate::api::metadata::{self, path};
+use crate::api::request::MAX_BODY_BYTES;
 use crate::domain::content::MAX_BYTES;
+use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
 use crate::domain::title::MAX_CHARS;
@@ -66,7 +68,7 @@ page is as the tag says.
 For OAuth clients, `POST {base_url}{token}` exchanges slug and key (grant `{grant}`) for a bearer token, which is the
 same key."#,
         token = path::TOKEN,
-        grant = metadata::GRANT_TYPE,
+        grant = oauth::GRANT_TYPE,
     )
 }
 

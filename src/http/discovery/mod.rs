@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::static_response::StaticResponse;
 use crate::api::metadata::{self, Operation, path};
 use crate::api::request::accept::weight;
+use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::ports::rate_limiter::Quotas;
 
@@ -76,7 +77,7 @@ fn authorization_server(base_url: &Origin) -> Value {
         "issuer": base_url.as_str(),
         "token_endpoint": format!("{base_url}{}", path::TOKEN),
         "token_endpoint_auth_methods_supported": metadata::TOKEN_AUTH_METHODS,
-        "grant_types_supported": [metadata::GRANT_TYPE],
+        "grant_types_supported": [oauth::GRANT_TYPE],
         // There is no authorization endpoint and so no response type. But §2 requires this field and §3.2 forbids an
         // empty list (erratum 7793), and validators such as Authlib's refuse both. `none` is the registered type that
         // gives nothing; without an `authorization_endpoint` there is nowhere to ask for it.
@@ -170,7 +171,7 @@ fn agent_card(base_url: &Origin) -> Value {
             }},
             "pageToken": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {
                 "tokenUrl": format!("{base_url}{}", path::TOKEN),
-                "scopes": metadata::SCOPES.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+                "scopes": oauth::SCOPES.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
             }}, "oauth2MetadataUrl": format!("{base_url}{}", path::AUTHORIZATION_SERVER)}},
         },
         "defaultInputModes": [JSON],
@@ -195,7 +196,7 @@ fn skill(operation: &Operation) -> Value {
 }
 
 fn scopes() -> [&'static str; 2] {
-    metadata::SCOPES.map(|(name, _)| name)
+    oauth::SCOPES.map(|(name, _)| name)
 }
 
 fn newest_mcp_version() -> &'static str {

@@ -11,6 +11,7 @@ use crate::api::metadata;
 use crate::api::types::{
     CreatePage, CreatedBody, ErrorBody, PageBody, TokenBody, TokenErrorBody, TokenRequest, UpdatePage,
 };
+use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::http::api_routes;
 use crate::ports::rate_limiter::LimitKind;
@@ -71,8 +72,7 @@ pub fn document(base_url: &Origin) -> String {
 
 /// The exchange of a page's slug and key for a token.
 fn page_token(base_url: &Origin) -> SecurityScheme {
-    let flow =
-        ClientCredentials::new(format!("{base_url}{}", metadata::path::TOKEN), Scopes::from_iter(metadata::SCOPES));
+    let flow = ClientCredentials::new(format!("{base_url}{}", metadata::path::TOKEN), Scopes::from_iter(oauth::SCOPES));
     let description = "The edit key as an OAuth token: `client_id` is the page's slug, `client_secret` its edit key.";
     SecurityScheme::OAuth2(OAuth2::with_description([Flow::ClientCredentials(flow)], description))
 }

@@ -6,7 +6,8 @@ use axum::response::Response;
 use http::header::{HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, Version};
 
-use crate::api::error::{ApiError, Code, MAX_HEAD_BYTES};
+use crate::api::error::{ApiError, Code};
+use crate::api::request::MAX_HEAD_BYTES;
 use crate::http::error::error_response;
 
 /// Refuses a request whose target and headers together are over [`MAX_HEAD_BYTES`].
