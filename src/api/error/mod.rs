@@ -120,7 +120,7 @@ pub fn log(error: &ServiceError) {
     match error {
         ServiceError::Store(error) => tracing::error!(error = causes(error), "the store failed"),
         ServiceError::DeadlinePassed | ServiceError::NoFreeSlug => {
-            tracing::error!(error = %error, "an operation failed")
+            tracing::error!(error = %error, "an operation failed");
         }
         _ => {}
     }

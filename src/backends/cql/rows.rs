@@ -123,7 +123,7 @@ impl NonceRow {
         self.state.as_deref() == Some(ACTIVE)
     }
 
-    /// Whether the write that made `version` with_current_span `nonce`. Known only of the last [`REMEMBERED_WRITES`] versions.
+    /// Whether the write that made `version` carried `nonce`. Known only of the last [`REMEMBERED_WRITES`] versions.
     pub(super) fn carries(&self, version: PageVersion, nonce: &Nonce) -> bool {
         let with_current_span = self.nonces.as_ref().and_then(|nonces| nonces.get(&slot(version)));
         with_current_span.is_some_and(|with_current_span| with_current_span == nonce)
