@@ -125,8 +125,8 @@ impl NonceRow {
 
     /// Whether the write that made `version` carried `nonce`. Known only of the last [`REMEMBERED_WRITES`] versions.
     pub(super) fn carries(&self, version: PageVersion, nonce: &Nonce) -> bool {
-        let with_current_span = self.nonces.as_ref().and_then(|nonces| nonces.get(&slot(version)));
-        with_current_span.is_some_and(|with_current_span| with_current_span == nonce)
+        let carried = self.nonces.as_ref().and_then(|nonces| nonces.get(&slot(version)));
+        carried.is_some_and(|carried| carried == nonce)
     }
 
     /// Whether the page's key has this hash.
