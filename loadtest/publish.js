@@ -35,6 +35,6 @@ export function oneClient() {
   for (let number = 1; number <= CREATES_AN_HOUR + 1; number += 1) {
     const { status } = http.post(`${handbill.BASE}/api/pages`, body, parameters);
     const expected = number <= CREATES_AN_HOUR ? 201 : 429;
-    check(status, { 'without its header a client is held to the limit': (is) => is === expected });
+    check(status, { 'without its header a client reaches the limit': (is) => is === expected });
   }
 }

@@ -86,7 +86,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end }}
 {{- end -}}
 
-{{/* What both `serve` and `migrate` need to reach the cluster. */}}
+{{/* The settings with which `serve` and `migrate` reach the database. */}}
 {{- define "handbill.scyllaEnv" -}}
 {{- $scylla := .Values.scylla -}}
 {{- $copies := 3 -}}
