@@ -5,7 +5,7 @@
 //! One direction of dependency, which `tests/architecture.rs` checks:
 //!
 //! ```text
-//! http, mcp  →  service  →  store, limits, reservations, renderer (traits)  ←  backends
+//! http, mcp  →  api  →  service  →  ports (traits)  ←  backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -14,13 +14,15 @@
 //! | what a title, slug, key, page or quota is | [`domain`] |
 //! | what Markdown becomes | [`domain::markdown`] |
 //! | the order of checks on a request | [`service`] |
-//! | an error's code, status or advice | [`problem`] |
-//! | whose a request is, or how its body is read | [`incoming`] |
+//! | an error's code, status or advice | [`api::error`] |
+//! | whose a request is, or how its body is read | [`api::request`] |
 //! | how many connections there may be, and how much memory they may hold | [`server`] |
+//! | the JSON of a request or an answer | [`api::types`] |
 //! | a route, header or page for people | [`http`] |
 //! | a tool for agents, or what is mended of its protocol | [`mcp`] |
 //! | a document by which others find the service | [`http`], `discovery` and `llms` |
-//! | what the service is called, and where its documents stand | [`about`] |
+//! | what the service is called, and where its documents stand | [`api::metadata`] |
+//! | what the service asks of stores, limiters and clocks | [`ports`], whose contracts the tests hold every backend to |
 //! | where pages are kept and attempts counted | [`backends`] |
 //! | an option | [`config`] |
 //! | which backend serves which trait | [`app`], the only module that names backends |
@@ -38,25 +40,15 @@
 //!   every call out has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
-pub mod about;
-pub mod admin;
+pub mod api;
 pub mod app;
 pub mod backends;
 pub mod cli;
-pub mod clock;
 pub mod config;
 pub mod domain;
-pub mod entropy;
 pub mod http;
-pub mod incoming;
-pub mod lifecycle;
-pub mod limits;
 pub mod mcp;
-pub mod problem;
-pub mod renderer;
-pub mod reservations;
+pub mod ports;
 pub mod server;
 pub mod service;
-pub mod store;
 pub mod telemetry;
-pub mod wire;

@@ -10,14 +10,14 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use axum::Router;
 use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
-use handbill::entropy::Entropy;
-use handbill::incoming::client_ip::TrustedProxies;
-use handbill::limits::Quotas;
-use handbill::mcp::Allowed;
+use handbill::mcp::HostCheck;
+use handbill::ports::random::Entropy;
+use handbill::ports::rate_limiter::Quotas;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -125,11 +125,11 @@ impl Service {
         let around = Surroundings { entropy: Arc::new(Counter(AtomicU8::new(0))), ..Surroundings::system() };
         let base_url = Origin::parse("https://pages.example").unwrap();
         let router = public_router(
-            Arc::new(EmbeddedStore::in_memory().unwrap()),
+            Arc::new(RedbStore::in_memory().unwrap()),
             Quotas { create: None, edit: None, token: None },
             base_url.clone(),
             TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
-            Allowed::new(&base_url, Vec::new(), Vec::new()),
+            HostCheck::new(&base_url, Vec::new(), Vec::new()),
             &around,
         );
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::domain::client::ForwardedHeader;
-use handbill::incoming::client_ip::TrustedProxies;
 use http::{HeaderMap, HeaderValue};
 
 /// The trusted proxy, whose networks hold nothing else.

@@ -2,7 +2,7 @@
 //! that flips is never another record.
 
 use handbill::domain::slug::Slug;
-use handbill::store::Record;
+use handbill::ports::page_store::Record;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::record::{active_version, decode, encode};

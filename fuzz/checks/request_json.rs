@@ -1,12 +1,12 @@
 //! A body is taken only if it is one JSON object of the fields that it may have, and a refusal repeats nothing of it
 //! that could be a key.
 
+use handbill::api::request::body::{parse, parse_object};
+use handbill::api::types::{CreatePage, UpdatePage};
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::{PREFIX, SECRET_CHARS};
 use handbill::domain::title::Title;
-use handbill::incoming::body::{parse, parse_object};
-use handbill::service::{Body, BodyFault, CreateFields, UpdateFields};
-use handbill::wire::{CreatePage, UpdatePage};
+use handbill::service::{Body, BodyError, CreateFields, UpdateFields};
 use serde_json::{Map, Value};
 
 /// What both bodies may have.
@@ -53,7 +53,7 @@ fn check_one<T>(body: Body<T>, fits: bool, taken: impl FnOnce(T)) {
             assert!(fits, "it does not fit and was taken");
             taken(body);
         }
-        Err(BodyFault::Malformed(message)) => {
+        Err(BodyError::Malformed(message)) => {
             assert!(!fits || message.contains("twice"), "it fits and was refused: {message}");
             assert!(message.len() <= MAX_MESSAGE_BYTES, "{message}");
             assert!(!holds_key(&message), "{message}");

@@ -5,9 +5,10 @@
 
 #![no_main]
 
-use handbill::{domain, store};
+use handbill::domain;
+use handbill::ports;
 
-#[path = "../../src/backends/embedded/record.rs"]
+#[path = "../../src/backends/redb/record.rs"]
 mod record;
 #[path = "../checks/records.rs"]
 mod records;

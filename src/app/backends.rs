@@ -7,20 +7,21 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::{StartError, Surroundings};
-use crate::backends::embedded::{EmbeddedStore, InProcessReservations, WindowLimiter};
-use crate::backends::measured::Measured;
+use crate::backends::coalescing::Coalescing;
+use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
+use crate::backends::instrumented::Instrumentation;
+use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
+use crate::backends::redb::RedbStore;
 use crate::backends::redis::Redis;
-use crate::backends::render_threads::RenderThreads;
-use crate::backends::scylla::{self, AwaitedStore, Progress, ScyllaStore};
-use crate::backends::single_flight::SingleFlight;
-use crate::config::{ScyllaSettings, Settings, StoreKind};
-use crate::lifecycle::Readiness;
-use crate::limits::RateLimiter;
-use crate::renderer::Renderer;
-use crate::reservations::SlugReservations;
-use crate::store::PageStore;
+use crate::config::{CqlSettings, Settings, StoreKind};
+use crate::ports::page_store::PageStore;
+use crate::ports::rate_limiter::RateLimiter;
+use crate::ports::renderer::Renderer;
+use crate::ports::slug_reservations::SlugReservations;
+use crate::server::drain::Readiness;
+use crate::service::render_threads::RenderThreads;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::System;
+use crate::telemetry::spans::System;
 
 /// What `/readyz` calls the page store.
 pub(super) const STORE: &str = "store";
@@ -38,9 +39,9 @@ pub(super) struct Backends {
 /// What has to be looked after while the backends are used.
 pub(super) enum Kept {
     /// A store of this process alone, which is to be closed.
-    Embedded(Arc<EmbeddedStore>),
+    Embedded(Arc<RedbStore>),
     /// A cluster that is being connected to. The receiver yields what makes that impossible, if anything does.
-    Cluster(oneshot::Receiver<scylla::ConnectError>),
+    Cluster(oneshot::Receiver<cql::ConnectError>),
 }
 
 impl Backends {
@@ -49,9 +50,9 @@ impl Backends {
         let measure = measure(around);
         Self {
             store: measure.store(store, System::Redb),
-            limiter: measure.limiter(Arc::new(WindowLimiter::new(Arc::clone(&around.clock))), System::Process),
+            limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&around.clock))), System::Process),
             reservations: measure
-                .reservations(Arc::new(InProcessReservations::new(Arc::clone(&around.clock))), System::Process),
+                .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&around.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::new())),
             renewed_pages_are_written_back: true,
         }
@@ -75,7 +76,7 @@ impl Backends {
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, around)? }
                 };
                 // Many readers of one large page would otherwise fill the queue of lookups, and each hold a copy.
-                let shared = SingleFlight::new(backends.store, Arc::clone(&around.metrics));
+                let shared = Coalescing::new(backends.store, Arc::clone(&around.metrics));
                 Ok((Self { store: Arc::new(shared), ..backends }, Kept::Embedded(store)))
             }
             StoreKind::Scylla => {
@@ -85,7 +86,7 @@ impl Backends {
                 let (store, failed) = connect_cluster(&settings.scylla, around, readiness)?;
                 // Measured inside the sharing of reads, so that what is measured is what the database does.
                 let store =
-                    SingleFlight::new(measure(around).store(store, System::Cassandra), Arc::clone(&around.metrics));
+                    Coalescing::new(measure(around).store(store, System::Cassandra), Arc::clone(&around.metrics));
                 Ok((Self::sharing(Arc::new(store), settings, around)?, Kept::Cluster(failed)))
             }
         }
@@ -112,7 +113,7 @@ impl Kept {
         match self {
             Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
             Self::Cluster(_) => {
-                let ScyllaSettings { scylla_keyspace, scylla_nodes, .. } = &settings.scylla;
+                let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.scylla;
                 format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
             }
         }
@@ -141,17 +142,17 @@ impl Kept {
     }
 }
 
-fn measure(around: &Surroundings) -> Measured {
+fn measure(around: &Surroundings) -> Instrumentation {
     let Surroundings { clock, metrics, tracer, .. } = around;
-    Measured { metrics: Arc::clone(metrics), clock: Arc::clone(clock), tracer: tracer.clone() }
+    Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock), tracer: tracer.clone() }
 }
 
 fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<EmbeddedStore, StartError> {
-    let opened = tokio::task::spawn_blocking(move || EmbeddedStore::open(&data_dir)).await;
+async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
+    let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir)).await;
     let store = opened.map_err(io::Error::other)??;
     let commit_writes = metrics.commit_writes.clone();
     store.observe_commits(move |committed| {
@@ -163,21 +164,21 @@ async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<Embe
 
 /// A store that is there once the cluster is reached, and what makes that impossible, if anything does.
 fn connect_cluster(
-    settings: &ScyllaSettings,
+    settings: &CqlSettings,
     around: &Surroundings,
     readiness: &Arc<Readiness>,
-) -> Result<(Arc<AwaitedStore>, oneshot::Receiver<scylla::ConnectError>), StartError> {
+) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
     // What is wrong with the settings alone is told at once.
-    scylla::builder(settings).map_err(scylla::ConnectError::from)?;
+    cql::builder(settings).map_err(cql::ConnectError::from)?;
     readiness.set_missing(STORE, "not reached yet");
-    let awaited = Arc::new(AwaitedStore::default());
+    let awaited = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
     let (settings, entropy) = (settings.clone(), Arc::clone(&around.entropy));
     let (store, readiness) = (Arc::clone(&awaited), Arc::clone(readiness));
     let available = around.metrics.store_available.clone();
     tokio::spawn(async move {
         let told = |progress: &Progress| tell(progress, &readiness);
-        match ScyllaStore::connect(&settings, scylla::Limits::default(), entropy, told).await {
+        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), entropy, told).await {
             Ok(reached) => {
                 store.set(reached);
                 available.set(1);

@@ -8,9 +8,9 @@ use axum::Router;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::ForwardedHeader;
-use crate::incoming::client_ip::TrustedProxies;
-use crate::lifecycle::Phase;
+use crate::server::drain::Phase;
 use crate::server::{self, ServerLimits, ServerMetrics};
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
@@ -42,16 +42,16 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::admin::{self, Admin};
-    use crate::lifecycle::Readiness;
+    use crate::server::admin::{self, Admin};
+    use crate::server::drain::Readiness;
     use crate::telemetry::metrics::Metrics;
 
     /// When an answer counts as one that never comes. Nothing depends on it being short.
-    const PATIENCE: Duration = Duration::from_mins(1);
+    const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
     fn get(address: SocketAddr, path: &str) -> String {
         let mut connection = TcpStream::connect(address).unwrap();
-        connection.set_read_timeout(Some(PATIENCE)).unwrap();
+        connection.set_read_timeout(Some(TEST_TIMEOUT)).unwrap();
         write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
@@ -85,7 +85,7 @@ mod tests {
             })
             .collect();
         for _ in &releases {
-            all_busy.recv_timeout(PATIENCE).unwrap();
+            all_busy.recv_timeout(TEST_TIMEOUT).unwrap();
         }
 
         assert!(get(address, "/livez").starts_with("HTTP/1.1 200 "));

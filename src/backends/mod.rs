@@ -1,9 +1,9 @@
 //! What stands behind the traits of `store`, `limits`, `reservations` and `renderer`: one folder for each server or
 //! library.
 
-pub mod embedded;
-pub mod measured;
+pub mod coalescing;
+pub mod cql;
+pub mod instrumented;
+pub mod memory;
+pub mod redb;
 pub mod redis;
-pub mod render_threads;
-pub mod scylla;
-pub mod single_flight;

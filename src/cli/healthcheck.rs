@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// How long the process may take to say that it lives.
-const PATIENCE: Duration = Duration::from_secs(2);
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Succeeds if the process behind `admin` lives; exit code 1 if not.
 pub(super) fn run(admin: SocketAddr) -> ExitCode {
@@ -33,9 +33,9 @@ fn reachable(listener: SocketAddr) -> SocketAddr {
 }
 
 fn ask(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+    stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+    stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
     stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.take(4096).read_to_string(&mut answer)?;

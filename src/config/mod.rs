@@ -3,11 +3,11 @@
 //! A setting that makes no sense stops the start with one line. What depends on another setting or on the machine
 //! is checked where it is used. Each subcommand has those settings alone that it uses.
 
+mod cql;
 mod http;
-mod limits;
 mod logs;
+mod rate_limits;
 mod redis;
-mod scylla;
 mod store;
 mod telemetry;
 
@@ -16,11 +16,11 @@ use std::net::SocketAddr;
 
 use clap::{Args, Command};
 
+pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
-pub use self::limits::LimitSettings;
 pub use self::logs::LogSettings;
+pub use self::rate_limits::LimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
-pub use self::scylla::ScyllaSettings;
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
 pub use self::telemetry::TelemetrySettings;
 
@@ -41,7 +41,7 @@ pub struct Settings {
     pub embedded: EmbeddedSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
-    pub scylla: ScyllaSettings,
+    pub scylla: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub limits: LimitSettings,
@@ -67,7 +67,7 @@ pub struct MigrateSettings {
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
-    pub scylla: ScyllaSettings,
+    pub scylla: CqlSettings,
     #[command(flatten, next_help_heading = "Logs")]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub logs: LogSettings,

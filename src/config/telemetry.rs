@@ -3,7 +3,7 @@
 use clap::Args;
 use url::Url;
 
-use crate::telemetry::traces::export::ExportTo;
+use crate::telemetry::export::ExportTo;
 
 /// Settings of traces.
 #[derive(Args, Debug)]

@@ -10,6 +10,7 @@ pub mod html_text;
 pub mod invisible;
 pub mod language;
 pub mod markdown;
+pub mod oauth;
 pub mod origin;
 pub mod page;
 pub mod quota;

@@ -5,35 +5,36 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 
-use super::conditional::REVALIDATE;
-use crate::about;
+use super::etag::REVALIDATE;
+use crate::api::error::{self, ApiError, Code};
+use crate::api::metadata;
+use crate::api::types::ErrorBody;
+use crate::domain::oauth;
 use crate::domain::origin::Origin;
-use crate::problem::{self, Code, Problem};
-use crate::service::Failure;
-use crate::wire::ErrorBody;
+use crate::service::ServiceError;
 
 /// The answer to a request that `failure` ended. What failed inside is logged here, once.
-pub(super) fn failure_response(failure: &Failure, base_url: &Origin) -> Response {
-    problem::log(failure);
-    let problem = Problem::from(failure);
-    let mut response = problem_response(&problem);
-    if let Some(challenge) = challenge(problem.code, base_url) {
+pub(super) fn service_error_response(error: &ServiceError, base_url: &Origin) -> Response {
+    error::log(error);
+    let error = ApiError::from(error);
+    let mut response = error_response(&error);
+    if let Some(challenge) = challenge(error.code, base_url) {
         response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
     }
     response
 }
 
 /// `problem` as JSON with its status.
-pub(super) fn problem_response(problem: &Problem) -> Response {
-    let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = (status, Json(ErrorBody::new(problem.clone()))).into_response();
+pub(super) fn error_response(error: &ApiError) -> Response {
+    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = (status, Json(ErrorBody::new(error.clone()))).into_response();
     // Around the router more is known of the request, and the body may be written anew.
-    response.extensions_mut().insert(problem.clone());
-    if matches!(problem.code, Code::NotFound | Code::Gone) {
+    response.extensions_mut().insert(error.clone());
+    if matches!(error.code, Code::NotFound | Code::Gone) {
         // A cache may keep these without being asked to, and a page may be published at any moment.
         response.headers_mut().insert(CACHE_CONTROL, REVALIDATE);
     }
-    if let Some(seconds) = problem.retry_after {
+    if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response
@@ -50,8 +51,8 @@ fn challenge(code: Code, base_url: &Origin) -> Option<HeaderValue> {
     };
     let challenge = format!(
         r#"Bearer realm="handbill", resource_metadata="{base_url}{metadata}", scope="{scope}"{error}"#,
-        metadata = about::path::PROTECTED_RESOURCE,
-        scope = about::scope(),
+        metadata = metadata::path::PROTECTED_RESOURCE,
+        scope = oauth::scope(),
     );
     HeaderValue::try_from(challenge).ok()
 }

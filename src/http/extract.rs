@@ -10,16 +10,16 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
 use super::Http;
-use super::conditional::precondition;
+use super::etag::precondition;
+use crate::api::request::body::{Arriving, declared_as_json, parse};
+use crate::api::request::credential;
 use crate::domain::client::Client;
-use crate::incoming::body::{Arriving, declared_as_json, parse};
-use crate::incoming::credential;
 use crate::service::{Body, Credential, Precondition};
 
 /// The client that limits count.
-pub(super) struct Caller(pub(super) Client);
+pub(super) struct ClientAddr(pub(super) Client);
 
-impl FromRequestParts<Arc<Http>> for Caller {
+impl FromRequestParts<Arc<Http>> for ClientAddr {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Infallible> {
@@ -28,9 +28,9 @@ impl FromRequestParts<Arc<Http>> for Caller {
 }
 
 /// The slug in the path; empty, which is no slug, where it is not UTF-8 or not properly percent-encoded.
-pub(super) struct SlugText(pub(super) String);
+pub(super) struct SlugParam(pub(super) String);
 
-impl<S: Send + Sync> FromRequestParts<S> for SlugText {
+impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Infallible> {
@@ -40,9 +40,9 @@ impl<S: Send + Sync> FromRequestParts<S> for SlugText {
 }
 
 /// The key that the request presents.
-pub(super) struct Presented(pub(super) Credential);
+pub(super) struct BearerKey(pub(super) Credential);
 
-impl<S: Send + Sync> FromRequestParts<S> for Presented {
+impl<S: Send + Sync> FromRequestParts<S> for BearerKey {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -52,9 +52,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Presented {
 }
 
 /// The precondition in `If-Match` and `If-None-Match`.
-pub(super) struct Required(pub(super) Precondition);
+pub(super) struct IfMatch(pub(super) Precondition);
 
-impl<S: Send + Sync> FromRequestParts<S> for Required {
+impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {

@@ -1,24 +1,15 @@
 //! HTTP: every route and every layer, in order.
 
-mod answers;
-mod article;
-pub mod assets;
-mod conditional;
 mod discovery;
 mod error;
+mod etag;
 mod extract;
-mod finish;
-mod fixed;
-mod head;
-mod llms;
-mod openapi;
+pub mod middleware;
 mod pages;
 mod robots;
-mod room;
-mod site;
+pub mod site;
+mod static_response;
 mod token;
-mod untrusted;
-pub mod views;
 
 use std::sync::Arc;
 
@@ -32,13 +23,14 @@ use tower_http::cors::{Any, CorsLayer};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use self::fixed::Fixed;
-pub use self::openapi::document as openapi_document;
-use self::untrusted::Untrusted;
-use crate::about;
+pub use self::discovery::openapi::document as openapi_document;
+use self::middleware::forwarded_warning::Untrusted;
+use self::middleware::{answer_budget, forwarded_warning, render_errors, request_checks, security_headers};
+use self::static_response::StaticResponse;
+use crate::api::error::ApiError;
+use crate::api::metadata;
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
-use crate::incoming::client_ip::TrustedProxies;
-use crate::problem::Problem;
 use crate::service::PageService;
 use crate::telemetry::http::{RequestTelemetry, observe};
 
@@ -57,7 +49,7 @@ pub struct Http {
 impl Http {
     /// A service whose addresses begin with `base_url`.
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies) -> Self {
-        let origin_tag = assets::short_hash([base_url.as_str().as_bytes()]);
+        let origin_tag = site::assets::short_hash([base_url.as_str().as_bytes()]);
         Self { service, base_url, proxies, origin_tag }
     }
 }
@@ -67,16 +59,16 @@ impl Http {
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
 /// it, and is refused if its head is too large or there is no room for its answer; then comes the route. Around them all the answer is finished.
 pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
-    let openapi = Fixed::new("application/json", openapi::document(&http.base_url));
+    let openapi = StaticResponse::new("application/json", discovery::openapi::document(&http.base_url));
     let home = site::home(&http);
     let discovery = discovery::routes(&http.base_url, http.service.quotas());
-    let service_desc = finish::service_desc(&http.base_url);
+    let service_desc = render_errors::service_desc(&http.base_url);
     let untrusted = Untrusted::new(http.proxies.clone(), telemetry.clone());
     let http = Arc::new(http);
     let (api, _) = api_routes().split_for_parts();
     let rest = api
         .merge(discovery)
-        .route(about::path::OPENAPI, openapi.route())
+        .route(metadata::path::OPENAPI, openapi.route())
         .route("/", home.route())
         .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
@@ -86,14 +78,14 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(http);
     // The tools answer browsers by rules of their own.
-    let routes = guarded(rest.layer(from_fn(head::check_host)))
+    let routes = guarded(rest.layer(from_fn(request_checks::check_host)))
         .layer(cors())
         .merge(mcp)
-        .layer(from_fn(head::set_security_headers))
-        .layer(from_fn_with_state(untrusted, untrusted::notice))
+        .layer(from_fn(security_headers::set_security_headers))
+        .layer(from_fn_with_state(untrusted, forwarded_warning::notice))
         .layer(from_fn_with_state(telemetry, observe));
     // Around a router as a whole, where the answer has the `Allow` that routing adds.
-    Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, finish::finish))
+    Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, render_errors::render_errors))
 }
 
 /// `routes`, none of which can be reached by too large a head or without room for its answer, or end a connection by a
@@ -101,14 +93,14 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
 pub fn guarded(routes: Router) -> Router {
     routes
         .layer(CatchPanicLayer::custom(internal_error))
-        .layer(from_fn(room::take_room))
-        .layer(from_fn(head::check_transfer_encoding))
-        .layer(from_fn(head::check_size))
+        .layer(from_fn(answer_budget::take_room))
+        .layer(from_fn(request_checks::check_transfer_encoding))
+        .layer(from_fn(request_checks::check_size))
 }
 
 /// The documented routes, with their documentation.
 fn api_routes() -> OpenApiRouter<Arc<Http>> {
-    OpenApiRouter::with_openapi(openapi::description())
+    OpenApiRouter::with_openapi(discovery::openapi::description())
         .routes(routes!(pages::create))
         .routes(routes!(pages::read, pages::update, pages::delete))
         .routes(routes!(token::token))
@@ -143,11 +135,11 @@ fn cors() -> CorsLayer {
 
 /// Axum adds `Allow`, which it knows from the routes.
 async fn method_not_allowed() -> Response {
-    error::problem_response(&Problem::method_not_allowed())
+    error::error_response(&ApiError::method_not_allowed())
 }
 
 /// The panic's message and place are on standard error already.
 fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a handler panicked");
-    error::problem_response(&Problem::internal())
+    error::error_response(&ApiError::internal())
 }

@@ -12,16 +12,16 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
 use super::Http;
-use super::answers::{BadBody, NoPage, NotChanged, RateLimited};
-use super::conditional::{REVALIDATE, entity_tag, respond};
-use super::error::failure_response;
-use super::extract::{Caller, JsonBody, Presented, Required, SlugText};
+use super::discovery::answers::{BadBody, NoPage, NotChanged, RateLimited};
+use super::error::service_error_response;
+use super::etag::{REVALIDATE, entity_tag, respond};
+use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
+use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
-use crate::limits::Limited;
+use crate::ports::rate_limiter::LimitKind;
 use crate::service::Attempt;
-use crate::wire::{CreatePage, CreatedBody, PageBody, UpdatePage};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -64,11 +64,11 @@ struct SlugParameter {
 )]
 pub(super) async fn create(
     State(http): State<Arc<Http>>,
-    Caller(client): Caller,
+    ClientAddr(client): ClientAddr,
     body: JsonBody<CreatePage>,
 ) -> Response {
     let attempt = http.service.create(client, body.read().await.map(Into::into)).await;
-    shape(attempt, &http, |created| {
+    respond_to(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page)),
             (ETAG, json_tag(&created.page, &http)),
@@ -106,10 +106,10 @@ pub(super) async fn create(
     ),
     security(()),
 )]
-pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText, headers: HeaderMap) -> Response {
+pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, headers: HeaderMap) -> Response {
     match http.service.read(&slug).await {
         Ok(page) => respond(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
-        Err(failure) => failure_response(&failure, &http.base_url),
+        Err(error) => service_error_response(&error, &http.base_url),
     }
 }
 
@@ -142,15 +142,15 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugText(slug): SlugText
 )]
 pub(super) async fn update(
     State(http): State<Arc<Http>>,
-    Caller(client): Caller,
-    SlugText(slug): SlugText,
-    Presented(credential): Presented,
-    Required(precondition): Required,
+    ClientAddr(client): ClientAddr,
+    SlugParam(slug): SlugParam,
+    BearerKey(credential): BearerKey,
+    IfMatch(precondition): IfMatch,
     body: JsonBody<UpdatePage>,
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
     let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
-    shape(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
+    respond_to(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
 }
 
 /// Delete a page
@@ -176,20 +176,20 @@ pub(super) async fn update(
 )]
 pub(super) async fn delete(
     State(http): State<Arc<Http>>,
-    Caller(client): Caller,
-    SlugText(slug): SlugText,
-    Presented(credential): Presented,
-    Required(precondition): Required,
+    ClientAddr(client): ClientAddr,
+    SlugParam(slug): SlugParam,
+    BearerKey(credential): BearerKey,
+    IfMatch(precondition): IfMatch,
 ) -> Response {
     let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
-    shape(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+    respond_to(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
 /// The answer to a limited operation, with the fields that say where its client stands.
-pub(super) fn shape<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+pub(super) fn respond_to<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
-        Err(failure) => failure_response(&failure, &http.base_url),
+        Err(error) => service_error_response(&error, &http.base_url),
     };
     if let Some((limited, decision)) = attempt.quota {
         let [limit, policy] = rate_limit_fields(limited, &decision);
@@ -200,7 +200,7 @@ pub(super) fn shape<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T)
 }
 
 /// `RateLimit` and `RateLimit-Policy`, as the IETF draft of the httpapi working group has them.
-fn rate_limit_fields(limited: Limited, decision: &Decision) -> [HeaderValue; 2] {
+fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2] {
     let (name, quota) = (limited.name(), decision.quota);
     let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));
     let limit = format!(r#""{name}";r={remaining};t={more_after}"#);

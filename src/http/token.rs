@@ -1,5 +1,5 @@
 //! The token endpoint (spec §4.5; contract, decision 14). Its no-store headers and its shape of error are added by
-//! [`super::finish`], so that answers that never come this far have them too.
+//! [`super::middleware::render_errors`], so that answers that never come this far have them too.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
 use super::Http;
-use super::answers::BadToken;
-use super::extract::Caller;
-use super::pages::shape;
+use super::discovery::answers::BadToken;
+use super::extract::ClientAddr;
+use super::pages::respond_to;
+use crate::api::request::body::{Arriving, media_type};
+use crate::api::request::credential::query_holds_key;
+use crate::api::types::{TokenBody, TokenRequest};
 use crate::domain::edit_key::EditKey;
-use crate::incoming::body::{Arriving, media_type};
-use crate::incoming::credential::query_holds_key;
-use crate::service::{Body, BodyFault, Credential, FormFault, TokenClient, TokenForm};
-use crate::wire::{TokenBody, TokenRequest};
+use crate::service::{Body, BodyError, Credential, FormError, TokenClient, TokenForm};
 
 /// The fields that mean something; others are ignored, as RFC 6749 §3.2 asks.
 const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
@@ -46,9 +46,9 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     ),
     security(()),
 )]
-pub(super) async fn token(State(http): State<Arc<Http>>, Caller(client): Caller, form: Form) -> Response {
+pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(client): ClientAddr, form: Form) -> Response {
     let attempt = http.service.token(client, form.read()).await;
-    shape(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
+    respond_to(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 
 /// The form that the request holds.
@@ -69,37 +69,37 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 
 impl Form {
     /// What it holds, or what is wrong with it.
-    async fn read(self) -> Result<TokenForm, FormFault> {
+    async fn read(self) -> Result<TokenForm, FormError> {
         parse(&self.head, self.body.bytes(Ok(())).await)
     }
 }
 
-fn parse(parts: &Parts, read: Body<Vec<u8>>) -> Result<TokenForm, FormFault> {
+fn parse(parts: &Parts, read: Body<Vec<u8>>) -> Result<TokenForm, FormError> {
     let bytes = read.map_err(|fault| match fault {
-        BodyFault::TooLarge => FormFault::TooLarge,
-        BodyFault::TimedOut => FormFault::TimedOut,
-        BodyFault::NoRoom => FormFault::NoRoom,
-        _ => FormFault::BrokenOff,
+        BodyError::TooLarge => FormError::TooLarge,
+        BodyError::TimedOut => FormError::TimedOut,
+        BodyError::NoRoom => FormError::NoRoom,
+        _ => FormError::BrokenOff,
     })?;
     declared_as_form(&parts.headers)?;
     if parts.uri.query().is_some_and(holds_credential) {
-        return Err(FormFault::InQuery);
+        return Err(FormError::InQuery);
     }
     let [grant_type, id, secret, scope] = fields(&bytes)?;
     // A field without a value counts as left out (RFC 6749 §3.2).
     if grant_type.is_empty() {
-        return Err(FormFault::NoGrantType);
+        return Err(FormError::NoGrantType);
     }
     Ok(TokenForm { grant_type, client: client(&parts.headers, id, &secret)?, scope })
 }
 
 /// Fails unless the body is declared to be a form as it stands.
-fn declared_as_form(headers: &HeaderMap) -> Result<(), FormFault> {
+fn declared_as_form(headers: &HeaderMap) -> Result<(), FormError> {
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err(FormFault::ContentEncoding);
+        return Err(FormError::ContentEncoding);
     }
     let is_form = media_type(headers) == "application/x-www-form-urlencoded";
-    if is_form { Ok(()) } else { Err(FormFault::ContentType) }
+    if is_form { Ok(()) } else { Err(FormError::ContentType) }
 }
 
 fn holds_credential(query: &str) -> bool {
@@ -109,9 +109,9 @@ fn holds_credential(query: &str) -> bool {
 
 /// The values of [`FIELDS`], each empty where it is not there. No field may be there twice, not even one without a
 /// meaning here.
-fn fields(bytes: &[u8]) -> Result<[String; 4], FormFault> {
+fn fields(bytes: &[u8]) -> Result<[String; 4], FormError> {
     // What separates fields is ASCII, so the whole is UTF-8 exactly if each name and each value is.
-    percent_decode(bytes).decode_utf8().map_err(|_| FormFault::NotUtf8)?;
+    percent_decode(bytes).decode_utf8().map_err(|_| FormError::NotUtf8)?;
     let mut values: [String; 4] = Default::default();
     let mut seen = std::collections::HashSet::new();
     for (name, value) in form_urlencoded::parse(bytes) {
@@ -120,29 +120,29 @@ fn fields(bytes: &[u8]) -> Result<[String; 4], FormFault> {
             values[place] = value.into_owned();
         }
         if !seen.insert(name) {
-            return Err(FormFault::Repeated(place.map(|place| FIELDS[place])));
+            return Err(FormError::Repeated(place.map(|place| FIELDS[place])));
         }
     }
     Ok(values)
 }
 
 /// Who asks, by the form or by HTTP Basic (RFC 6749 §2.3.1); nobody where neither holds an id and a secret.
-fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenClient>, FormFault> {
+fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenClient>, FormError> {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let Some(line) = lines.next() else { return Ok(presented(id, secret)) };
     if lines.next().is_some() {
-        return Err(FormFault::Repeated(None));
+        return Err(FormError::Repeated(None));
     }
     // An empty header presents nothing.
     if line.as_bytes().trim_ascii().is_empty() {
         return Ok(presented(id, secret));
     }
     if !secret.is_empty() {
-        return Err(FormFault::TwoMethods);
+        return Err(FormError::TwoMethods);
     }
     let Some(client) = basic(line) else { return Ok(None) };
     // Some clients name themselves in the form besides. That is no second method as long as it is the same name.
-    if id.is_empty() || id == client.id { Ok(Some(client)) } else { Err(FormFault::TwoMethods) }
+    if id.is_empty() || id == client.id { Ok(Some(client)) } else { Err(FormError::TwoMethods) }
 }
 
 /// The id and secret in `Authorization: Basic`, each encoded as in a form before they were joined.

@@ -4,9 +4,9 @@ use rmcp::model::JsonObject;
 use serde_json::Value;
 use url::Url;
 
+use crate::api::request::credential;
 use crate::domain::origin::Origin;
-use crate::incoming::credential;
-use crate::service::{Body, BodyFault, Credential};
+use crate::service::{Body, BodyError, Credential};
 
 /// Removes the slug, whatever else there is. A page's address at `base_url`, `/slug` and `slug.md` name it too; what
 /// names no page comes back as a text that is no slug.
@@ -16,7 +16,7 @@ pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<S
         Some(_) => "The field `slug` has the wrong type. Send it as a string.",
         None => "The field `slug` is missing. Send it as a string: it is the last part of the page's `url`.",
     };
-    Err(BodyFault::Malformed(fault.to_owned()))
+    Err(BodyError::Malformed(fault.to_owned()))
 }
 
 /// Removes what stands in the place of the key.

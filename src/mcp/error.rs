@@ -6,17 +6,17 @@ use http::StatusCode;
 use rmcp::ErrorData;
 use rmcp::model::{CallToolResult, ContentBlock, JsonRpcError, RequestId};
 
-use crate::problem::Problem;
-use crate::wire::ToolErrorBody;
+use crate::api::error::ApiError;
+use crate::api::types::ToolErrorBody;
 
 /// The result of a tool that failed: JSON as text. Not as structured content, which clients hold against the output
 /// schema also where it is an error.
-pub(super) fn failed(problem: &Problem) -> CallToolResult {
+pub(super) fn error_result(error: &ApiError) -> CallToolResult {
     let body = ToolErrorBody {
-        error: problem.code.as_str(),
-        message: problem.message.clone(),
-        status: problem.code.status(),
-        retry_after: problem.retry_after,
+        error: error.code.as_str(),
+        message: error.message.clone(),
+        status: error.code.status(),
+        retry_after: error.retry_after,
     };
     CallToolResult::error(vec![ContentBlock::text(serde_json::to_string(&body).expect("it is made of strings"))])
 }

@@ -4,16 +4,15 @@
 //! revisions before, which open with `initialize`: no session anywhere, so any replica answers any request. `rmcp`
 //! speaks the protocol; `mend` stands before it and gives the answers that it lacks.
 
-mod advice;
-mod allowed;
 mod arguments;
-mod calls;
 mod error;
-mod mend;
+mod handler;
+mod host_check;
+mod messages;
 mod page_result;
-mod server;
+mod rmcp_compat;
+mod tool_calls;
 mod tools;
-mod unique;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +27,15 @@ use rmcp::transport::streamable_http_server::session::never::NeverSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-pub use self::allowed::Allowed;
-use self::server::Server;
-use crate::about;
+use self::handler::Server;
+pub use self::host_check::HostCheck;
+use crate::api::metadata;
+use crate::api::request::MAX_BODY_BYTES;
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
-use crate::incoming::client_ip::TrustedProxies;
-use crate::problem::MAX_BODY_BYTES;
 use crate::service::PageService;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::Tracer;
+use crate::telemetry::spans::Tracer;
 
 /// How long a browser may remember a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
@@ -59,7 +58,7 @@ pub struct Mcp {
 ///
 /// A request is refused if its host or origin is another, gets its CORS headers whatever becomes of it, passes `guard`,
 /// which every route of the service has, is mended, and reaches `rmcp`.
-pub fn router(mcp: Mcp, allowed: Allowed, guard: fn(Router) -> Router) -> Router {
+pub fn router(mcp: Mcp, allowed: HostCheck, guard: fn(Router) -> Router) -> Router {
     let server = Server::new(mcp);
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
@@ -71,21 +70,21 @@ pub fn router(mcp: Mcp, allowed: Allowed, guard: fn(Router) -> Router) -> Router
         .disable_allowed_origins();
     let rmcp = StreamableHttpService::new(move || Ok(server.clone()), Arc::new(NeverSessionManager::default()), config);
     let allowed = Arc::new(allowed);
-    let method = post_service(rmcp).route_layer(from_fn(mend::mend)).fallback(error::method_not_allowed);
-    guard(Router::new().route(about::path::MCP, method))
-        .layer(map_response(keep_nowhere))
+    let method = post_service(rmcp).route_layer(from_fn(rmcp_compat::correct)).fallback(error::method_not_allowed);
+    guard(Router::new().route(metadata::path::MCP, method))
+        .layer(map_response(no_store))
         .layer(cors(Arc::clone(&allowed)))
-        .layer(from_fn_with_state(allowed, allowed::check))
+        .layer(from_fn_with_state(allowed, host_check::check))
 }
 
 /// Any answer may be the one that shows a key.
-async fn keep_nowhere(mut answer: Response) -> Response {
+async fn no_store(mut answer: Response) -> Response {
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     answer
 }
 
 /// Pages of the allowed origins may call the tools, with the headers of the protocol and without credentials.
-fn cors(allowed: Arc<Allowed>) -> CorsLayer {
+fn cors(allowed: Arc<HostCheck>) -> CorsLayer {
     let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
     let headers = [ACCEPT, AUTHORIZATION, CONTENT_TYPE].into_iter().chain(named.map(HeaderName::from_static));
     CorsLayer::new()

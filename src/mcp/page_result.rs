@@ -11,13 +11,13 @@ use http::header::CONTENT_LENGTH;
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
 
+use crate::api::types::{Nesting, PageBody, PageJson, StreamedJson};
 use crate::domain::origin::Origin;
 use crate::service::PageRead;
-use crate::wire::{Nesting, PageBody, PageJson, StreamedJson};
 
 /// Longest answer of `rmcp` around an empty result, in bytes: an `id` of the caller's, which is at most as long as a
 /// request, each byte of it escaped, and less than 4 KiB of our own.
-const MAX_ANSWER_BYTES: usize = 6 * crate::problem::MAX_BODY_BYTES + 4096;
+const MAX_ANSWER_BYTES: usize = 6 * crate::api::request::MAX_BODY_BYTES + 4096;
 
 /// The empty result as it stands in an answer. Inside a string its quotes would be escaped, so it is found nowhere else.
 const EMPTY_TEXT: &str = r#""text":"""#;

@@ -3,10 +3,10 @@
 use rmcp::model::{Tool, ToolAnnotations};
 use schemars::JsonSchema;
 
-use crate::about::{OPERATIONS, Operation};
+use crate::api::metadata::{OPERATIONS, Operation};
+use crate::api::types::{CreatePage, CreatedBody, DeletedBody, PageBody};
 use crate::domain::quota::Quota;
-use crate::limits::Quotas;
-use crate::wire::{CreatePage, CreatedBody, DeletedBody, PageBody};
+use crate::ports::rate_limiter::Quotas;
 
 /// What every agent should know before it calls anything.
 pub(super) const INSTRUCTIONS: &str = "\

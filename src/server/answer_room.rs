@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use super::budgets::Full;
-use super::exchange::Exchange;
+use super::conn_state::ConnState;
 
 /// Room for the answer to one request. The server puts it into the request's extensions.
 #[derive(Clone)]
-pub struct AnswerRoom(Arc<Exchange>);
+pub struct AnswerRoom(Arc<ConnState>);
 
 impl AnswerRoom {
-    pub(super) fn new(exchange: Arc<Exchange>) -> Self {
+    pub(super) fn new(exchange: Arc<ConnState>) -> Self {
         Self(exchange)
     }
 

@@ -11,7 +11,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use super::exchange::Exchange;
+use super::conn_state::ConnState;
 use super::timer::Timer;
 
 /// Bytes of an answer that hyper is given at once.
@@ -23,14 +23,14 @@ const PIECE_BYTES: usize = 64 * 1024;
 /// there is no room for what it sends.
 pub(super) struct RequestBody {
     body: Incoming,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ConnState>,
     time: Timer,
     /// When bytes last arrived.
     last: Option<Instant>,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, exchange: Arc<Exchange>) -> Self {
+    pub(super) fn new(body: Incoming, exchange: Arc<ConnState>) -> Self {
         Self { body, exchange, time: Timer::default(), last: None }
     }
 }
@@ -70,13 +70,13 @@ impl HttpBody for RequestBody {
 /// An answer's body, in pieces, since hyper takes as many as fit its buffer and no more. It tells when hyper has them all.
 pub(super) struct AnswerBody {
     body: Body,
-    exchange: Arc<Exchange>,
+    exchange: Arc<ConnState>,
     /// What is left of what the body gave last.
     rest: Bytes,
 }
 
 impl AnswerBody {
-    pub(super) fn new(body: Body, exchange: Arc<Exchange>) -> Self {
+    pub(super) fn new(body: Body, exchange: Arc<ConnState>) -> Self {
         Self { body, exchange, rest: Bytes::new() }
     }
 }

@@ -19,32 +19,32 @@ use tower::ServiceExt;
 
 use super::answer_room::AnswerRoom;
 use super::bodies::{AnswerBody, RequestBody};
+use super::conn_state::ConnState;
 use super::cut::Cut;
-use super::exchange::Exchange;
 use super::framing;
 use super::refusal::refusal;
 use super::socket::Transport;
-use super::timed_io::{NoHead, TimedIo};
+use super::timeout_io::{NoHead, TimeoutIo};
+use crate::api::error::ApiError;
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::Peer;
-use crate::entropy::{SystemEntropy, hex_id};
-use crate::incoming::client_ip::TrustedProxies;
-use crate::lifecycle::Phase;
-use crate::problem::Problem;
+use crate::ports::random::{SystemEntropy, hex_id};
+use crate::server::drain::Phase;
 
 /// Largest request head that hyper is given, in bytes, and most of an answer that it takes before some of it was sent.
 const HYPER_BYTES: usize = 64 * 1024;
 
 /// How long a client that had only just connected when draining began has to send its first request.
-const LAST_CHANCE: Duration = Duration::from_secs(1);
+const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
 /// How long after the stop connections are still accepted and resting ones kept, for what was on its way already.
-pub(super) const ON_THE_WAY: Duration = Duration::from_millis(20);
+pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
 /// What one connection needs.
 pub(super) struct Connection {
     pub(super) app: Router,
     pub(super) proxies: Arc<TrustedProxies>,
-    pub(super) exchange: Arc<Exchange>,
+    pub(super) exchange: Arc<ConnState>,
     pub(super) cut: Arc<Cut>,
     pub(super) peer: Peer,
     pub(super) phase: watch::Receiver<Phase>,
@@ -55,7 +55,7 @@ impl Connection {
         // Answers are written whole; waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
         let mut phase = self.phase.clone();
-        let mut io = TimedIo::new(stream, Arc::clone(&self.exchange));
+        let mut io = TimeoutIo::new(stream, Arc::clone(&self.exchange));
         let was_cut = {
             let mut serving = pin!(self.serve_requests(&mut io));
             tokio::select! {
@@ -64,7 +64,7 @@ impl Connection {
                 () = serving.as_mut() => false,
                 () = stop(&mut phase) => {
                     // Not hyper's graceful shutdown, which closes a connection whose first request is about to arrive.
-                    self.exchange.finish(LAST_CHANCE, ON_THE_WAY);
+                    self.exchange.finish(FIRST_REQUEST_GRACE, DRAIN_ACCEPT_GRACE);
                     tokio::select! {
                         biased;
                         () = self.cut.happened() => true,
@@ -79,13 +79,13 @@ impl Connection {
         }
     }
 
-    async fn serve_requests<S: Transport + Send>(&self, io: &mut TimedIo<S>) {
+    async fn serve_requests<S: Transport + Send>(&self, io: &mut TimeoutIo<S>) {
         loop {
             match io.next_head().await {
                 Ok(()) => {}
                 Err(NoHead::Ended) => return,
-                Err(NoHead::TooLarge) => return refuse(io, &Problem::headers_too_large()).await,
-                Err(NoHead::NoRoom) => return refuse(io, &Problem::no_room()).await,
+                Err(NoHead::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
+                Err(NoHead::NoRoom) => return refuse(io, &ApiError::no_room()).await,
             }
             // On the heap only while there is a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {
@@ -99,7 +99,7 @@ impl Connection {
     }
 
     /// Serves the request whose head `io` has, until its answer was sent.
-    async fn serve_one<S: Transport + Send>(&self, io: &mut TimedIo<S>) -> hyper::Result<()> {
+    async fn serve_one<S: Transport + Send>(&self, io: &mut TimeoutIo<S>) -> hyper::Result<()> {
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             let exchange = Arc::clone(&self.exchange);
             let (mut head, body) = request.into_parts();
@@ -137,10 +137,10 @@ fn framing_of(body: &Incoming) -> framing::Body {
 }
 
 /// Says why no request can be read, and closes.
-async fn refuse<S: Transport>(io: &mut TimedIo<S>, problem: &Problem) {
+async fn refuse<S: Transport>(io: &mut TimeoutIo<S>, error: &ApiError) {
     let request_id = hex_id(&SystemEntropy);
-    tracing::debug!(request_id, status = problem.code.status(), "a head was refused");
-    if io.send(&refusal(problem, &request_id)).await.is_ok() {
+    tracing::debug!(request_id, status = error.code.status(), "a head was refused");
+    if io.send(&refusal(error, &request_id)).await.is_ok() {
         io.close().await;
     }
 }

@@ -3,20 +3,22 @@
 //!
 //! HTTP/1.1 only. A load balancer, which terminates TLS and HTTP/2, is expected in front of anything public.
 
+pub mod admin;
 mod answer_room;
 mod bodies;
 mod budgets;
+mod conn_state;
 mod connection;
 mod connections;
 mod cut;
-mod exchange;
+pub mod drain;
 mod fd_limit;
 mod framing;
 mod ledger;
 mod limits;
 mod refusal;
 mod socket;
-mod timed_io;
+mod timeout_io;
 mod timer;
 
 use std::io;
@@ -38,13 +40,13 @@ pub use self::fd_limit::room_for_connections;
 pub use self::limits::ServerLimits;
 
 use self::budgets::Budget;
-use self::connection::{Connection, ON_THE_WAY, stop};
+use self::conn_state::{ConnState, Shared};
+use self::connection::{Connection, DRAIN_ACCEPT_GRACE, stop};
 use self::connections::Connections;
 use self::cut::Cut;
-use self::exchange::{Exchange, Shared};
+use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::{Client, Peer};
-use crate::incoming::client_ip::TrustedProxies;
-use crate::lifecycle::Phase;
+use crate::server::drain::Phase;
 
 /// How long to wait before accepting again when the operating system refused: out of file descriptors, mostly.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -111,7 +113,7 @@ pub async fn serve(
     let mut stopping = phase;
     let stopped = async {
         stop(&mut stopping).await;
-        tokio::time::sleep(ON_THE_WAY).await;
+        tokio::time::sleep(DRAIN_ACCEPT_GRACE).await;
     };
     let mut stopped = pin!(stopped);
     let mut refused = false;
@@ -164,7 +166,7 @@ impl Server {
         let connection = Connection {
             app: self.app.clone(),
             proxies: Arc::clone(&self.proxies),
-            exchange: Arc::new(Exchange::new(Arc::clone(&self.shared), client, Arc::clone(&cut), seat)),
+            exchange: Arc::new(ConnState::new(Arc::clone(&self.shared), client, Arc::clone(&cut), seat)),
             cut,
             peer: Peer(peer),
             phase: self.phase.clone(),

@@ -3,14 +3,14 @@
 use http::StatusCode;
 use serde_json::json;
 
-use crate::problem::Problem;
+use crate::api::error::ApiError;
 
 /// `problem` as an answer after which the connection is closed, with the id of the request in hexadecimal digits. Pages
 /// of any origin may read it, as any answer.
-pub(super) fn refusal(problem: &Problem, request_id: &str) -> Vec<u8> {
-    let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
-    let body = json!({"error": problem.code.as_str(), "message": problem.message}).to_string();
-    let retry = problem.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
+pub(super) fn refusal(error: &ApiError, request_id: &str) -> Vec<u8> {
+    let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+    let body = json!({"error": error.code.as_str(), "message": error.message}).to_string();
+    let retry = error.retry_after.map(|seconds| format!("retry-after: {seconds}\r\n")).unwrap_or_default();
     format!(
         "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-type: application/json\r\naccess-control-allow-origin: *\r\n\
          access-control-expose-headers: retry-after,x-request-id\r\nx-content-type-options: nosniff\r\n\
@@ -27,7 +27,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_a_whole_answer_in_json() {
-        let text = String::from_utf8(refusal(&Problem::no_room(), "00000000deadbeef")).unwrap();
+        let text = String::from_utf8(refusal(&ApiError::no_room(), "00000000deadbeef")).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n"), "{head}");
         assert!(head.contains("\r\nretry-after: 5\r\n"), "{head}");

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use super::request::{Body, CreateFields};
-use super::{Attempt, Failure, PageService, Patience};
+use super::{Attempt, PageService, ServiceError, StoreBudget};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::title::Title;
-use crate::entropy::index_below;
-use crate::limits::Limited;
-use crate::reservations::Reservation;
-use crate::store::{Inserted, StoreError};
+use crate::ports::page_store::{InsertResult, StoreError};
+use crate::ports::random::index_below;
+use crate::ports::rate_limiter::LimitKind;
+use crate::ports::slug_reservations::Reservation;
 
 /// Slugs tried before giving up. With 28⁸ suffixes a second try is already rarer than a failing disk, so running out
 /// of these means that something is broken.
@@ -29,16 +29,16 @@ pub struct Created {
 }
 
 impl PageService {
-    /// Publishes a page. When this answers [`Failure::Store`] or [`Failure::DeadlinePassed`], a page may have been
+    /// Publishes a page. When this answers [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`], a page may have been
     /// stored that nobody has the key of.
     pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Attempt<Created> {
         match body.and_then(CreateFields::check) {
-            Ok((title, content)) => self.limited(Limited::Create, client, self.publish(title, content)).await,
+            Ok((title, content)) => self.limited(LimitKind::Create, client, self.publish(title, content)).await,
             Err(fault) => Attempt::uncounted(fault.into()),
         }
     }
 
-    async fn publish(&self, title: Title, content: Content) -> Result<Created, Failure> {
+    async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
         let rendered = self.rendering.render(&content).await;
         let edit_key = EditKey::draw(|bound| index_below(&*self.entropy, bound));
         let now = self.clock.now();
@@ -54,21 +54,21 @@ impl PageService {
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
-            if self.claim(&candidate).await? == Inserted::Done {
+            if self.claim(&candidate).await? == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
             }
             page = Page { slug: self.draw_slug(&title), ..Arc::unwrap_or_clone(candidate) };
         }
-        Err(Failure::NoFreeSlug)
+        Err(ServiceError::NoFreeSlug)
     }
 
     /// Reserves the page's slug and inserts it. The reservation is kept while the outcome is unknown.
-    async fn claim(&self, page: &Arc<Page>) -> Result<Inserted, Failure> {
+    async fn claim(&self, page: &Arc<Page>) -> Result<InsertResult, ServiceError> {
         if self.reservations.reserve(&page.slug).await == Reservation::Taken {
-            return Ok(Inserted::SlugTaken);
+            return Ok(InsertResult::SlugTaken);
         }
-        let inserted = Patience::new().wait(self.store.insert_if_absent(Arc::clone(page))).await;
-        if !matches!(inserted, Err(Failure::Store(StoreError::OutcomeUnknown(_)) | Failure::DeadlinePassed)) {
+        let inserted = StoreBudget::new().wait(self.store.insert_if_absent(Arc::clone(page))).await;
+        if !matches!(inserted, Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)) {
             self.reservations.release(&page.slug).await;
         }
         inserted

@@ -2,18 +2,18 @@
 
 use thiserror::Error;
 
-use super::token::TokenFault;
+use super::token::TokenError;
 use crate::domain::content::ContentError;
 use crate::domain::quota::Decision;
 use crate::domain::title::TitleError;
-use crate::store::StoreError;
+use crate::ports::page_store::StoreError;
 
 /// Why an operation was not done.
 #[derive(Debug, Error)]
-pub enum Failure {
+pub enum ServiceError {
     /// The body does not hold a valid request.
     #[error("the body is not valid: {0}")]
-    Body(#[from] BodyFault),
+    Body(#[from] BodyError),
     /// No key was presented.
     #[error("no edit key was presented")]
     MissingKey,
@@ -40,7 +40,7 @@ pub enum Failure {
     RateLimited(Decision),
     /// The token endpoint gives no token.
     #[error("no token is given: {0}")]
-    Token(#[from] TokenFault),
+    Token(#[from] TokenError),
     /// A store failed. Whether a change was made, the cause tells; none was made in part.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -57,7 +57,7 @@ pub enum Failure {
 
 /// Why a body does not hold a valid request.
 #[derive(Debug, PartialEq, Eq, Error)]
-pub enum BodyFault {
+pub enum BodyError {
     /// It is larger than any request may be.
     #[error("the body is too large")]
     TooLarge,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::Failure;
+use super::ServiceError;
 use crate::domain::page::Page;
 
 /// A page of more bytes than this, source and HTML together, is large. Ten thousand smaller ones at once, one for each
@@ -56,10 +56,10 @@ impl LargeReads {
     }
 
     /// Waits for the turn of a page, which is not to be held meanwhile.
-    pub(super) async fn turn(&self, WaitsFor(bytes): WaitsFor) -> Result<Turn, Failure> {
+    pub(super) async fn turn(&self, WaitsFor(bytes): WaitsFor) -> Result<Turn, ServiceError> {
         match timeout(TURN_TIMEOUT, Arc::clone(&self.0).acquire_many_owned(bytes)).await {
             Ok(permit) => Ok(Turn(Some(permit.expect("the semaphore is never closed")))),
-            Err(_) => Err(Failure::Overloaded),
+            Err(_) => Err(ServiceError::Overloaded),
         }
     }
 }
@@ -164,7 +164,7 @@ mod tests {
         let (reads, large) = (LargeReads::new(), page(1_000_000));
         let (turns, _) = fill(&reads, &large);
         let waiting = (0..400).map(|_| async { reads.turn(WaitsFor(1_000_001)).await });
-        assert!(join_all(waiting).await.into_iter().all(|turn| matches!(turn, Err(Failure::Overloaded))));
+        assert!(join_all(waiting).await.into_iter().all(|turn| matches!(turn, Err(ServiceError::Overloaded))));
         drop(turns);
         assert_eq!(fill(&reads, &large).0.len(), ROOM_BYTES / 1_000_001);
     }

@@ -20,10 +20,11 @@ mod create;
 mod delete;
 mod error;
 mod large_reads;
-mod patience;
 mod read;
-mod rendering;
+mod render;
+pub mod render_threads;
 mod request;
+mod store_budget;
 mod token;
 mod update;
 
@@ -33,26 +34,26 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::clock::SharedClock;
 use crate::domain::client::Client;
 use crate::domain::page::Page;
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
-use crate::entropy::{SharedEntropy, index_below};
-use crate::limits::{Limited, Quotas, RateLimiter};
-use crate::renderer::Renderer;
-use crate::reservations::SlugReservations;
-use crate::store::{Lookup, PageStore};
+use crate::ports::clock::SharedClock;
+use crate::ports::page_store::{Lookup, PageStore};
+use crate::ports::random::{SharedEntropy, index_below};
+use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
+use crate::ports::renderer::Renderer;
+use crate::ports::slug_reservations::SlugReservations;
 
 pub use create::Created;
-pub use error::{BodyFault, Failure};
+pub use error::{BodyError, ServiceError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
-pub use patience::PATIENCE;
-use patience::Patience;
-use rendering::Rendering;
+use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
-pub use token::{FormFault, TokenClient, TokenFault, TokenForm};
+pub use store_budget::STORE_BUDGET;
+use store_budget::StoreBudget;
+pub use token::{FormError, TokenClient, TokenError, TokenForm};
 
 /// How long one operation may take, waiting for stores included. After it the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);
@@ -77,15 +78,15 @@ pub struct PageService {
 #[derive(Debug)]
 pub struct Attempt<T> {
     /// The result, or the first check that failed.
-    pub outcome: Result<T, Failure>,
+    pub outcome: Result<T, ServiceError>,
     /// What was limited and what the limiter decided; `None` where it was not asked or the limit is off.
-    pub quota: Option<(Limited, Decision)>,
+    pub quota: Option<(LimitKind, Decision)>,
 }
 
 impl<T> Attempt<T> {
     /// A failure before the limiter was asked.
-    fn uncounted(failure: Failure) -> Self {
-        Self { outcome: Err(failure), quota: None }
+    fn uncounted(error: ServiceError) -> Self {
+        Self { outcome: Err(error), quota: None }
     }
 }
 
@@ -120,9 +121,9 @@ impl PageService {
     /// Does `work` within [`DEADLINE`] if `client` is within its limit.
     async fn limited<T>(
         &self,
-        limited: Limited,
+        limited: LimitKind,
         client: Client,
-        work: impl Future<Output = Result<T, Failure>>,
+        work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Attempt<T> {
         self.admitted(limited, client, within_deadline(Instant::now(), work)).await
     }
@@ -130,15 +131,15 @@ impl PageService {
     /// Does `work`, which sees to its deadline by itself, if `client` is within its limit.
     async fn admitted<T>(
         &self,
-        limited: Limited,
+        limited: LimitKind,
         client: Client,
-        work: impl Future<Output = Result<T, Failure>>,
+        work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Attempt<T> {
         let mut quota = None;
         if let Some(limit) = self.quotas.of(limited) {
             let decision = self.limiter.decide(limited, limit, client).await;
             if !decision.admitted {
-                return Attempt { outcome: Err(Failure::RateLimited(decision)), quota: Some((limited, decision)) };
+                return Attempt { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((limited, decision)) };
             }
             quota = Some((limited, decision));
         }
@@ -146,11 +147,11 @@ impl PageService {
     }
 
     /// The page under `slug`, or why there is none.
-    async fn existing(&self, slug: &Slug, patience: &mut Patience) -> Result<Arc<Page>, Failure> {
-        match patience.wait(self.store.lookup(slug)).await? {
+    async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
+        match store_budget.wait(self.store.lookup(slug)).await? {
             Lookup::Active(page) => Ok(page),
-            Lookup::Deleted(_) => Err(Failure::Gone),
-            Lookup::Absent => Err(Failure::NotFound),
+            Lookup::Deleted(_) => Err(ServiceError::Gone),
+            Lookup::Absent => Err(ServiceError::NotFound),
         }
     }
 
@@ -162,6 +163,9 @@ impl PageService {
 }
 
 /// The outcome of `work`, or a failure where it is not done within [`DEADLINE`] of the time when it `began`.
-async fn within_deadline<T>(began: Instant, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    tokio::time::timeout_at(began + DEADLINE, work).await.unwrap_or(Err(Failure::DeadlinePassed))
+async fn within_deadline<T>(
+    began: Instant,
+    work: impl Future<Output = Result<T, ServiceError>>,
+) -> Result<T, ServiceError> {
+    tokio::time::timeout_at(began + DEADLINE, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
 }

@@ -7,10 +7,10 @@ use crate::domain::edit_key::EditKey;
 use crate::domain::page::{PageEdit, PageState};
 use crate::domain::title::{Title, TitleError};
 
-use super::error::{BodyFault, Failure};
+use super::error::{BodyError, ServiceError};
 
 /// A body that was read, or why it could not be.
-pub type Body<T> = Result<T, BodyFault>;
+pub type Body<T> = Result<T, BodyError>;
 
 /// The fields of a create.
 #[derive(Clone, Debug)]
@@ -74,12 +74,12 @@ pub struct Precondition {
 
 impl Precondition {
     /// Fails unless `state` is as required.
-    pub(super) fn check(&self, state: PageState) -> Result<(), Failure> {
+    pub(super) fn check(&self, state: PageState) -> Result<(), ServiceError> {
         if self.if_match.as_ref().is_some_and(|required| !required.include(state)) {
-            return Err(Failure::PreconditionFailed);
+            return Err(ServiceError::PreconditionFailed);
         }
         if self.if_none_match.as_ref().is_some_and(|excluded| excluded.include(state)) {
-            return Err(Failure::StateExcluded);
+            return Err(ServiceError::StateExcluded);
         }
         Ok(())
     }
@@ -87,22 +87,22 @@ impl Precondition {
 
 impl CreateFields {
     /// The title and content of a new page. Size is judged before anything else.
-    pub(super) fn check(self) -> Result<(Title, Content), BodyFault> {
-        let title = Title::parse(&self.title).map_err(BodyFault::Title);
+    pub(super) fn check(self) -> Result<(Title, Content), BodyError> {
+        let title = Title::parse(&self.title).map_err(BodyError::Title);
         match (Content::parse(self.content), title) {
-            (Err(too_large @ ContentError::TooLarge { .. }), _) => Err(BodyFault::Content(too_large)),
-            (content, title) => Ok((title?, content.map_err(BodyFault::Content)?)),
+            (Err(too_large @ ContentError::TooLarge { .. }), _) => Err(BodyError::Content(too_large)),
+            (content, title) => Ok((title?, content.map_err(BodyError::Content)?)),
         }
     }
 }
 
 impl UpdateFields {
     /// The edit that these fields ask for, of a page whose key is `key`. Size is judged before anything else.
-    pub(super) fn check(self, key: &EditKey) -> Result<PageEdit, BodyFault> {
+    pub(super) fn check(self, key: &EditKey) -> Result<PageEdit, BodyError> {
         let content = match self.content {
             None => None,
-            Some(None) => return Err(BodyFault::NullContent),
-            Some(Some(content)) => Some(Content::parse(content).map_err(BodyFault::Content)?),
+            Some(None) => return Err(BodyError::NullContent),
+            Some(Some(content)) => Some(Content::parse(content).map_err(BodyError::Content)?),
         };
         let title = match self.title {
             None => None,
@@ -110,14 +110,14 @@ impl UpdateFields {
             Some(Some(title)) => match Title::parse(&title) {
                 Ok(title) => Some(Some(title)),
                 Err(TitleError::Empty) => Some(None),
-                Err(error) => return Err(BodyFault::Title(error)),
+                Err(error) => return Err(BodyError::Title(error)),
             },
         };
         if title.iter().flatten().any(|title| key.occurs_in(title.as_str())) {
-            return Err(BodyFault::HoldsKey("title"));
+            return Err(BodyError::HoldsKey("title"));
         }
         if content.as_ref().is_some_and(|content| key.occurs_in(content.as_str())) {
-            return Err(BodyFault::HoldsKey("content"));
+            return Err(BodyError::HoldsKey("content"));
         }
         Ok(PageEdit { title, content })
     }

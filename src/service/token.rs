@@ -4,13 +4,13 @@ use thiserror::Error;
 use tokio::time::Instant;
 
 use super::request::Credential;
-use super::{Attempt, Failure, PageService, Patience, within_deadline};
-use crate::about::{GRANT_TYPE, SCOPES};
+use super::{Attempt, PageService, ServiceError, StoreBudget, within_deadline};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
+use crate::domain::oauth::{GRANT_TYPE, SCOPES};
 use crate::domain::slug::Slug;
-use crate::limits::Limited;
-use crate::store::Lookup;
+use crate::ports::page_store::Lookup;
+use crate::ports::rate_limiter::LimitKind;
 
 /// What a client asks of the token endpoint: a form taken apart, not yet judged. It has no `Debug`, since people put
 /// keys into the wrong fields.
@@ -33,10 +33,10 @@ pub struct TokenClient {
 
 /// Why no token is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum TokenFault {
+pub enum TokenError {
     /// The request does not hold a valid form.
     #[error("the form is not valid: {0}")]
-    Form(#[from] FormFault),
+    Form(#[from] FormError),
     /// Another grant is asked for than there is.
     #[error("the grant is not supported")]
     UnsupportedGrant,
@@ -53,7 +53,7 @@ pub enum TokenFault {
 
 /// Why a request does not hold a valid form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum FormFault {
+pub enum FormError {
     /// It is larger than any request may be.
     #[error("the body is too large")]
     TooLarge,
@@ -95,36 +95,36 @@ impl PageService {
     pub async fn token(
         &self,
         client: Client,
-        form: impl Future<Output = Result<TokenForm, FormFault>>,
+        form: impl Future<Output = Result<TokenForm, FormError>>,
     ) -> Attempt<EditKey> {
         let exchange = async {
             let form = form.await;
             within_deadline(Instant::now(), self.exchange(form)).await
         };
-        self.admitted(Limited::Token, client, exchange).await
+        self.admitted(LimitKind::Token, client, exchange).await
     }
 
-    async fn exchange(&self, form: Result<TokenForm, FormFault>) -> Result<EditKey, Failure> {
-        let form = form.map_err(TokenFault::Form)?;
+    async fn exchange(&self, form: Result<TokenForm, FormError>) -> Result<EditKey, ServiceError> {
+        let form = form.map_err(TokenError::Form)?;
         if form.grant_type != GRANT_TYPE {
-            return Err(TokenFault::UnsupportedGrant.into());
+            return Err(TokenError::UnsupportedGrant.into());
         }
-        let key = self.authenticated(form.client.ok_or(TokenFault::NoClient)?).await?;
+        let key = self.authenticated(form.client.ok_or(TokenError::NoClient)?).await?;
         let known = |scope: &str| SCOPES.iter().any(|(name, _)| *name == scope);
         if form.scope.split(' ').filter(|scope| !scope.is_empty()).all(known) {
             Ok(key)
         } else {
-            Err(TokenFault::Scope.into())
+            Err(TokenError::Scope.into())
         }
     }
 
     /// The key of `client` if it opens the page that `client` names. Hashes are compared in constant time; whether a
     /// page exists is no secret.
-    async fn authenticated(&self, client: TokenClient) -> Result<EditKey, Failure> {
-        let slug = Slug::parse(&client.id).map_err(|_| TokenFault::WrongClient)?;
-        let Lookup::Active(page) = Patience::new().wait(self.store.lookup(&slug)).await? else {
-            return Err(TokenFault::WrongClient.into());
+    async fn authenticated(&self, client: TokenClient) -> Result<EditKey, ServiceError> {
+        let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
+        let Lookup::Active(page) = StoreBudget::new().wait(self.store.lookup(&slug)).await? else {
+            return Err(TokenError::WrongClient.into());
         };
-        Ok(client.secret.open(&page).map_err(|_| TokenFault::WrongClient)?.clone())
+        Ok(client.secret.open(&page).map_err(|_| TokenError::WrongClient)?.clone())
     }
 }

@@ -7,23 +7,23 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::request::{Body, Credential, Precondition, UpdateFields};
-use super::{Attempt, BodyFault, Failure, PageService, Patience, within_deadline};
+use super::{Attempt, BodyError, PageService, ServiceError, StoreBudget, within_deadline};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
-use crate::limits::Limited;
-use crate::store::{Record, Swapped};
+use crate::ports::page_store::{CasResult, Record};
+use crate::ports::rate_limiter::LimitKind;
 
 impl Credential {
     /// The key that opens `page`, if this is it.
-    pub(super) fn open(&self, page: &Page) -> Result<&EditKey, Failure> {
+    pub(super) fn open(&self, page: &Page) -> Result<&EditKey, ServiceError> {
         match self {
-            Self::InQuery => Err(Failure::KeyInQuery),
-            Self::Missing => Err(Failure::MissingKey),
+            Self::InQuery => Err(ServiceError::KeyInQuery),
+            Self::Missing => Err(ServiceError::MissingKey),
             Self::Key(key) if page.key_hash.matches(key) => Ok(key),
-            Self::Malformed | Self::Key(_) => Err(Failure::InvalidKey),
-            Self::WrongType => Err(BodyFault::KeyType.into()),
+            Self::Malformed | Self::Key(_) => Err(ServiceError::InvalidKey),
+            Self::WrongType => Err(BodyError::KeyType.into()),
         }
     }
 }
@@ -32,8 +32,8 @@ impl PageService {
     /// Applies the fields that `body` has and answers the page as it then stands. An update of no field changes nothing.
     /// The body is read when it is its turn, and may take as long as its sender is given.
     ///
-    /// Two updates of different fields at once both survive. When this answers [`Failure::Store`] or
-    /// [`Failure::DeadlinePassed`], the update may or may not have been made.
+    /// Two updates of different fields at once both survive. When this answers [`ServiceError::Store`] or
+    /// [`ServiceError::DeadlinePassed`], the update may or may not have been made.
     pub async fn update(
         &self,
         client: Client,
@@ -43,8 +43,8 @@ impl PageService {
         precondition: &Precondition,
     ) -> Attempt<Arc<Page>> {
         match Slug::parse(slug) {
-            Ok(slug) => self.admitted(Limited::Edit, client, self.edit(&slug, credential, body, precondition)).await,
-            Err(_) => Attempt::uncounted(Failure::NotFound),
+            Ok(slug) => self.admitted(LimitKind::Edit, client, self.edit(&slug, credential, body, precondition)).await,
+            Err(_) => Attempt::uncounted(ServiceError::NotFound),
         }
     }
 
@@ -54,10 +54,10 @@ impl PageService {
         credential: &Credential,
         body: impl Future<Output = Body<UpdateFields>>,
         precondition: &Precondition,
-    ) -> Result<Arc<Page>, Failure> {
+    ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
         let mut began = Instant::now();
-        let (mut page, mut patience) = within_deadline(began, self.opened(slug, credential)).await?;
+        let (mut page, mut store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
@@ -65,28 +65,28 @@ impl PageService {
             drop(page);
             let body = body.await;
             began = Instant::now();
-            (page, patience) = within_deadline(began, self.opened(slug, credential)).await?;
+            (page, store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
             body
         };
-        within_deadline(began, self.apply(page, patience, credential, body, precondition)).await
+        within_deadline(began, self.apply(page, store_budget, credential, body, precondition)).await
     }
 
     /// The page under `slug`, which `credential` opens.
-    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, Patience), Failure> {
-        let mut patience = Patience::new();
-        let page = self.existing(slug, &mut patience).await?;
+    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, StoreBudget), ServiceError> {
+        let mut store_budget = StoreBudget::new();
+        let page = self.existing(slug, &mut store_budget).await?;
         credential.open(&page)?;
-        Ok((page, patience))
+        Ok((page, store_budget))
     }
 
     async fn apply(
         &self,
         mut page: Arc<Page>,
-        mut patience: Patience,
+        mut store_budget: StoreBudget,
         credential: &Credential,
         body: Body<UpdateFields>,
         precondition: &Precondition,
-    ) -> Result<Arc<Page>, Failure> {
+    ) -> Result<Arc<Page>, ServiceError> {
         let slug = page.slug.clone();
         let key = credential.open(&page)?;
         let edit = body?.check(key)?;
@@ -96,7 +96,7 @@ impl PageService {
         };
         // Markup and references may spell the key, though it does not stand in the source.
         if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
-            return Err(BodyFault::HoldsKey("content").into());
+            return Err(BodyError::HoldsKey("content").into());
         }
         precondition.check(page.state())?;
         if edit.is_empty() {
@@ -109,13 +109,13 @@ impl PageService {
             }
             let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));
             let swapped = self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next)));
-            match patience.wait(swapped).await? {
-                Swapped::Done => return Ok(self.rendering.current(next).await),
+            match store_budget.wait(swapped).await? {
+                CasResult::Swapped => return Ok(self.rendering.current(next).await),
                 // Another request changed or deleted the page between the read and the write.
-                Swapped::Stale => self.back_off().await,
+                CasResult::Stale => self.back_off().await,
             }
-            patience = Patience::new();
-            page = self.existing(&slug, &mut patience).await?;
+            store_budget = StoreBudget::new();
+            page = self.existing(&slug, &mut store_budget).await?;
             precondition.check(page.state())?;
         }
     }

@@ -15,10 +15,10 @@ use tracing::Instrument;
 use tracing::field::display;
 
 use super::metrics::{Metrics, RequestLabels, TraceLabel};
-use super::traces::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
-use crate::clock::SharedClock;
+use super::spans::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
 use crate::domain::client::Peer;
-use crate::entropy::{SharedEntropy, hex_id};
+use crate::ports::clock::SharedClock;
+use crate::ports::random::{SharedEntropy, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -143,8 +143,8 @@ mod tests {
     use tower::ServiceExt;
 
     use super::*;
-    use crate::clock::SystemClock;
-    use crate::entropy::SystemEntropy;
+    use crate::ports::clock::SystemClock;
+    use crate::ports::random::SystemEntropy;
 
     /// Keeps what is logged.
     #[derive(Clone, Default)]

@@ -15,8 +15,8 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 #[cfg(target_os = "linux")]
-use super::process::ProcessFigures;
-use super::runtime::RuntimeFigures;
+use super::process::ProcessCollector;
+use super::runtime::RuntimeCollector;
 
 /// The commit that this was built from, where whoever built it said so.
 const COMMIT: &str = match option_env!("GIT_COMMIT") {
@@ -344,9 +344,9 @@ impl Metrics {
         registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
         registry.register("handbill_build", "What is running", build);
-        registry.register_collector(Box::new(RuntimeFigures::new()));
+        registry.register_collector(Box::new(RuntimeCollector::new()));
         #[cfg(target_os = "linux")]
-        registry.register_collector(Box::new(ProcessFigures::new()));
+        registry.register_collector(Box::new(ProcessCollector::new()));
     }
 
     /// All instruments in the OpenMetrics text format.

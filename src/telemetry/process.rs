@@ -11,12 +11,12 @@ use prometheus_client::registry::Unit;
 
 /// Figures of this process. What cannot be read is left out.
 #[derive(Debug)]
-pub(super) struct ProcessFigures {
+pub(super) struct ProcessCollector {
     /// When it started, in seconds since 1970.
     started: Option<f64>,
 }
 
-impl ProcessFigures {
+impl ProcessCollector {
     pub(super) fn new() -> Self {
         let started = || {
             let stat = Process::myself()?.stat()?;
@@ -28,7 +28,7 @@ impl ProcessFigures {
     }
 }
 
-impl Collector for ProcessFigures {
+impl Collector for ProcessCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let process = Process::myself().ok();
         let stat: Option<Stat> = process.as_ref().and_then(|process| process.stat().ok());

@@ -12,16 +12,16 @@ use tokio::runtime::Handle;
 
 /// Figures of the runtime that serves the public. A scrape is answered in another.
 #[derive(Debug)]
-pub(super) struct RuntimeFigures(Option<Handle>);
+pub(super) struct RuntimeCollector(Option<Handle>);
 
-impl RuntimeFigures {
+impl RuntimeCollector {
     /// Of the runtime that this is called in, if it is called in one.
     pub(super) fn new() -> Self {
         Self(Handle::try_current().ok())
     }
 }
 
-impl Collector for RuntimeFigures {
+impl Collector for RuntimeCollector {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
         let Some(handle) = &self.0 else { return Ok(()) };
         let metrics = handle.metrics();

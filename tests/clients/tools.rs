@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::process::Command;
 
 /// When a client counts as hanging. Nothing depends on it being short.
-const PATIENCE: Duration = Duration::from_mins(15);
+const TEST_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// A client that has not been started yet.
 pub(crate) struct Client {
@@ -94,7 +94,7 @@ impl Client {
 
     /// Runs it to its end; what it wrote to standard output. Anything but success fails the test.
     pub(crate) async fn succeeds(mut self) -> String {
-        let output = tokio::time::timeout(PATIENCE, self.command.output()).await;
+        let output = tokio::time::timeout(TEST_TIMEOUT, self.command.output()).await;
         let output = output.unwrap_or_else(|_| panic!("it hangs: {:?}", self.command)).expect("it starts");
         let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(

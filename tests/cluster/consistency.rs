@@ -6,16 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::backends::redis::Redis;
-use handbill::backends::render_threads::RenderThreads;
-use handbill::backends::scylla::{Limits, ScyllaStore};
-use handbill::clock::SystemClock;
 use handbill::domain::client::Client;
-use handbill::entropy::{Entropy, SharedEntropy, SystemEntropy};
-use handbill::limits::Quotas;
-use handbill::reservations::{Reservation, SlugReservations};
+use handbill::ports::clock::SystemClock;
+use handbill::ports::page_store::{Lookup, PageStore};
+use handbill::ports::random::{Entropy, SharedEntropy, SystemEntropy};
+use handbill::ports::rate_limiter::Quotas;
+use handbill::ports::slug_reservations::{Reservation, SlugReservations};
+use handbill::service::render_threads::RenderThreads;
 use handbill::service::{CreateFields, PageService};
-use handbill::store::{Lookup, PageStore};
 use handbill::telemetry::metrics::Metrics;
 
 use crate::calls::{create, delete, publish, read, rewrite};
@@ -108,7 +108,8 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
     let settings = service.store_settings();
     let mut stores: Vec<Arc<dyn PageStore>> = Vec::new();
     for _ in 0..3 {
-        let store = ScyllaStore::connect(&settings, Limits::default(), Arc::new(SystemEntropy), |_| {}).await.unwrap();
+        let store =
+            CqlStore::connect(&settings, CqlTimeouts::default(), Arc::new(SystemEntropy), |_| {}).await.unwrap();
         stores.push(Arc::new(store));
     }
     let metrics = Arc::new(Metrics::new());

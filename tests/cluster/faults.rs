@@ -18,7 +18,7 @@ pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(50);
 
 /// When it counts as not coming back.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Pages for [`wave`], each of which it updates a few times: updates of one page get into each other's way.
 async fn pages(service: &Service) -> Vec<Published> {
@@ -57,7 +57,7 @@ async fn until_it_publishes(service: &Service) {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(PATIENCE, back).await.expect("the service comes back");
+    tokio::time::timeout(TEST_TIMEOUT, back).await.expect("the service comes back");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,7 +119,7 @@ async fn with_one_node_of_three_hung_or_cut_off_all_requests_but_those_in_flight
                 }
             }
         };
-        let noticed = tokio::time::timeout(PATIENCE, until_all_succeed).await;
+        let noticed = tokio::time::timeout(TEST_TIMEOUT, until_all_succeed).await;
         let (failed, took) = noticed.expect("the replicas go on without the node");
         println!("node {node}: {failed} requests failed before all of a hundred succeeded, the slowest took {took:?}");
         assert!(took < FAR_TOO_LONG, "{took:?}");
@@ -181,5 +181,5 @@ async fn until_every_replica_says(service: &Service, falls_back: bool) {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(PATIENCE, saying).await.expect("a metric says so");
+    tokio::time::timeout(TEST_TIMEOUT, saying).await.expect("a metric says so");
 }

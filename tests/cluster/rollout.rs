@@ -1,8 +1,8 @@
 //! New versions: replicas that are replaced one after the other, and a schema that is ahead of them.
 
-use handbill::backends::scylla::schema::{MIGRATIONS, Migration, SchemaState, check};
-use handbill::backends::scylla::{LeaseTimes, builder, migrate_with};
-use handbill::entropy::SystemEntropy;
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaState, check};
+use handbill::backends::cql::{LeaseTimes, builder, migrate_with};
+use handbill::ports::random::SystemEntropy;
 use scylla::value::Row;
 
 use crate::calls::{delete, publish, read, rewrite};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Parser;
-use handbill::config::{RedisSettings, ScyllaSettings};
+use handbill::config::{CqlSettings, RedisSettings};
 use tokio::process::Child;
 use tokio::sync::OnceCell;
 
@@ -102,7 +102,7 @@ impl Service {
     }
 
     /// The settings by which a test reaches the service's own pages past every replica.
-    pub(crate) fn store_settings(&self) -> ScyllaSettings {
+    pub(crate) fn store_settings(&self) -> CqlSettings {
         let nodes = self.nodes.shared().addresses();
         let line = ["handbill", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
         Line::try_parse_from(line).expect("they are valid").store
@@ -140,7 +140,7 @@ async fn start_replica(addresses: Addresses, number: u8, settings: &[String]) ->
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    store: ScyllaSettings,
+    store: CqlSettings,
     #[command(flatten)]
     redis: RedisSettings,
 }

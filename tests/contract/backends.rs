@@ -6,10 +6,11 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use handbill::backends::embedded::{EmbeddedStore, InProcessReservations, WindowLimiter};
-use handbill::limits::RateLimiter;
-use handbill::reservations::SlugReservations;
-use handbill::store::PageStore;
+use handbill::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
+use handbill::backends::redb::RedbStore;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::RateLimiter;
+use handbill::ports::slug_reservations::SlugReservations;
 
 use crate::clock::TestClock;
 use crate::servers;
@@ -33,13 +34,13 @@ const STORES: [Start<dyn PageStore>; 3] = [
     || {
         Box::pin(async {
             let directory = tempfile::tempdir().unwrap();
-            let backend: Arc<dyn PageStore> = Arc::new(EmbeddedStore::open(directory.path()).unwrap());
+            let backend: Arc<dyn PageStore> = Arc::new(RedbStore::open(directory.path()).unwrap());
             Started { name: "embedded on disk", backend, _beside: Box::new(directory) }
         })
     },
     || {
         Box::pin(async {
-            let backend: Arc<dyn PageStore> = Arc::new(EmbeddedStore::in_memory().unwrap());
+            let backend: Arc<dyn PageStore> = Arc::new(RedbStore::in_memory().unwrap());
             Started { name: "embedded in memory", backend, _beside: Box::new(()) }
         })
     },
@@ -81,9 +82,9 @@ pub(crate) struct Limiter {
 pub(crate) fn limiters() -> Vec<Limiter> {
     let clock = Arc::new(TestClock::new());
     let few = Arc::new(TestClock::new());
-    let limiter = WindowLimiter::new(clock.clone());
+    let limiter = MemoryRateLimiter::new(clock.clone());
     // Every test of the contract has fewer clients, so that its cap must not show.
-    let bounded = WindowLimiter::with_capacity(few.clone(), NonZeroUsize::new(300).unwrap());
+    let bounded = MemoryRateLimiter::with_capacity(few.clone(), NonZeroUsize::new(300).unwrap());
     vec![
         Limiter { name: "in process", backend: Arc::new(limiter), clock },
         Limiter { name: "in process, with a small table", backend: Arc::new(bounded), clock: few },
@@ -107,5 +108,5 @@ pub(crate) struct Reserving {
 /// Every kind of reservations that goes by the test's clock, each with none made.
 pub(crate) fn reservations() -> Vec<Reserving> {
     let clock = Arc::new(TestClock::new());
-    vec![Reserving { name: "in process", backend: Arc::new(InProcessReservations::new(clock.clone())), clock }]
+    vec![Reserving { name: "in process", backend: Arc::new(MemorySlugReservations::new(clock.clone())), clock }]
 }

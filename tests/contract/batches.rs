@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::time;
 
 use crate::disk::Disk;
 use crate::pages::{CREATED, edited, page, page_at};
 
 /// A store on `disk`, and how many operations each of its commits had.
-fn observed(disk: &Disk) -> (EmbeddedStore, Arc<Mutex<Vec<usize>>>) {
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+fn observed(disk: &Disk) -> (RedbStore, Arc<Mutex<Vec<usize>>>) {
+    let store = RedbStore::on(disk.medium()).unwrap();
     let commits = Arc::new(Mutex::new(Vec::new()));
     let counted = commits.clone();
     store.observe_commits(move |commit| counted.lock().unwrap().push(commit.operations));
@@ -40,7 +40,7 @@ async fn writes_that_wait_for_a_commit_share_the_next_one() {
     writes[1..].iter_mut().for_each(begin);
     drop(held);
     for inserted in join_all(writes).await {
-        assert_eq!(inserted.unwrap(), Inserted::Done);
+        assert_eq!(inserted.unwrap(), InsertResult::Inserted);
     }
     store.close().await;
     assert_eq!(*commits.lock().unwrap(), [1, 40]);
@@ -92,9 +92,9 @@ async fn operations_of_one_batch_see_those_before_them() {
     drop(held);
     before.await.unwrap();
     let inserted = join_all(inserts).await.into_iter().map(Result::unwrap);
-    assert_eq!(inserted.collect::<Vec<_>>(), [Inserted::Done, Inserted::SlugTaken]);
+    assert_eq!(inserted.collect::<Vec<_>>(), [InsertResult::Inserted, InsertResult::SlugTaken]);
     let swapped = join_all(swaps).await.into_iter().map(Result::unwrap);
-    assert_eq!(swapped.collect::<Vec<_>>(), [Swapped::Done, Swapped::Stale, Swapped::Done]);
+    assert_eq!(swapped.collect::<Vec<_>>(), [CasResult::Swapped, CasResult::Stale, CasResult::Swapped]);
     assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
     store.close().await;
     assert_eq!(*commits.lock().unwrap(), [1, 5]);
@@ -103,7 +103,7 @@ async fn operations_of_one_batch_see_those_before_them() {
 #[tokio::test]
 async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let there = Arc::new(page("there"));
     store.insert_if_absent(there.clone()).await.unwrap();
     let (coming, next) = (Arc::new(page("coming")), edited(&there, "next"));
@@ -118,7 +118,7 @@ async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
         assert_eq!(store.lookup(&there.slug).await.unwrap(), Lookup::Active(there.clone()));
     }
     assert!((&mut insert).now_or_never().is_none());
-    let survived = EmbeddedStore::on(disk.after_power_failure().medium()).unwrap();
+    let survived = RedbStore::on(disk.after_power_failure().medium()).unwrap();
     assert_eq!(survived.lookup(&coming.slug).await.unwrap(), Lookup::Absent);
 
     drop(held);
@@ -131,7 +131,7 @@ async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
 #[tokio::test]
 async fn a_write_given_up_before_its_turn_is_not_done_and_one_given_up_later_is() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let (begun, waiting) = (Arc::new(page("begun")), Arc::new(page("waiting")));
     let held = disk.hold_syncs();
     let mut first = store.insert_if_absent(begun.clone());
@@ -150,7 +150,7 @@ async fn a_write_given_up_before_its_turn_is_not_done_and_one_given_up_later_is(
 #[tokio::test(start_paused = true)]
 async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and_not_done() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let large = Arc::new(page(&"x".repeat(102_400)));
     let held = disk.hold_syncs();
     // Each counts 0.2 MB, and the queue has room for 64 MiB.
@@ -167,13 +167,13 @@ async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and
         inserted.unwrap();
     }
     assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Absent);
-    assert_eq!(store.insert_if_absent(late).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(late).await.unwrap(), InsertResult::Inserted);
 }
 
 #[tokio::test]
 async fn closing_finishes_what_is_queued_and_refuses_what_comes_later() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let pages: Vec<_> = (0..10).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     let held = disk.hold_syncs();
     let mut writes: Vec<_> = pages.iter().map(|page| store.insert_if_absent(page.clone())).collect();
@@ -181,14 +181,14 @@ async fn closing_finishes_what_is_queued_and_refuses_what_comes_later() {
     drop(held);
     store.close().await;
     for inserted in join_all(writes).await {
-        assert_eq!(inserted.unwrap(), Inserted::Done);
+        assert_eq!(inserted.unwrap(), InsertResult::Inserted);
     }
     let refused = store.insert_if_absent(Arc::new(page("late"))).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     let refused = store.lookup(&pages[0].slug).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 
-    let again = EmbeddedStore::on(disk.medium()).unwrap();
+    let again = RedbStore::on(disk.medium()).unwrap();
     for page in pages {
         assert_eq!(again.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::page::Page;
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 use crate::disk::Disk;
 use crate::pages::{CREATED, edited, page};
@@ -28,10 +28,10 @@ fn places(bytes: &[u8], part: &[u8]) -> Vec<usize> {
 /// The bytes of a file that holds one page alone, and what stands under its slug once `change` was made to it.
 async fn file_of(page: &Arc<Page>, change: Option<Record>) -> (Vec<u8>, Lookup) {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     store.insert_if_absent(page.clone()).await.unwrap();
     if let Some(next) = change {
-        assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), Swapped::Done);
+        assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), CasResult::Swapped);
     }
     let written = store.lookup(&page.slug).await.unwrap();
     drop(store);
@@ -50,7 +50,7 @@ impl Seen {
     /// Looks `slug` up in a file of these bytes, under which `written` stands.
     async fn look(&mut self, bytes: Vec<u8>, slug: &Slug, written: &Lookup) {
         let disk = Disk::with(bytes);
-        let Ok(store) = EmbeddedStore::on(disk.medium()) else {
+        let Ok(store) = RedbStore::on(disk.medium()) else {
             self.refused_at_start += 1;
             return;
         };
@@ -97,16 +97,16 @@ async fn a_slug_whose_key_is_damaged_is_neither_free_nor_unknown() {
     for at in places(&bytes, page.slug.as_str().as_bytes()) {
         bytes[at + 3] ^= 1;
     }
-    let store = EmbeddedStore::on(Disk::with(bytes).medium()).unwrap();
+    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
     let error = store.lookup(&page.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), Inserted::SlugTaken);
+    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::SlugTaken);
 }
 
 #[tokio::test]
 async fn a_record_in_the_place_of_another_is_found() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let (first, second) = (Arc::new(page("first")), Arc::new(page("other")));
     for page in [&first, &second] {
         store.insert_if_absent(page.clone()).await.unwrap();
@@ -150,7 +150,7 @@ async fn damage_that_makes_the_database_panic_is_unreadable_each_time_and_does_n
         }
     }
     assert!(leaves > 0);
-    let store = EmbeddedStore::on(Disk::with(bytes).medium()).unwrap();
+    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
     for _ in 0..3 {
         let error = store.lookup(&page.slug).await.unwrap_err();
         let StoreError::Unreadable(cause) = error else { panic!("{error}") };
@@ -162,7 +162,7 @@ async fn damage_that_makes_the_database_panic_is_unreadable_each_time_and_does_n
 #[tokio::test]
 async fn a_damaged_record_is_not_changed() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let damaged = Arc::new(page("A page that will be damaged."));
     store.insert_if_absent(damaged.clone()).await.unwrap();
     drop(store);
@@ -172,11 +172,11 @@ async fn a_damaged_record_is_not_changed() {
     for at in places {
         bytes[at] ^= 1;
     }
-    let store = EmbeddedStore::on(Disk::with(bytes).medium()).unwrap();
+    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
     let next = Record::Active(edited(&damaged, "next"));
     let error = store.compare_and_set(damaged.version, next).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
-    assert_eq!(store.insert_if_absent(damaged.clone()).await.unwrap(), Inserted::SlugTaken);
+    assert_eq!(store.insert_if_absent(damaged.clone()).await.unwrap(), InsertResult::SlugTaken);
     let error = store.lookup(&damaged.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use handbill::backends::embedded::Medium;
+use handbill::backends::redb::Storage;
 use redb::StorageBackend;
 
 /// Unit of space on the disk, in bytes.
@@ -107,7 +107,7 @@ impl Disk {
     }
 
     /// As the store takes it.
-    pub(crate) fn medium(&self) -> Box<dyn Medium> {
+    pub(crate) fn medium(&self) -> Box<dyn Storage> {
         Box::new(self.clone())
     }
 
@@ -203,7 +203,7 @@ impl Disk {
     }
 }
 
-impl Medium for Disk {
+impl Storage for Disk {
     fn place(&self) -> &Path {
         Path::new("the disk of a test")
     }

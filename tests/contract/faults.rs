@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::page::Page;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 use crate::disk::Disk;
 use crate::pages::{CREATED, edited, page};
@@ -16,15 +16,15 @@ fn large() -> Arc<Page> {
 }
 
 /// A store on a new disk with one page in it.
-async fn with_one_page() -> (Disk, EmbeddedStore, Arc<Page>) {
+async fn with_one_page() -> (Disk, RedbStore, Arc<Page>) {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     let page = Arc::new(page("there"));
     store.insert_if_absent(page.clone()).await.unwrap();
     (disk, store, page)
 }
 
-async fn found(store: &EmbeddedStore, page: &Arc<Page>) -> bool {
+async fn found(store: &RedbStore, page: &Arc<Page>) -> bool {
     match store.lookup(&page.slug).await.unwrap() {
         Lookup::Active(found) => found == *page,
         Lookup::Absent => false,
@@ -33,7 +33,7 @@ async fn found(store: &EmbeddedStore, page: &Arc<Page>) -> bool {
 }
 
 async fn survives_power_failure(disk: &Disk, page: &Arc<Page>) -> bool {
-    found(&EmbeddedStore::on(disk.after_power_failure().medium()).unwrap(), page).await
+    found(&RedbStore::on(disk.after_power_failure().medium()).unwrap(), page).await
 }
 
 #[tokio::test]
@@ -45,14 +45,14 @@ async fn what_was_acknowledged_survives_a_power_failure() {
     assert!(survives_power_failure(&disk, &next).await);
     let tombstone = next.tombstone(UnixMillis::new(CREATED + 2000));
     store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
-    let survived = EmbeddedStore::on(disk.after_power_failure().medium()).unwrap();
+    let survived = RedbStore::on(disk.after_power_failure().medium()).unwrap();
     assert_eq!(survived.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test]
 async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_nothing_acknowledged() {
     let disk = Disk::default();
-    let store = EmbeddedStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.medium()).unwrap();
     disk.keep_moments();
     let mut pages = Vec::new();
     for number in 1..=6 {
@@ -73,7 +73,7 @@ async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_n
         let mut disks = vec![moment.power_failure(|| false), moment.power_failure(|| true)];
         disks.extend((0..6).map(|_| moment.power_failure(&mut random)));
         for disk in disks {
-            let survived = EmbeddedStore::on(disk.medium()).unwrap();
+            let survived = RedbStore::on(disk.medium()).unwrap();
             for page in &pages[..moment.acknowledged] {
                 assert!(found(&survived, page).await);
             }
@@ -81,7 +81,7 @@ async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_n
                 // Not acknowledged: wholly there or not at all.
                 found(&survived, page).await;
             }
-            assert_eq!(survived.insert_if_absent(large()).await.unwrap(), Inserted::Done);
+            assert_eq!(survived.insert_if_absent(large()).await.unwrap(), InsertResult::Inserted);
         }
     }
 }
@@ -99,7 +99,7 @@ async fn a_full_disk_refuses_writes_keeps_what_was_acknowledged_and_needs_no_res
         assert!(survives_power_failure(&disk, &page).await);
     }
     disk.make_room();
-    assert_eq!(store.insert_if_absent(lost[0].clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(lost[0].clone()).await.unwrap(), InsertResult::Inserted);
     assert!(found(&store, &lost[0]).await);
     assert!(survives_power_failure(&disk, &lost[0]).await);
     assert!(survives_power_failure(&disk, &page).await);
@@ -117,7 +117,7 @@ async fn on_a_disk_that_refuses_every_write_lookups_go_on_and_writes_resume_when
     }
     disk.refuse_writes(false);
     let swapped = store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
-    assert_eq!(swapped, Swapped::Done);
+    assert_eq!(swapped, CasResult::Swapped);
     assert!(found(&store, &next).await);
     assert!(survives_power_failure(&disk, &next).await);
 }
@@ -131,7 +131,7 @@ async fn a_commit_that_fails_before_it_counts_is_unavailable_and_not_made() {
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
     assert!(!found(&store, &lost).await);
     assert!(found(&store, &page).await);
-    assert_eq!(store.insert_if_absent(lost.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(lost.clone()).await.unwrap(), InsertResult::Inserted);
     assert!(survives_power_failure(&disk, &lost).await);
 }
 
@@ -140,7 +140,7 @@ async fn a_commit_that_fails_at_its_end_is_read_back_and_acknowledged_once_it_is
     let (disk, store, page) = with_one_page().await;
     let made = Arc::new(page_like(&page));
     disk.fail_sync(1, false);
-    assert_eq!(store.insert_if_absent(made.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(made.clone()).await.unwrap(), InsertResult::Inserted);
     assert!(found(&store, &made).await);
     assert!(survives_power_failure(&disk, &made).await);
     assert!(survives_power_failure(&disk, &page).await);
@@ -158,7 +158,7 @@ async fn a_commit_that_can_be_read_back_but_not_synced_has_an_unknown_outcome_an
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 
     disk.heal_syncs();
-    assert_eq!(store.insert_if_absent(large()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(large()).await.unwrap(), InsertResult::Inserted);
     let there = found(&store, &maybe).await;
     assert_eq!(survives_power_failure(&disk, &maybe).await, there);
     assert!(survives_power_failure(&disk, &page).await);
@@ -198,7 +198,7 @@ async fn on_a_disk_that_does_not_answer_a_begun_write_is_unknown_and_all_else_un
     disk.refuse_reads(false);
     disk.refuse_writes(false);
     let swapped = store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
-    assert_eq!(swapped, Swapped::Done);
+    assert_eq!(swapped, CasResult::Swapped);
     assert!(found(&store, &next).await);
 }
 
@@ -220,7 +220,7 @@ async fn a_lookup_that_meets_one_failed_read_finds_its_page_all_the_same() {
         assert!(found(&store, page).await);
     }
     assert!(disk.has_failed_that_read());
-    assert_eq!(store.insert_if_absent(large()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(large()).await.unwrap(), InsertResult::Inserted);
 }
 
 #[tokio::test]

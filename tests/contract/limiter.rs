@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::embedded::WindowLimiter;
+use handbill::backends::memory::MemoryRateLimiter;
 use handbill::domain::client::Client;
 use handbill::domain::quota::Quota;
-use handbill::limits::{Limited, RateLimiter};
+use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
 
 use crate::backends::{limiters, limiters_by_any_clock};
 use crate::clock::TestClock;
@@ -28,7 +28,7 @@ async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
         let client = stranger();
         let attempts = (0..100).map(|_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.decide(Limited::Create, TEN, client).await.admitted })
+            tokio::spawn(async move { limiter.decide(LimitKind::Create, TEN, client).await.admitted })
         });
         let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
         assert_eq!(admitted, 10, "{name}");
@@ -39,17 +39,17 @@ async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
 async fn the_window_slides_attempt_by_attempt() {
     for limiter in limiters() {
         for _ in 0..10 {
-            assert!(limiter.backend.decide(Limited::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+            assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
             limiter.clock.advance(Duration::from_mins(1));
         }
         // Ten attempts, at minutes 0 to 9; it is minute 10.
         limiter.clock.advance(Duration::from_mins(50) - Duration::from_nanos(1));
-        assert!(!limiter.backend.decide(Limited::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(!limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
         limiter.clock.advance(Duration::from_nanos(1));
-        assert!(limiter.backend.decide(Limited::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
-        assert!(!limiter.backend.decide(Limited::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(!limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
         limiter.clock.advance(Duration::from_mins(1));
-        assert!(limiter.backend.decide(Limited::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
     }
 }
 
@@ -57,13 +57,13 @@ async fn the_window_slides_attempt_by_attempt() {
 async fn a_refused_attempt_is_not_counted() {
     for limiter in limiters() {
         let quota = Quota { limit: 1, window: HOUR };
-        assert!(limiter.backend.decide(Limited::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.decide(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
         for _ in 0..59 {
             limiter.clock.advance(Duration::from_mins(1));
-            assert!(!limiter.backend.decide(Limited::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+            assert!(!limiter.backend.decide(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
         }
         limiter.clock.advance(Duration::from_mins(1));
-        assert!(limiter.backend.decide(Limited::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.decide(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
     }
 }
 
@@ -71,16 +71,16 @@ async fn a_refused_attempt_is_not_counted() {
 async fn a_client_that_waits_as_long_as_it_is_told_gets_through_and_not_a_second_earlier() {
     for limiter in limiters() {
         for _ in 0..10 {
-            limiter.backend.decide(Limited::Create, TEN, client(1)).await;
+            limiter.backend.decide(LimitKind::Create, TEN, client(1)).await;
             limiter.clock.advance(Duration::from_millis(700));
         }
-        let refused = limiter.backend.decide(Limited::Create, TEN, client(1)).await;
+        let refused = limiter.backend.decide(LimitKind::Create, TEN, client(1)).await;
         assert!(!refused.admitted, "{}", limiter.name);
         assert_eq!(refused.retry_after_seconds(), 3593, "{}", limiter.name);
         limiter.clock.advance(Duration::from_secs(refused.retry_after_seconds() - 1));
-        assert!(!limiter.backend.decide(Limited::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(!limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
         limiter.clock.advance(Duration::from_secs(1));
-        assert!(limiter.backend.decide(Limited::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
     }
 }
 
@@ -89,10 +89,10 @@ async fn what_remains_counts_down_to_nothing() {
     for (name, limiter) in limiters_by_any_clock() {
         let client = stranger();
         for left in (0..10).rev() {
-            let decision = limiter.decide(Limited::Edit, TEN, client).await;
+            let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
             assert_eq!((decision.admitted, decision.remaining), (true, left), "{name}");
         }
-        let decision = limiter.decide(Limited::Edit, TEN, client).await;
+        let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
         assert_eq!((decision.admitted, decision.remaining, decision.quota), (false, 0, TEN), "{name}");
     }
 }
@@ -102,7 +102,7 @@ async fn clients_and_limits_are_counted_apart() {
     for (name, limiter) in limiters_by_any_clock() {
         for _ in 0..20 {
             let client = stranger();
-            for limited in [Limited::Create, Limited::Edit, Limited::Token] {
+            for limited in [LimitKind::Create, LimitKind::Edit, LimitKind::Token] {
                 for attempt in 0..11 {
                     let decision = limiter.decide(limited, TEN, client).await;
                     assert_eq!(decision.admitted, attempt < 10, "{name}");
@@ -115,56 +115,56 @@ async fn clients_and_limits_are_counted_apart() {
 #[tokio::test]
 async fn windows_that_ended_are_dropped_though_their_clients_never_return() {
     let clock = Arc::new(TestClock::new());
-    let limiter = WindowLimiter::new(clock.clone());
+    let limiter = MemoryRateLimiter::new(clock.clone());
     for number in 0..1000 {
-        limiter.decide(Limited::Create, TEN, client(number)).await;
+        limiter.decide(LimitKind::Create, TEN, client(number)).await;
     }
-    assert_eq!(limiter.clients(Limited::Create), 1000);
-    assert_eq!(limiter.clients(Limited::Edit), 0);
+    assert_eq!(limiter.clients(LimitKind::Create), 1000);
+    assert_eq!(limiter.clients(LimitKind::Edit), 0);
     clock.advance(HOUR);
     for _ in 0..200 {
-        limiter.decide(Limited::Create, TEN, client(5000)).await;
+        limiter.decide(LimitKind::Create, TEN, client(5000)).await;
     }
-    assert_eq!(limiter.clients(Limited::Create), 1);
+    assert_eq!(limiter.clients(LimitKind::Create), 1);
 }
 
 #[tokio::test]
 async fn a_client_that_is_refused_does_not_keep_ended_windows_in_the_table() {
     let clock = Arc::new(TestClock::new());
-    let limiter = WindowLimiter::new(clock.clone());
+    let limiter = MemoryRateLimiter::new(clock.clone());
     let quota = Quota { limit: 1, window: HOUR };
-    limiter.decide(Limited::Create, quota, client(0)).await;
+    limiter.decide(LimitKind::Create, quota, client(0)).await;
     clock.advance(Duration::from_mins(30));
-    limiter.decide(Limited::Create, quota, client(1)).await;
+    limiter.decide(LimitKind::Create, quota, client(1)).await;
     // Refused, and so still the first to end.
-    limiter.decide(Limited::Create, quota, client(0)).await;
+    limiter.decide(LimitKind::Create, quota, client(0)).await;
     clock.advance(Duration::from_mins(30));
-    limiter.decide(Limited::Create, quota, client(1)).await;
-    assert_eq!(limiter.clients(Limited::Create), 1);
+    limiter.decide(LimitKind::Create, quota, client(1)).await;
+    assert_eq!(limiter.clients(LimitKind::Create), 1);
 }
 
 #[tokio::test]
 async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() {
     let clock = Arc::new(TestClock::new());
-    let limiter = WindowLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
+    let limiter = MemoryRateLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
     let quota = Quota { limit: 2, window: HOUR };
     for number in [0, 1, 2, 0] {
-        limiter.decide(Limited::Create, quota, client(number)).await;
+        limiter.decide(LimitKind::Create, quota, client(number)).await;
         clock.advance(Duration::from_secs(1));
     }
     // Client 0 came last again, so the window of client 1 ends first.
-    limiter.decide(Limited::Create, quota, client(3)).await;
-    assert_eq!(limiter.clients(Limited::Create), 3);
-    assert!(!limiter.decide(Limited::Create, quota, client(0)).await.admitted);
-    assert_eq!(limiter.decide(Limited::Create, quota, client(2)).await.remaining, 0);
-    assert_eq!(limiter.decide(Limited::Create, quota, client(1)).await.remaining, 1);
+    limiter.decide(LimitKind::Create, quota, client(3)).await;
+    assert_eq!(limiter.clients(LimitKind::Create), 3);
+    assert!(!limiter.decide(LimitKind::Create, quota, client(0)).await.admitted);
+    assert_eq!(limiter.decide(LimitKind::Create, quota, client(2)).await.remaining, 0);
+    assert_eq!(limiter.decide(LimitKind::Create, quota, client(1)).await.remaining, 1);
 }
 
 #[tokio::test]
 async fn a_flood_of_clients_never_fills_more_than_the_table() {
-    let limiter = WindowLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
+    let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
     for number in 0..10_000 {
-        assert!(limiter.decide(Limited::Token, TEN, client(number)).await.admitted);
-        assert!(limiter.clients(Limited::Token) <= 100);
+        assert!(limiter.decide(LimitKind::Token, TEN, client(number)).await.admitted);
+        assert!(limiter.clients(LimitKind::Token) <= 100);
     }
 }

@@ -5,15 +5,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use handbill::backends::embedded::{DATABASE_FILE, EmbeddedStore, OpenError};
+use handbill::backends::redb::{DATABASE_FILE, OpenError, RedbStore};
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Lookup, PageStore, Record};
+use handbill::ports::page_store::{Lookup, PageStore, Record};
 use redb::{Database, TableDefinition};
 
 use crate::pages::{CREATED, edited, page};
 
 fn refused(directory: &Path) -> OpenError {
-    let error = EmbeddedStore::open(directory).err().expect("the directory is refused");
+    let error = RedbStore::open(directory).err().expect("the directory is refused");
     assert!(!error.to_string().contains('\n'), "{error}");
     error
 }
@@ -21,7 +21,7 @@ fn refused(directory: &Path) -> OpenError {
 #[tokio::test]
 async fn everything_is_found_again_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
-    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
     let (kept, changed, deleted) = (Arc::new(page("kept")), Arc::new(page("old")), Arc::new(page("gone")));
     for page in [&kept, &changed, &deleted] {
         store.insert_if_absent(page.clone()).await.unwrap();
@@ -32,7 +32,7 @@ async fn everything_is_found_again_after_a_restart() {
     store.compare_and_set(deleted.version, Record::Deleted(tombstone.clone())).await.unwrap();
     drop(store);
 
-    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
     assert_eq!(store.lookup(&kept.slug).await.unwrap(), Lookup::Active(kept));
     assert_eq!(store.lookup(&next.slug).await.unwrap(), Lookup::Active(next));
     assert_eq!(store.lookup(&deleted.slug).await.unwrap(), Lookup::Deleted(tombstone));
@@ -42,7 +42,7 @@ async fn everything_is_found_again_after_a_restart() {
 fn a_missing_directory_is_made_for_its_user_alone() {
     let parent = tempfile::tempdir().unwrap();
     let directory = parent.path().join("some/where");
-    let store = EmbeddedStore::open(&directory).unwrap();
+    let store = RedbStore::open(&directory).unwrap();
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&directory), 0o700);
     assert_eq!(mode(&directory.join(DATABASE_FILE)), 0o600);
@@ -52,10 +52,10 @@ fn a_missing_directory_is_made_for_its_user_alone() {
 #[test]
 fn a_directory_in_use_is_refused_until_it_is_free() {
     let directory = tempfile::tempdir().unwrap();
-    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
     assert!(matches!(refused(directory.path()), OpenError::InUse(_)));
     drop(store);
-    EmbeddedStore::open(directory.path()).unwrap();
+    RedbStore::open(directory.path()).unwrap();
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn a_directory_that_another_process_has_taken_but_not_yet_filled_is_refused_and_
     assert!(matches!(refused(directory.path()), OpenError::InUse(_)));
     assert!(!directory.path().join(DATABASE_FILE).exists());
     drop(lock);
-    EmbeddedStore::open(directory.path()).unwrap();
+    RedbStore::open(directory.path()).unwrap();
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn set_format(directory: &Path, format: u64) {
 #[test]
 fn a_newer_format_is_refused_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
-    drop(EmbeddedStore::open(directory.path()).unwrap());
+    drop(RedbStore::open(directory.path()).unwrap());
     set_format(directory.path(), 3);
     let error = refused(directory.path());
     assert!(matches!(error, OpenError::NewerFormat { found: 3, known: 2, .. }), "{error}");
@@ -99,7 +99,7 @@ fn a_newer_format_is_refused_and_left_as_it_is() {
 #[test]
 fn the_format_of_0_2_0_is_refused_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
-    drop(EmbeddedStore::open(directory.path()).unwrap());
+    drop(RedbStore::open(directory.path()).unwrap());
     set_format(directory.path(), 1);
     let error = refused(directory.path());
     assert!(matches!(error, OpenError::OlderFormat { found: 1, known: 2, .. }), "{error}");
@@ -110,7 +110,7 @@ fn the_format_of_0_2_0_is_refused_and_left_as_it_is() {
 #[tokio::test]
 async fn a_damaged_file_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    let store = EmbeddedStore::open(directory.path()).unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
     store.insert_if_absent(Arc::new(page("text"))).await.unwrap();
     drop(store);
     let path = directory.path().join(DATABASE_FILE);
@@ -127,7 +127,7 @@ async fn a_damaged_file_is_refused() {
         assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
     }
     fs::write(&path, whole).unwrap();
-    EmbeddedStore::open(directory.path()).unwrap();
+    RedbStore::open(directory.path()).unwrap();
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_database_of_something_else_is_refused() {
 fn a_first_start_that_was_cut_short_leaves_nothing_in_the_way_of_the_next() {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("handbill.redb.new"), [0; 10_000]).unwrap();
-    drop(EmbeddedStore::open(directory.path()).unwrap());
+    drop(RedbStore::open(directory.path()).unwrap());
     let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = names.collect();
     names.sort();

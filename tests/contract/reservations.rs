@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::embedded::InProcessReservations;
-use handbill::reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
+use handbill::backends::memory::MemorySlugReservations;
+use handbill::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
 use crate::backends::{reservations, reservations_by_any_clock};
 use crate::clock::TestClock;
@@ -63,7 +63,7 @@ async fn a_reservation_that_nobody_releases_ends_by_itself() {
 #[tokio::test]
 async fn reservations_take_bounded_memory_and_ended_ones_are_dropped() {
     let clock = Arc::new(TestClock::new());
-    let reservations = InProcessReservations::with_capacity(clock.clone(), NonZeroUsize::new(10).unwrap());
+    let reservations = MemorySlugReservations::with_capacity(clock.clone(), NonZeroUsize::new(10).unwrap());
     for _ in 0..1000 {
         assert_eq!(reservations.reserve(&slug()).await, Reservation::Held);
         assert!(reservations.count() <= 10);

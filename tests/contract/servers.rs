@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use clap::Parser;
+use handbill::backends::cql::{CqlStore, CqlTimeouts, migrate};
 use handbill::backends::redis::{Redis, TimeLimits};
-use handbill::backends::scylla::{Limits, ScyllaStore, migrate};
-use handbill::clock::SystemClock;
-use handbill::config::{RedisSettings, ScyllaSettings};
+use handbill::config::{CqlSettings, RedisSettings};
 use handbill::domain::client::Client;
-use handbill::entropy::{SystemEntropy, index_below};
+use handbill::ports::clock::SystemClock;
+use handbill::ports::random::{SystemEntropy, index_below};
 use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
 /// Time enough on any machine, so that only what a test is about can fail it.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    scylla: ScyllaSettings,
+    scylla: CqlSettings,
     #[command(flatten)]
     redis: RedisSettings,
 }
@@ -33,7 +33,7 @@ fn named_by(variable: &str) -> String {
 }
 
 /// A store on the CQL server, in a keyspace that this run alone uses.
-pub(crate) async fn cql() -> ScyllaStore {
+pub(crate) async fn cql() -> CqlStore {
     static KEYSPACE: OnceCell<String> = OnceCell::const_new();
     let settings = |keyspace: &str| {
         let nodes = named_by("HANDBILL_TEST_CQL");
@@ -48,15 +48,20 @@ pub(crate) async fn cql() -> ScyllaStore {
         keyspace
     });
     let settings = settings(keyspace.await);
-    let limits = Limits { operation: PATIENCE, attempt: PATIENCE, turn: PATIENCE, in_flight: 256 };
-    ScyllaStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
+    let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, turn: TEST_TIMEOUT, in_flight: 256 };
+    CqlStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
 }
 
 /// A way to the Redis server.
 pub(crate) fn redis() -> Redis {
     let url = named_by("HANDBILL_TEST_REDIS");
     let settings = Line::try_parse_from(["handbill", "--redis-url", &url]).unwrap().redis;
-    let limits = TimeLimits { first_try: PATIENCE, second_try: PATIENCE, connect: PATIENCE, probe_interval: PATIENCE };
+    let limits = TimeLimits {
+        first_try: TEST_TIMEOUT,
+        second_try: TEST_TIMEOUT,
+        connect: TEST_TIMEOUT,
+        probe_interval: TEST_TIMEOUT,
+    };
     let clock = Arc::new(SystemClock::new());
     Redis::open_with_limits(&settings, limits, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new())).unwrap()
 }

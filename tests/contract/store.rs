@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill::domain::language::Language;
 use handbill::domain::page::PageVersion;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, Record, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, Record};
 
 use crate::backends::stores;
 use crate::pages::{CREATED, edited, page, page_at, slug};
@@ -23,7 +23,12 @@ async fn a_slug_that_was_never_inserted_is_absent() {
 async fn an_inserted_page_is_found_as_it_was_given() {
     for store in stores().await {
         let page = Arc::new(page("# Text"));
-        assert_eq!(store.backend.insert_if_absent(page.clone()).await.unwrap(), Inserted::Done, "{}", store.name);
+        assert_eq!(
+            store.backend.insert_if_absent(page.clone()).await.unwrap(),
+            InsertResult::Inserted,
+            "{}",
+            store.name
+        );
         assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
     }
 }
@@ -70,7 +75,7 @@ async fn a_taken_slug_is_refused_and_its_page_stays() {
         let second = Arc::new(page_at(first.slug.clone(), "second"));
         store.backend.insert_if_absent(first.clone()).await.unwrap();
         let inserted = store.backend.insert_if_absent(second).await.unwrap();
-        assert_eq!(inserted, Inserted::SlugTaken, "{}", store.name);
+        assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
     }
 }
@@ -84,7 +89,7 @@ async fn a_page_of_the_expected_version_is_replaced() {
         for round in 0..3 {
             let next = edited(&expected, &format!("edit {round}"));
             let swapped = store.backend.compare_and_set(expected.version, Record::Active(next.clone())).await.unwrap();
-            assert_eq!(swapped, Swapped::Done, "{}", store.name);
+            assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
             let found = store.backend.lookup(&next.slug).await.unwrap();
             assert_eq!(found, Lookup::Active(next.clone()), "{}", store.name);
             expected = next;
@@ -102,13 +107,13 @@ async fn a_stale_version_changes_nothing() {
 
         let late = edited(&first, "late");
         let swapped = store.backend.compare_and_set(first.version, Record::Active(late.clone())).await.unwrap();
-        assert_eq!(swapped, Swapped::Stale, "{}", store.name);
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         let early = edited(&second, "early");
         let swapped = store.backend.compare_and_set(early.version, Record::Active(early)).await.unwrap();
-        assert_eq!(swapped, Swapped::Stale, "{}", store.name);
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         let tombstone = first.tombstone(UnixMillis::new(CREATED));
         let swapped = store.backend.compare_and_set(first.version, Record::Deleted(tombstone)).await.unwrap();
-        assert_eq!(swapped, Swapped::Stale, "{}", store.name);
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
 
         assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
     }
@@ -120,7 +125,7 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
         let first = page("first");
         let next = edited(&first, "next");
         let swapped = store.backend.compare_and_set(first.version, Record::Active(next)).await.unwrap();
-        assert_eq!(swapped, Swapped::Stale, "{}", store.name);
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
     }
 }
@@ -133,17 +138,17 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
         store.backend.insert_if_absent(page.clone()).await.unwrap();
         let deleted = Record::Deleted(tombstone.clone());
         let swapped = store.backend.compare_and_set(page.version, deleted.clone()).await.unwrap();
-        assert_eq!(swapped, Swapped::Done, "{}", store.name);
+        assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
 
         let again = Arc::new(page_at(page.slug.clone(), "again"));
         let inserted = store.backend.insert_if_absent(again).await.unwrap();
-        assert_eq!(inserted, Inserted::SlugTaken, "{}", store.name);
+        assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
         for version in [page.version, tombstone.version] {
             let revived = Record::Active(edited(&page, "revived"));
             let swapped = store.backend.compare_and_set(version, revived).await.unwrap();
-            assert_eq!(swapped, Swapped::Stale, "{}", store.name);
+            assert_eq!(swapped, CasResult::Stale, "{}", store.name);
             let swapped = store.backend.compare_and_set(version, deleted.clone()).await.unwrap();
-            assert_eq!(swapped, Swapped::Stale, "{}", store.name);
+            assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         }
         assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
     }
@@ -158,7 +163,7 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
             tokio::spawn(async move { (store.insert_if_absent(page.clone()).await.unwrap(), page) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
-        let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == Inserted::Done).collect();
+        let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == InsertResult::Inserted).collect();
         assert_eq!(winners.len(), 1, "{}", store.name);
         let found = store.backend.lookup(&slug).await.unwrap();
         assert_eq!(found, Lookup::Active(winners[0].1.clone()), "{}", store.name);
@@ -180,7 +185,7 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_what_is_found() {
             tokio::spawn(async move { (store.compare_and_set(expected, next.clone()).await.unwrap(), next) })
         });
         let finished = join_all(racing).await.into_iter().map(Result::unwrap);
-        let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == Swapped::Done).collect();
+        let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == CasResult::Swapped).collect();
         assert_eq!(winners.len(), 1, "{}", store.name);
         let expected = match winners[0].1.clone() {
             Record::Active(page) => Lookup::Active(page),
@@ -229,7 +234,12 @@ async fn what_a_caller_that_went_away_had_asked_for_is_wholly_done_or_not_at_all
 
         // Whatever was asked before this is decided when it is answered.
         let after = Arc::new(page("after"));
-        assert_eq!(store.backend.insert_if_absent(after.clone()).await.unwrap(), Inserted::Done, "{}", store.name);
+        assert_eq!(
+            store.backend.insert_if_absent(after.clone()).await.unwrap(),
+            InsertResult::Inserted,
+            "{}",
+            store.name
+        );
         for page in abandoned {
             let found = store.backend.lookup(&page.slug).await.unwrap();
             assert!(found == Lookup::Absent || found == Lookup::Active(page), "{}", store.name);

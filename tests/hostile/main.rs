@@ -1,11 +1,12 @@
 //! What strangers may send to do harm: scripts in Markdown, Markdown that is dear to render, text that breaks parsers.
 
-// What `src/backends/embedded/record.rs` expects at the root of its crate: its format is private to its backend.
-use handbill::{domain, store};
+// What `src/backends/redb/record.rs` expects at the root of its crate: its format is private to its backend.
+use handbill::domain;
+use handbill::ports;
 
 #[path = "../support/html.rs"]
 mod html;
-#[path = "../../src/backends/embedded/record.rs"]
+#[path = "../../src/backends/redb/record.rs"]
 mod record;
 
 #[path = "../../fuzz/checks/authorization.rs"]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// What is wrong with a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +55,11 @@ impl FaultyStore {
         self.before.lock().unwrap_or_else(PoisonError::into_inner).get(slug).cloned()
     }
 
-    async fn swap(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+    async fn swap(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         let slug = next.slug().clone();
         let standing = self.inner.lookup(&slug).await?;
         let swapped = self.inner.compare_and_set(expected, next).await?;
-        if let (Swapped::Done, Lookup::Active(page)) = (swapped, standing) {
+        if let (CasResult::Swapped, Lookup::Active(page)) = (swapped, standing) {
             self.before.lock().unwrap_or_else(PoisonError::into_inner).insert(slug, page);
         }
         Ok(swapped)
@@ -68,9 +68,9 @@ impl FaultyStore {
 
 #[async_trait]
 impl PageStore for FaultyStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         if self.strikes(Fault::LostInsert) {
-            return Ok(Inserted::Done);
+            return Ok(InsertResult::Inserted);
         }
         self.inner.insert_if_absent(page).await
     }
@@ -84,9 +84,9 @@ impl PageStore for FaultyStore {
         })
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         if self.strikes(Fault::LostSwap) {
-            return Ok(Swapped::Done);
+            return Ok(CasResult::Swapped);
         }
         if self.strikes(Fault::FalseDenial) {
             self.swap(expected, next).await?;

@@ -17,14 +17,14 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use axum::Router;
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
-use handbill::backends::embedded::EmbeddedStore;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
-use handbill::incoming::client_ip::TrustedProxies;
-use handbill::limits::Quotas;
-use handbill::mcp::Allowed;
-use handbill::store::PageStore;
+use handbill::mcp::HostCheck;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::Quotas;
 
 use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;
@@ -48,7 +48,7 @@ fn replica(store: Arc<dyn PageStore>) -> Router {
     let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
     let unlimited = Quotas { create: None, edit: None, token: None };
     let origin = Origin::parse("https://pages.example").unwrap();
-    let allowed = Allowed::new(&origin, Vec::new(), Vec::new());
+    let allowed = HostCheck::new(&origin, Vec::new(), Vec::new());
     public_router(store, unlimited, origin, proxies, allowed, &Surroundings::system())
 }
 
@@ -58,7 +58,7 @@ async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {
 }
 
 fn embedded() -> Arc<dyn PageStore> {
-    Arc::new(EmbeddedStore::in_memory().unwrap())
+    Arc::new(RedbStore::in_memory().unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

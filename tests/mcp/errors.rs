@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Client, PATIENCE};
+use crate::client::{Client, TEST_TIMEOUT};
 use crate::support::app::{Setup, TestApp};
 use crate::support::stores::{Calls, Fault, Operation};
 
@@ -139,7 +139,7 @@ async fn what_cannot_be_read_and_what_panics_is_internal_and_the_next_call_is_se
         client.call("get_page", json!({"slug": page.slug})).await.fails(500, "internal");
         app.store.next(Operation::Lookup, Fault::Panic);
         let call = client.call("get_page", json!({"slug": page.slug}));
-        tokio::time::timeout(PATIENCE, call).await.expect("it is answered").fails(500, "internal");
+        tokio::time::timeout(TEST_TIMEOUT, call).await.expect("it is answered").fails(500, "internal");
         client.call("get_page", json!({"slug": page.slug})).await.done();
     }
 }

@@ -13,9 +13,9 @@ async fn initialize_agrees_on_the_revision_of_the_client_where_it_has_a_handshak
         let result = Client::new(&app, revision).result("initialize", opening(revision)).await;
         assert_eq!(result["protocolVersion"], revision);
         assert_eq!(result["capabilities"], json!({"tools": {}}));
-        assert_eq!(result["serverInfo"]["name"], handbill::about::REGISTRY_NAME);
-        assert_eq!(result["serverInfo"]["title"], handbill::about::TITLE);
-        assert_eq!(result["serverInfo"]["version"], handbill::about::INTERFACE_VERSION);
+        assert_eq!(result["serverInfo"]["name"], handbill::api::metadata::REGISTRY_NAME);
+        assert_eq!(result["serverInfo"]["title"], handbill::api::metadata::TITLE);
+        assert_eq!(result["serverInfo"]["version"], handbill::api::metadata::INTERFACE_VERSION);
         assert_eq!(result["serverInfo"]["websiteUrl"], "https://pages.example");
         assert!(result["instructions"].as_str().unwrap().contains("edit_key"));
     }
@@ -72,12 +72,12 @@ async fn ping_is_answered_in_the_revisions_that_have_it() {
 async fn discover_tells_the_revisions_the_capabilities_and_who_answers() {
     let app = TestApp::new();
     let result = Client::new(&app, MODERN).result("server/discover", json!({})).await;
-    assert_eq!(result["supportedVersions"], json!(handbill::about::MCP_PROTOCOL_VERSIONS));
+    assert_eq!(result["supportedVersions"], json!(handbill::api::metadata::MCP_PROTOCOL_VERSIONS));
     assert_eq!(result["capabilities"], json!({"tools": {}}));
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")));
     let identity = &result["_meta"]["io.modelcontextprotocol/serverInfo"];
-    assert_eq!(identity["name"], handbill::about::REGISTRY_NAME);
-    assert_eq!(identity["version"], handbill::about::INTERFACE_VERSION);
+    assert_eq!(identity["name"], handbill::api::metadata::REGISTRY_NAME);
+    assert_eq!(identity["version"], handbill::api::metadata::INTERFACE_VERSION);
     let instructions = result["instructions"].as_str().unwrap();
     for told in ["shown that once", "hand it to the user", "never publish it", "written by strangers", "retry_after"] {
         assert!(instructions.contains(told), "{told}: {instructions}");
@@ -86,7 +86,7 @@ async fn discover_tells_the_revisions_the_capabilities_and_who_answers() {
 
 #[tokio::test]
 async fn the_revisions_of_the_tests_are_those_that_are_spoken() {
-    let mut spoken = handbill::about::MCP_PROTOCOL_VERSIONS;
+    let mut spoken = handbill::api::metadata::MCP_PROTOCOL_VERSIONS;
     spoken.reverse();
     assert_eq!(spoken, REVISIONS);
 }

@@ -70,13 +70,13 @@ async fn a_revision_that_is_not_spoken_is_refused_with_those_that_are() {
         let request = client.carrying(&message).without("mcp-protocol-version");
         let error = app.send(request.header("mcp-protocol-version", revision)).await.refuses(400, -32022);
         assert_eq!(error["data"]["requested"], revision);
-        assert_eq!(error["data"]["supported"], json!(handbill::about::MCP_PROTOCOL_VERSIONS));
+        assert_eq!(error["data"]["supported"], json!(handbill::api::metadata::MCP_PROTOCOL_VERSIONS));
         // The handshake's revisions have the header alone.
         for method in ["tools/list", "notifications/initialized"] {
             let message = json!({"jsonrpc": "2.0", "id": 1, "method": method});
             let request = post(message.to_string()).header("mcp-protocol-version", revision);
             let error = app.send(request).await.refuses(400, -32022);
-            assert_eq!(error["data"]["supported"], json!(handbill::about::MCP_PROTOCOL_VERSIONS));
+            assert_eq!(error["data"]["supported"], json!(handbill::api::metadata::MCP_PROTOCOL_VERSIONS));
         }
     }
 }

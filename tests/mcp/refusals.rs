@@ -7,7 +7,7 @@ use axum::body::Body;
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use crate::client::{Client, PATIENCE, post};
+use crate::client::{Client, TEST_TIMEOUT, post};
 use crate::revision::MODERN;
 use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::{Answer, Request};
@@ -205,7 +205,7 @@ async fn a_body_that_does_not_arrive_is_408_and_one_that_breaks_off_400() {
     let app = TestApp::new();
     tokio::time::pause();
     let stalled = Body::from_stream(stream::pending::<Result<&str, Infallible>>());
-    let answer = tokio::time::timeout(PATIENCE, app.send(post(stalled))).await.expect("it is answered");
+    let answer = tokio::time::timeout(TEST_TIMEOUT, app.send(post(stalled))).await.expect("it is answered");
     let error = answer.refuses(408, -32600);
     assert_eq!(error["data"]["error"], "timeout");
     let broken = Body::from_stream(stream::iter([Ok("{"), Err(std::io::Error::other("the client went away"))]));

@@ -7,7 +7,7 @@ use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
 use crate::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes};
-use crate::support::{PATIENCE, Server};
+use crate::support::{Server, TEST_TIMEOUT};
 
 /// Readers and callers, each of whose answers held about 1 MB in 0.2.0.
 const READERS: usize = 400;
@@ -58,7 +58,7 @@ fn figure(server: &Server, name: &str, label: &str) -> f64 {
 fn wait_until(server: &Server, what: &str, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "it never came that {what}");
+        assert!(began.elapsed() < TEST_TIMEOUT, "it never came that {what}");
         assert_honest_clients_are_served(server);
     }
 }
@@ -82,7 +82,7 @@ fn honest(server: &Server, method: &str, target: &str, body: &[u8]) -> Answer {
             return answer;
         }
         assert!(answer.header("retry-after").is_some(), "{}", answer.text());
-        assert!(began.elapsed() < PATIENCE, "it is never served: {}", answer.text());
+        assert!(began.elapsed() < TEST_TIMEOUT, "it is never served: {}", answer.text());
     }
 }
 

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use crate::support::PATIENCE;
+use crate::support::TEST_TIMEOUT;
 
 /// An answer, read to its end.
 #[derive(Debug)]
@@ -48,9 +48,9 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        let stream = TcpStream::connect_timeout(&address, TEST_TIMEOUT)?;
+        stream.set_read_timeout(Some(TEST_TIMEOUT))?;
+        stream.set_write_timeout(Some(TEST_TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream, received: Vec::new() })
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
 use crate::client::{Answer, Connection, JSON, bearer, get, page_json, post, request, request_bytes};
-use crate::support::{PATIENCE, Server, handbill_after};
+use crate::support::{Server, TEST_TIMEOUT, handbill_after};
 
 fn server() -> (TempDir, Server) {
     let directory = tempdir().unwrap();
@@ -269,7 +269,7 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
     // The operators' listener has descriptors of its own, whatever the public does, and tells when no more are taken.
     assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     loop {
         let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
         assert!(metrics.text().contains("\nhandbill_connections_max 32\n"), "{}", metrics.text());
@@ -306,7 +306,7 @@ fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8])
         format!("handbill_budget_refusals_total{{budget=\"{budget}\"}} "),
         format!("handbill_connections_cut_total{{reason=\"{budget}_budget\"}} "),
     ];
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     loop {
         let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
         let met = metrics.text().lines().any(|line| {

@@ -212,7 +212,7 @@ fn check_the_rest(directory: &std::path::Path, writers: &[Writer]) {
 /// Every slug in the store's file.
 fn slugs(directory: &std::path::Path) -> HashSet<String> {
     const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
-    let database = redb::Database::open(directory.join(handbill::backends::embedded::DATABASE_FILE)).unwrap();
+    let database = redb::Database::open(directory.join(handbill::backends::redb::DATABASE_FILE)).unwrap();
     let pages = database.begin_read().unwrap().open_table(PAGES).unwrap();
     pages.iter().unwrap().map(|entry| entry.unwrap().0.value().to_owned()).collect()
 }

@@ -9,16 +9,16 @@ use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::routing::{get, post};
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::domain::client::ForwardedHeader;
-use handbill::incoming::client_ip::TrustedProxies;
-use handbill::lifecycle::Phase;
+use handbill::server::drain::Phase;
 use handbill::server::{ServerLimits, ServerMetrics, serve};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use crate::client::{Connection, get as get_once};
-use crate::support::PATIENCE;
+use crate::support::TEST_TIMEOUT;
 
 const SOON: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_hours(1);
@@ -76,7 +76,7 @@ impl Listener {
     }
 
     fn wait_for_end(&self) {
-        self.ended.recv_timeout(PATIENCE).expect("the last connection ends");
+        self.ended.recv_timeout(TEST_TIMEOUT).expect("the last connection ends");
         assert_eq!(self.metrics.open.get(), 0);
         assert_eq!((self.metrics.receiving.held.get(), self.metrics.sending.held.get()), (0, 0));
     }
@@ -213,12 +213,12 @@ fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kep
     let listener = Listener::serving(ServerLimits { connections: 3, ..PATIENT }, app);
     let mut working = listener.connect();
     working.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
-    entries.recv_timeout(PATIENCE).unwrap();
+    entries.recv_timeout(TEST_TIMEOUT).unwrap();
     let (mut first, mut second) = (listener.connect(), listener.connect());
     first.get("/").unwrap();
     second.get("/").unwrap();
     // Once the server has noticed that they rest.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     while listener.connect().get("/").is_err() {
         assert!(Instant::now() < end);
     }
@@ -235,7 +235,7 @@ fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
     let mut half = listener.connect();
     half.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     half.finish_sending().unwrap();
-    entries.recv_timeout(PATIENCE).unwrap();
+    entries.recv_timeout(TEST_TIMEOUT).unwrap();
     // The end of input has arrived by now, as it was sent before this.
     assert_eq!(listener.connect().get("/").unwrap().text(), "here");
     release.send_replace(true);
@@ -285,7 +285,7 @@ fn heads_that_stall_hold_no_more_than_the_budget_and_keep_nobody_out() {
         assert!(listener.metrics.receiving.held.get() <= 1280 * 1024);
     }
     // As soon as some of them have stalled for a moment.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     while !get_once(listener.address, "/").is_ok_and(|answer| answer.status == 200) {
         assert!(Instant::now() < end);
     }
@@ -304,7 +304,7 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
         deaf.push(connection);
         assert!(listener.metrics.sending.held.get() <= 5 * 1024 * 1024);
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     while !get_once(listener.address, "/page").is_ok_and(|answer| answer.body.len() == 700 * 1024) {
         assert!(Instant::now() < end);
     }
@@ -434,7 +434,7 @@ fn the_body_that_never_comes_is_answered_408() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let store = handbill::backends::embedded::EmbeddedStore::open(directory.path()).unwrap();
+        let store = handbill::backends::redb::RedbStore::open(directory.path()).unwrap();
         let (_phase, phases) = watch::channel(Phase::Serving);
         let app = public_router(Arc::new(store));
         tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));
@@ -450,12 +450,12 @@ fn the_body_that_never_comes_is_answered_408() {
     assert!(answer.contains(r#""error":"timeout""#), "{answer}");
 }
 
-fn public_router(store: Arc<dyn handbill::store::PageStore>) -> Router {
+fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Router {
     let base_url = handbill::domain::origin::Origin::parse("http://localhost").unwrap();
-    let allowed = handbill::mcp::Allowed::new(&base_url, Vec::new(), Vec::new());
+    let allowed = handbill::mcp::HostCheck::new(&base_url, Vec::new(), Vec::new());
     handbill::app::public_router(
         store,
-        handbill::limits::Quotas { create: None, edit: None, token: None },
+        handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None },
         base_url,
         no_proxies(),
         allowed,

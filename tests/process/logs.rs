@@ -10,7 +10,7 @@ use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use crate::client::{Connection, JSON, get, page_json, post, request, request_bytes};
-use crate::support::{PATIENCE, Server, Watchdog, handbill, handbill_after};
+use crate::support::{Server, TEST_TIMEOUT, Watchdog, handbill, handbill_after};
 
 #[test]
 fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
@@ -181,7 +181,7 @@ fn metrics_are_openmetrics_with_bounded_labels() {
 fn until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < PATIENCE, "it did not come about");
+        assert!(began.elapsed() < TEST_TIMEOUT, "it did not come about");
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 
 /// When a test gives up on something that should have happened. No test depends on it being short.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The binary with no setting from the environment of the test.
 pub(crate) fn handbill<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
@@ -192,11 +192,11 @@ impl Log {
     fn wait(&self, enough: impl Fn(&Gathered) -> bool) -> String {
         let (gathered, changed) = &*self.0;
         let guard = gathered.lock().unwrap();
-        changed.wait_timeout_while(guard, PATIENCE, |gathered| !enough(gathered)).unwrap().0.text.clone()
+        changed.wait_timeout_while(guard, TEST_TIMEOUT, |gathered| !enough(gathered)).unwrap().0.text.clone()
     }
 }
 
-/// Kills a process that outlives [`PATIENCE`], so that a test fails instead of hanging.
+/// Kills a process that outlives [`TEST_TIMEOUT`], so that a test fails instead of hanging.
 pub(crate) struct Watchdog(mpsc::Sender<()>);
 
 impl Watchdog {
@@ -204,7 +204,7 @@ impl Watchdog {
         let pid = pid(child);
         let (call_off, called_off) = mpsc::channel();
         thread::spawn(move || {
-            if called_off.recv_timeout(PATIENCE) == Err(RecvTimeoutError::Timeout) {
+            if called_off.recv_timeout(TEST_TIMEOUT) == Err(RecvTimeoutError::Timeout) {
                 let _ = kill_process(pid, Signal::KILL);
             }
         });

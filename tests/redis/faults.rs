@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use handbill::backends::redis::TimeLimits;
 use handbill::domain::client::Client;
 use handbill::domain::quota::{Decision, Quota};
-use handbill::limits::{Limited, RateLimiter};
+use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
 use redis::AsyncCommands;
 
 use crate::servers::{OwnServer, Replica, client, connect, free_port, to};
@@ -25,7 +25,7 @@ const SHORT: TimeLimits = TimeLimits {
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
     let started = Instant::now();
-    let decision = replica.limiter.decide(Limited::Create, TEN, client).await;
+    let decision = replica.limiter.decide(LimitKind::Create, TEN, client).await;
     assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
     decision
 }

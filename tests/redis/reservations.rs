@@ -7,8 +7,8 @@ use futures_util::future::join_all;
 use handbill::backends::redis::TimeLimits;
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::title::Title;
-use handbill::entropy::{SystemEntropy, index_below};
-use handbill::reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
+use handbill::ports::random::{SystemEntropy, index_below};
+use handbill::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 use redis::AsyncCommands;
 
 use crate::servers::{ALL, OwnServer, PATIENT, Replica, connect, free_port, to};

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use handbill::backends::redis::{Redis, RedisLimiter, RedisReservations, TimeLimits};
-use handbill::clock::Clock;
 use handbill::config::{RedisMode, RedisSettings, RedisUrl};
 use handbill::domain::client::Client;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::entropy::{SystemEntropy, index_below};
+use handbill::ports::clock::Clock;
+use handbill::ports::random::{SystemEntropy, index_below};
 use handbill::telemetry::metrics::Metrics;
 use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};

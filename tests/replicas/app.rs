@@ -21,7 +21,7 @@ use crate::support::exchange::{Answer, Request, check_common_rules};
 pub(crate) const BASE_URL: &str = "https://pages.example";
 
 /// When an answer counts as not coming. Nothing depends on it being short.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How a service under test differs from one without any settings.
 pub(crate) struct Setup {
@@ -87,7 +87,7 @@ impl TestApp {
         let client = self.client(peer.ip());
         let balancer = service(self.limits).await.balancer;
         let whole = async { exchange(&mut connect_from(client, balancer).await?, request).await };
-        let answered = tokio::time::timeout(PATIENCE, whole).await.expect("it is answered");
+        let answered = tokio::time::timeout(TEST_TIMEOUT, whole).await.expect("it is answered");
         let (parts, body) = answered.unwrap_or_else(|error| panic!("{method} {path}: {error}")).into_parts();
         let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
         check_common_rules(&method, &path, &answer);

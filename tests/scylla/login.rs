@@ -4,10 +4,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::backends::scylla::{Progress, ScyllaStore, migrate};
-use handbill::config::ScyllaSettings;
-use handbill::entropy::SystemEntropy;
-use handbill::store::{Inserted, Lookup, PageStore};
+use handbill::backends::cql::{CqlStore, Progress, migrate};
+use handbill::config::CqlSettings;
+use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill::ports::random::SystemEntropy;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -33,7 +33,7 @@ fn file(text: &str) -> NamedTempFile {
 }
 
 /// The settings that lead to the secured server, with its certificate and the password in `password`.
-fn secured(keyspace: &str, password: &NamedTempFile) -> ScyllaSettings {
+fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
     let (password, ca) = (password.path().to_str().unwrap(), variable("HANDBILL_TEST_CQL_SECURED_CA"));
     let login = ["--scylla-username", LOGIN, "--scylla-password-file", password, "--scylla-ca-file", &ca];
     let mut settings = settings(keyspace, &login);
@@ -43,9 +43,9 @@ fn secured(keyspace: &str, password: &NamedTempFile) -> ScyllaSettings {
 }
 
 /// Why a store with `settings` does not come up; it keeps trying meanwhile.
-async fn refused(settings: &ScyllaSettings) -> String {
+async fn refused(settings: &CqlSettings) -> String {
     let (tell, mut told) = unbounded_channel();
-    let connecting = ScyllaStore::connect(settings, PATIENT, Arc::new(SystemEntropy), move |progress| {
+    let connecting = CqlStore::connect(settings, PATIENT, Arc::new(SystemEntropy), move |progress| {
         tell.send(progress.clone()).expect("the test listens");
     });
     tokio::select! {
@@ -63,9 +63,9 @@ async fn pages_are_kept_by_a_server_that_wants_tls_and_a_login() {
     let settings = secured(&fresh_keyspace(), &password);
     // The login itself is made some time after the server's first start.
     migrate(&settings, &SystemEntropy).await.expect("the login exists");
-    let store = ScyllaStore::connect(&settings, PATIENT, Arc::new(SystemEntropy), |_| {}).await.unwrap();
+    let store = CqlStore::connect(&settings, PATIENT, Arc::new(SystemEntropy), |_| {}).await.unwrap();
     let page = Arc::new(page("secret"));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
     assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
 }
 
@@ -78,7 +78,7 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
     assert!(reason.to_ascii_lowercase().contains("authenticat") || reason.contains("credential"), "{reason}");
 
     let (tell, mut told) = unbounded_channel();
-    let connecting = ScyllaStore::connect(&settings, PATIENT, Arc::new(SystemEntropy), move |progress| {
+    let connecting = CqlStore::connect(&settings, PATIENT, Arc::new(SystemEntropy), move |progress| {
         // Whoever has heard enough listens no more.
         let _ = tell.send(progress.clone());
     });

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::scylla::schema::{MIGRATIONS, Migration, SchemaError, SchemaState, check};
-use handbill::backends::scylla::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
-use handbill::config::ScyllaSettings;
-use handbill::entropy::SystemEntropy;
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaError, SchemaState, check};
+use handbill::backends::cql::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
+use handbill::config::CqlSettings;
+use handbill::ports::random::SystemEntropy;
 use scylla::client::session::Session;
 use scylla::value::Row;
 
@@ -20,7 +20,7 @@ const TAKES_IT_AWAY: Migration =
 
 async fn migrating(
     session: &Session,
-    settings: &ScyllaSettings,
+    settings: &CqlSettings,
     migrations: &[Migration],
 ) -> Result<Report, MigrateError> {
     let times = LeaseTimes::default();

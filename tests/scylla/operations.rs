@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use handbill::domain::language::Language;
 use handbill::domain::page::PageVersion;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 
 use crate::pages::{CREATED, edited, page, page_at, slug};
 use crate::server::store;
@@ -17,12 +17,12 @@ async fn a_slug_that_was_never_inserted_is_absent_and_cannot_be_replaced() {
     let page = page("text");
     assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Absent);
     let next = Record::Active(edited(&page, "next"));
-    assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), Swapped::Stale);
+    assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), CasResult::Stale);
     let tombstone = Record::Deleted(page.tombstone(UnixMillis::new(CREATED)));
-    assert_eq!(store.compare_and_set(page.version, tombstone).await.unwrap(), Swapped::Stale);
+    assert_eq!(store.compare_and_set(page.version, tombstone).await.unwrap(), CasResult::Stale);
     // A condition that holds for a row that is not there would have made one.
     assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Absent);
-    assert_eq!(store.insert_if_absent(Arc::new(page)).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(Arc::new(page)).await.unwrap(), InsertResult::Inserted);
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn every_field_is_kept_and_content_byte_for_byte() {
         page.version = PageVersion::new(1 << 40);
         page.updated_at = UnixMillis::new(CREATED + 1);
         let page = Arc::new(page);
-        assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), Inserted::Done);
+        assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
         assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
     }
 }
@@ -50,7 +50,7 @@ async fn a_taken_slug_is_refused_and_its_page_stays() {
     let first = Arc::new(page("first"));
     let second = Arc::new(page_at(first.slug.clone(), "second"));
     store.insert_if_absent(first.clone()).await.unwrap();
-    assert_eq!(store.insert_if_absent(second).await.unwrap(), Inserted::SlugTaken);
+    assert_eq!(store.insert_if_absent(second).await.unwrap(), InsertResult::SlugTaken);
     assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Active(first));
 }
 
@@ -63,15 +63,15 @@ async fn a_page_of_the_expected_version_is_replaced_and_a_stale_one_is_not() {
     for round in 0..20 {
         let next = edited(&page, &format!("edit {round}"));
         let swapped = store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
-        assert_eq!(swapped, Swapped::Done);
+        assert_eq!(swapped, CasResult::Swapped);
         assert_eq!(store.lookup(&next.slug).await.unwrap(), Lookup::Active(next.clone()));
         page = next;
     }
     for stale in [first.version, page.version.next()] {
         let late = Record::Active(edited(&first, "late"));
-        assert_eq!(store.compare_and_set(stale, late).await.unwrap(), Swapped::Stale);
+        assert_eq!(store.compare_and_set(stale, late).await.unwrap(), CasResult::Stale);
         let tombstone = Record::Deleted(first.tombstone(UnixMillis::new(CREATED)));
-        assert_eq!(store.compare_and_set(stale, tombstone).await.unwrap(), Swapped::Stale);
+        assert_eq!(store.compare_and_set(stale, tombstone).await.unwrap(), CasResult::Stale);
     }
     assert_eq!(store.lookup(&first.slug).await.unwrap(), Lookup::Active(page));
 }
@@ -97,14 +97,14 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
     let tombstone = page.tombstone(UnixMillis::new(CREATED + 5));
     let deleted = Record::Deleted(tombstone.clone());
     store.insert_if_absent(page.clone()).await.unwrap();
-    assert_eq!(store.compare_and_set(page.version, deleted.clone()).await.unwrap(), Swapped::Done);
+    assert_eq!(store.compare_and_set(page.version, deleted.clone()).await.unwrap(), CasResult::Swapped);
 
     let again = Arc::new(page_at(page.slug.clone(), "again"));
-    assert_eq!(store.insert_if_absent(again).await.unwrap(), Inserted::SlugTaken);
+    assert_eq!(store.insert_if_absent(again).await.unwrap(), InsertResult::SlugTaken);
     for version in [page.version, tombstone.version] {
         let revived = Record::Active(edited(&page, "revived"));
-        assert_eq!(store.compare_and_set(version, revived).await.unwrap(), Swapped::Stale);
-        assert_eq!(store.compare_and_set(version, deleted.clone()).await.unwrap(), Swapped::Stale);
+        assert_eq!(store.compare_and_set(version, revived).await.unwrap(), CasResult::Stale);
+        assert_eq!(store.compare_and_set(version, deleted.clone()).await.unwrap(), CasResult::Stale);
     }
     assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
@@ -118,7 +118,7 @@ async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
         tokio::spawn(async move { (store.insert_if_absent(page.clone()).await.unwrap(), page) })
     });
     let finished = join_all(racing).await.into_iter().map(Result::unwrap);
-    let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == Inserted::Done).collect();
+    let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == InsertResult::Inserted).collect();
     assert_eq!(winners.len(), 1);
     assert_eq!(store.lookup(&slug).await.unwrap(), Lookup::Active(winners[0].1.clone()));
 }
@@ -138,7 +138,7 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_what_is_found() {
         tokio::spawn(async move { (store.compare_and_set(expected, next.clone()).await.unwrap(), next) })
     });
     let finished = join_all(racing).await.into_iter().map(Result::unwrap);
-    let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == Swapped::Done).collect();
+    let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == CasResult::Swapped).collect();
     assert_eq!(winners.len(), 1);
     let expected = match winners[0].1.clone() {
         Record::Active(page) => Lookup::Active(page),
@@ -163,7 +163,7 @@ async fn of_many_writers_that_read_and_set_no_update_is_lost() {
                 let Lookup::Active(page) = store.lookup(&slug).await.unwrap() else { panic!("the page is there") };
                 let count: u64 = page.content.as_str().parse().unwrap();
                 let next = edited(&page, &(count + 1).to_string());
-                if store.compare_and_set(page.version, Record::Active(next)).await.unwrap() == Swapped::Done {
+                if store.compare_and_set(page.version, Record::Active(next)).await.unwrap() == CasResult::Swapped {
                     written += 1;
                 }
             }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::scylla::{Limits, ScyllaStore};
+use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use scylla::statement::Consistency;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
 use tokio::task::JoinHandle;
@@ -17,15 +17,15 @@ use crate::pages::{CREATED, edited, page, page_at};
 use crate::server::{PATIENT, Proxied, proxied, store};
 
 /// A lost answer is given up after this; nothing else may take that long for nothing.
-const GIVING_UP_SOON: Limits = Limits { attempt: Duration::from_millis(400), ..PATIENT };
+const GIVING_UP_SOON: CqlTimeouts = CqlTimeouts { attempt: Duration::from_millis(400), ..PATIENT };
 
-async fn inserted(store: &ScyllaStore, content: &str) -> Arc<Page> {
+async fn inserted(store: &CqlStore, content: &str) -> Arc<Page> {
     let page = Arc::new(page(content));
-    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
     page
 }
 
-fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle<Result<Swapped, StoreError>> {
+fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle<Result<CasResult, StoreError>> {
     let store = proxied.store.clone();
     tokio::spawn(async move { store.compare_and_set(expected, next).await })
 }
@@ -34,19 +34,19 @@ fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle
 async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxied, &Page)) {
     let first = Arc::new(page("first text"));
     lie(&mut proxied, &first);
-    assert_eq!(proxied.store.insert_if_absent(first.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(proxied.store.insert_if_absent(first.clone()).await.unwrap(), InsertResult::Inserted);
     assert_eq!(proxied.store.lookup(&first.slug).await.unwrap(), Lookup::Active(first.clone()));
 
     let next = edited(&first, "next text");
     lie(&mut proxied, &next);
     let swapped = proxied.store.compare_and_set(first.version, Record::Active(next.clone())).await.unwrap();
-    assert_eq!(swapped, Swapped::Done);
+    assert_eq!(swapped, CasResult::Swapped);
     assert_eq!(proxied.store.lookup(&first.slug).await.unwrap(), Lookup::Active(next.clone()));
 
     let tombstone = next.tombstone(UnixMillis::new(CREATED + 9));
     lie(&mut proxied, &next);
     let swapped = proxied.store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
-    assert_eq!(swapped, Swapped::Done);
+    assert_eq!(swapped, CasResult::Swapped);
     assert_eq!(proxied.store.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
@@ -107,7 +107,7 @@ async fn a_write_that_a_node_refused_for_now_is_sent_again() {
 }
 
 /// `others` more writes come between one that was applied in secret and the first look at what became of it.
-async fn overtaken(others: u64) -> (Result<Swapped, StoreError>, PageVersion) {
+async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
     let ours = edited(&first, "our text");
@@ -119,7 +119,7 @@ async fn overtaken(others: u64) -> (Result<Swapped, StoreError>, PageVersion) {
     for round in 0..others {
         let next = edited(&page, &format!("another text {round}"));
         let swapped = other.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
-        assert_eq!(swapped, Swapped::Done, "ours was applied");
+        assert_eq!(swapped, CasResult::Swapped, "ours was applied");
         page = next;
     }
     proxied.be_honest();
@@ -131,9 +131,9 @@ async fn overtaken(others: u64) -> (Result<Swapped, StoreError>, PageVersion) {
 #[tokio::test]
 async fn a_write_that_others_came_after_before_it_was_acknowledged_is_done() {
     let (outcome, version) = overtaken(1).await;
-    assert_eq!(outcome.unwrap(), Swapped::Done);
+    assert_eq!(outcome.unwrap(), CasResult::Swapped);
     assert_eq!(version, PageVersion::new(3));
-    assert_eq!(overtaken(15).await.0.unwrap(), Swapped::Done);
+    assert_eq!(overtaken(15).await.0.unwrap(), CasResult::Swapped);
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
     let theirs = edited(&first, "their text");
     other.compare_and_set(first.version, Record::Active(theirs.clone())).await.unwrap();
     proxied.be_honest();
-    assert_eq!(setting.await.unwrap().unwrap(), Swapped::Stale);
+    assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);
     assert_eq!(other.lookup(&first.slug).await.unwrap(), Lookup::Active(theirs));
 }
 
@@ -166,7 +166,7 @@ async fn a_write_of_unknown_outcome_whose_page_was_deleted_meanwhile_is_stale() 
     let tombstone = first.tombstone(UnixMillis::new(CREATED + 9));
     other.compare_and_set(first.version, Record::Deleted(tombstone.clone())).await.unwrap();
     proxied.be_honest();
-    assert_eq!(setting.await.unwrap().unwrap(), Swapped::Stale);
+    assert_eq!(setting.await.unwrap().unwrap(), CasResult::Stale);
     assert_eq!(other.lookup(&first.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
@@ -185,7 +185,7 @@ async fn an_insert_of_unknown_outcome_is_known_by_its_key_however_often_the_page
         page = next;
     }
     proxied.be_honest();
-    assert_eq!(inserting.await.unwrap().unwrap(), Inserted::Done);
+    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
     assert_eq!(other.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
 }
 
@@ -198,9 +198,9 @@ async fn an_insert_of_unknown_outcome_whose_slug_another_took_is_refused() {
     let store = proxied.store.clone();
     let inserting = tokio::spawn(async move { store.insert_if_absent(ours).await });
     looked.recv().await.unwrap();
-    assert_eq!(other.insert_if_absent(theirs.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(other.insert_if_absent(theirs.clone()).await.unwrap(), InsertResult::Inserted);
     proxied.be_honest();
-    assert_eq!(inserting.await.unwrap().unwrap(), Inserted::SlugTaken);
+    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::SlugTaken);
     assert_eq!(other.lookup(&theirs.slug).await.unwrap(), Lookup::Active(theirs));
 }
 
@@ -235,7 +235,7 @@ fn answers() -> Vec<(DbError, bool)> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_is_unavailable_where_nothing_was_done_and_unknown_where_that_is_not_certain() {
-    let mut proxied = proxied(Limits { operation: Duration::from_secs(5), ..PATIENT }).await;
+    let mut proxied = proxied(CqlTimeouts { operation: Duration::from_secs(5), ..PATIENT }).await;
     let answers = answers();
     let rules = answers.iter().enumerate().map(|(index, (error, _))| {
         RequestRule(requests_with(&format!("text <{index}>")), RequestReaction::forge_with_error(error.clone()))
@@ -286,7 +286,7 @@ async fn a_lookup_that_no_node_answers_is_unavailable() {
 
 #[tokio::test]
 async fn an_operation_ends_within_its_time_when_nothing_answers() {
-    let limits = Limits { operation: Duration::from_millis(600), attempt: Duration::from_millis(200), ..PATIENT };
+    let limits = CqlTimeouts { operation: Duration::from_millis(600), attempt: Duration::from_millis(200), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let page = Arc::new(page("text"));
     let silence = RequestRule(requests_with(page.slug.as_str()), RequestReaction::drop_frame());
@@ -299,7 +299,7 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
 
 #[tokio::test]
 async fn what_is_too_much_at_once_is_refused_and_never_sent() {
-    let limits = Limits { in_flight: 1, turn: Duration::from_millis(50), ..PATIENT };
+    let limits = CqlTimeouts { in_flight: 1, turn: Duration::from_millis(50), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let (first, second) = (page("first text"), Arc::new(page("second text")));
     let mut looked = proxied.swallow_the_next_write(&first.slug, "first text");
@@ -309,6 +309,6 @@ async fn what_is_too_much_at_once_is_refused_and_never_sent() {
     let refused = proxied.store.insert_if_absent(second.clone()).await;
     assert!(matches!(refused, Err(StoreError::Unavailable(_))), "{refused:?}");
     proxied.be_honest();
-    assert_eq!(inserting.await.unwrap().unwrap(), Inserted::Done);
+    assert_eq!(inserting.await.unwrap().unwrap(), InsertResult::Inserted);
     assert_eq!(proxied.store.lookup(&second.slug).await.unwrap(), Lookup::Absent);
 }

@@ -5,10 +5,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use clap::Parser;
-use handbill::backends::scylla::schema::MIGRATIONS;
-use handbill::backends::scylla::{LeaseTimes, Limits, ScyllaStore, builder, migrate_with};
-use handbill::config::ScyllaSettings;
-use handbill::entropy::{SystemEntropy, index_below};
+use handbill::backends::cql::migrate::schema::MIGRATIONS;
+use handbill::backends::cql::{CqlStore, CqlTimeouts, LeaseTimes, builder, migrate_with};
+use handbill::config::CqlSettings;
+use handbill::ports::random::{SystemEntropy, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
@@ -25,7 +25,7 @@ static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Time enough on any machine, so that only what a test is about can fail it.
-pub(crate) const PATIENT: Limits = Limits {
+pub(crate) const PATIENT: CqlTimeouts = CqlTimeouts {
     operation: Duration::from_mins(2),
     attempt: Duration::from_mins(1),
     turn: Duration::from_mins(1),
@@ -40,11 +40,11 @@ pub(crate) fn nodes() -> String {
 }
 
 /// The settings that `args` and the server's nodes give.
-pub(crate) fn settings(keyspace: &str, args: &[&str]) -> ScyllaSettings {
+pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
     #[derive(Parser)]
     struct Line {
         #[command(flatten)]
-        settings: ScyllaSettings,
+        settings: CqlSettings,
     }
     let nodes = nodes();
     let copies = nodes.split(',').count().min(3).to_string();
@@ -97,24 +97,24 @@ pub(crate) async fn migrated_keyspace() -> &'static str {
 }
 
 /// A store that goes straight to the server.
-pub(crate) async fn store() -> Arc<ScyllaStore> {
+pub(crate) async fn store() -> Arc<CqlStore> {
     store_on(session().await, PATIENT).await
 }
 
 /// A store on `session` in the shared keyspace.
-pub(crate) async fn store_on(session: Arc<Session>, limits: Limits) -> Arc<ScyllaStore> {
+pub(crate) async fn store_on(session: Arc<Session>, limits: CqlTimeouts) -> Arc<CqlStore> {
     let keyspace = migrated_keyspace().await;
-    Arc::new(ScyllaStore::on(session, keyspace, Arc::new(SystemEntropy), limits).await.unwrap())
+    Arc::new(CqlStore::on(session, keyspace, Arc::new(SystemEntropy), limits).await.unwrap())
 }
 
 /// A store whose every request goes through a proxy.
 pub(crate) struct Proxied {
-    pub(crate) store: Arc<ScyllaStore>,
+    pub(crate) store: Arc<CqlStore>,
     pub(crate) proxy: RunningProxy,
 }
 
 /// A store with `limits` through a proxy that has no rules yet.
-pub(crate) async fn proxied(limits: Limits) -> Proxied {
+pub(crate) async fn proxied(limits: CqlTimeouts) -> Proxied {
     let keyspace = migrated_keyspace().await;
     let nodes = nodes();
     let first = nodes.split(',').next().unwrap();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, PageStore, Record, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, PageStore, Record};
 use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
 
 use crate::faults::requests_with;
@@ -48,7 +48,7 @@ fn answering(body: Vec<u8>) -> RequestReaction {
 async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_insert() {
     let mut proxied = proxied(PATIENT).await;
     let slug = "taken-22222222";
-    for (applied, inserted) in [(true, Inserted::Done), (false, Inserted::SlugTaken)] {
+    for (applied, inserted) in [(true, InsertResult::Inserted), (false, InsertResult::SlugTaken)] {
         // The old values: nulls where there was no row, the row that was in the way otherwise.
         let old = |value: &'static [u8]| (!applied).then_some(value);
         let answer = one_row(&[
@@ -73,7 +73,7 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_update() {
     let buried = Record::Deleted(first.tombstone(UnixMillis::new(CREATED)));
     // Whether it was applied, and the version that was there, where there was a row.
     for (applied, version, swapped) in
-        [(true, Some(1_i64), Swapped::Done), (false, Some(9), Swapped::Stale), (false, None, Swapped::Stale)]
+        [(true, Some(1_i64), CasResult::Swapped), (false, Some(9), CasResult::Stale), (false, None, CasResult::Stale)]
     {
         let version = version.map(i64::to_be_bytes);
         let answer = one_row(&[

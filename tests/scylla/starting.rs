@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use handbill::backends::scylla::schema::{MIGRATIONS, Migration, SchemaState};
-use handbill::backends::scylla::{
-    AwaitedStore, ConnectError, LeaseTimes, Limits, MigrateError, Progress, ScyllaStore, SettingsError, migrate,
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaState};
+use handbill::backends::cql::{
+    ConnectError, CqlStore, CqlTimeouts, LeaseTimes, MigrateError, PendingStore, Progress, SettingsError, migrate,
     migrate_with,
 };
-use handbill::config::ScyllaSettings;
-use handbill::entropy::SystemEntropy;
-use handbill::store::{Inserted, PageStore, StoreError};
+use handbill::config::CqlSettings;
+use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
+use handbill::ports::random::SystemEntropy;
 use scylla_proxy::get_exclusive_local_address;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::pages::page;
 use crate::server::{PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
 
-async fn connecting(settings: &ScyllaSettings) -> Result<ScyllaStore, ConnectError> {
-    ScyllaStore::connect(settings, PATIENT, Arc::new(SystemEntropy), |_| {}).await
+async fn connecting(settings: &CqlSettings) -> Result<CqlStore, ConnectError> {
+    CqlStore::connect(settings, PATIENT, Arc::new(SystemEntropy), |_| {}).await
 }
 
 #[tokio::test]
@@ -26,11 +26,11 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &["--schema-wait", "1h"]);
     let (tell, mut told) = unbounded_channel();
-    let awaited = Arc::new(AwaitedStore::default());
+    let awaited = Arc::new(PendingStore::default());
     let (waiting, serving) = (settings.clone(), awaited.clone());
     let connecting = tokio::spawn(async move {
         let entropy = Arc::new(SystemEntropy);
-        let store = ScyllaStore::connect(&waiting, PATIENT, entropy, move |progress| {
+        let store = CqlStore::connect(&waiting, PATIENT, entropy, move |progress| {
             tell.send(progress.clone()).expect("the test listens");
         });
         serving.set(store.await.unwrap());
@@ -43,7 +43,7 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
     migrate(&settings, &SystemEntropy).await.unwrap();
     while told.recv().await.unwrap() != Progress::Connected {}
     connecting.await.unwrap();
-    assert_eq!(awaited.insert_if_absent(Arc::new(page("text"))).await.unwrap(), Inserted::Done);
+    assert_eq!(awaited.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
     drop_keyspace(&session, &keyspace).await;
 }
 
@@ -66,7 +66,7 @@ async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_c
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
     migrate_with(&session, &settings, &center, &newer, times, &SystemEntropy).await.unwrap();
     let store = connecting(&settings).await.unwrap();
-    assert_eq!(store.insert_if_absent(Arc::new(page("text"))).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
     migrate_with(&session, &settings, &center, &newest, times, &SystemEntropy).await.unwrap();
@@ -86,9 +86,9 @@ async fn a_store_goes_on_while_its_schema_is_expanded() {
     store.insert_if_absent(before.clone()).await.unwrap();
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
     let after = Arc::new(page("after"));
-    assert_eq!(store.insert_if_absent(after.clone()).await.unwrap(), Inserted::Done);
+    assert_eq!(store.insert_if_absent(after.clone()).await.unwrap(), InsertResult::Inserted);
     for page in [before, after] {
-        assert_eq!(store.lookup(&page.slug).await.unwrap(), handbill::store::Lookup::Active(page));
+        assert_eq!(store.lookup(&page.slug).await.unwrap(), handbill::ports::page_store::Lookup::Active(page));
     }
     drop_keyspace(&session, &keyspace).await;
 }
@@ -100,7 +100,7 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
     settings.scylla_nodes = vec!["127.255.255.254:9".to_owned()];
     let (tell, mut told) = unbounded_channel();
     let entropy = Arc::new(SystemEntropy);
-    let connecting = ScyllaStore::connect(&settings, Limits::default(), entropy, move |progress| {
+    let connecting = CqlStore::connect(&settings, CqlTimeouts::default(), entropy, move |progress| {
         tell.send(progress.clone()).expect("the test listens");
     });
     tokio::select! {
@@ -138,7 +138,7 @@ async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_t
 
 #[tokio::test]
 async fn settings_that_cannot_be_used_are_refused_at_once() {
-    let refused = async |change: &dyn Fn(&mut ScyllaSettings)| {
+    let refused = async |change: &dyn Fn(&mut CqlSettings)| {
         let mut settings = settings("handbill", &[]);
         change(&mut settings);
         match connecting(&settings).await.err().unwrap() {

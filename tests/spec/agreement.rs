@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use handbill::about;
+use handbill::api::metadata;
 use serde_json::json;
 
 use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};
@@ -55,7 +55,7 @@ async fn names_and_versions_are_the_same_in_every_document() {
         (&agent["name"], "agent"),
         (&resource["resource_name"], "resource"),
     ] {
-        assert_eq!(document, about::TITLE, "{name}");
+        assert_eq!(document, metadata::TITLE, "{name}");
     }
     for version in [&openapi["info"]["version"], &card["version"], &agent["version"]] {
         assert_eq!(version, "0.1.0");
@@ -91,8 +91,11 @@ async fn every_operation_on_a_page_is_a_tool_and_a_skill_and_nothing_else_is() {
         .filter(|(_, path, _)| path.starts_with("/api/pages"))
         .map(|(_, _, operation)| operation["operationId"].as_str().unwrap())
         .collect();
-    assert_eq!(about::OPERATIONS.iter().map(|operation| operation.operation_id).collect::<BTreeSet<_>>(), of_openapi);
-    let tools = about::OPERATIONS.map(|operation| operation.tool);
+    assert_eq!(
+        metadata::OPERATIONS.iter().map(|operation| operation.operation_id).collect::<BTreeSet<_>>(),
+        of_openapi
+    );
+    let tools = metadata::OPERATIONS.map(|operation| operation.tool);
     assert_eq!(tools, ["create_page", "get_page", "update_page", "delete_page"]);
     let agent = json(AGENT_CARD).await;
     let skills: Vec<&str> =

@@ -2,7 +2,7 @@
 //!
 //! That every error is JSON with its code and a message, except the pages for people, `TestApp::send` holds against each.
 
-use handbill::problem::Code;
+use handbill::api::error::Code;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use handbill::api::error::Code;
 use handbill::domain::slug::Slug;
 use handbill::domain::title::{Title, TitleError};
-use handbill::problem::Code;
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;

@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
-use handbill::backends::embedded::EmbeddedStore;
-use handbill::clock::SharedClock;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
-use handbill::entropy::SharedEntropy;
-use handbill::incoming::client_ip::TrustedProxies;
-use handbill::limits::Quotas;
-use handbill::mcp::Allowed;
-use handbill::store::{Lookup, PageStore};
+use handbill::mcp::HostCheck;
+use handbill::ports::clock::SharedClock;
+use handbill::ports::page_store::{Lookup, PageStore};
+use handbill::ports::random::SharedEntropy;
+use handbill::ports::rate_limiter::Quotas;
 use handbill::telemetry::metrics::Metrics;
-use handbill::telemetry::traces::Tracer;
+use handbill::telemetry::spans::Tracer;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -113,7 +113,7 @@ impl Setup {
     pub(crate) fn start(self) -> TestApp {
         let clock = Arc::new(SkewedClock::new());
         let entropy = Arc::new(TestEntropy::new());
-        let inner = self.store.unwrap_or_else(|| Arc::new(EmbeddedStore::in_memory().unwrap()));
+        let inner = self.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
         let store = Arc::new(WatchedStore::around(inner));
         let around = Surroundings {
             clock: Arc::clone(&clock) as SharedClock,
@@ -123,7 +123,7 @@ impl Setup {
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
         let base_url = Origin::parse(&self.base_url).unwrap();
-        let allowed = Allowed::new(&base_url, self.mcp_hosts, self.mcp_origins);
+        let allowed = HostCheck::new(&base_url, self.mcp_hosts, self.mcp_origins);
         let metrics = Arc::clone(&around.metrics);
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use handbill::clock::Clock;
 use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::clock::Clock;
 
 /// 2026-11-21T04:30:00.123Z, from which on a test's time runs.
 const START: i64 = 1_795_235_400_123;

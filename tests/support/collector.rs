@@ -12,7 +12,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
 /// When something that must happen counts as not happening. Nothing depends on it being short.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How a collector answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Collector {
     pub(crate) fn wait(&self) {
         let (received, arrived) = &*self.received;
         let guard = received.lock().unwrap();
-        let (guard, _) = arrived.wait_timeout_while(guard, PATIENCE, |received| received.is_empty()).unwrap();
+        let (guard, _) = arrived.wait_timeout_while(guard, TEST_TIMEOUT, |received| received.is_empty()).unwrap();
         assert!(!guard.is_empty(), "no message came");
     }
 

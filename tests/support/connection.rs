@@ -14,7 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
 
 /// When a client stops waiting. Longer than the service's own deadline, so that mostly the service says it first.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection.
 pub(crate) type Open = SendRequest<Body>;
@@ -51,5 +51,5 @@ pub(crate) async fn exchange(
 /// Sends one request over a connection of its own.
 pub(crate) async fn send(address: SocketAddr, request: Request<Bytes>) -> io::Result<Response<Bytes>> {
     let whole = async { exchange(&mut connect(address).await?, request).await };
-    tokio::time::timeout(PATIENCE, whole).await?
+    tokio::time::timeout(TEST_TIMEOUT, whole).await?
 }

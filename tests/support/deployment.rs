@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use crate::replica::ending_with_us;
 
 /// When a server counts as not starting. Nothing depends on it being short.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How often something that is about to happen is looked for.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -185,5 +185,5 @@ async fn until_it_listens(address: SocketAddr) {
             tokio::time::sleep(AGAIN).await;
         }
     };
-    tokio::time::timeout(PATIENCE, listening).await.unwrap_or_else(|_| panic!("nobody listens at {address}"));
+    tokio::time::timeout(TEST_TIMEOUT, listening).await.unwrap_or_else(|_| panic!("nobody listens at {address}"));
 }

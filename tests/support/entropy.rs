@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use handbill::entropy::Entropy;
+use handbill::ports::random::Entropy;
 
 const SEED: u64 = 0x0068_616e_6462_696c;
 

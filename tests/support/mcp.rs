@@ -10,7 +10,7 @@ use crate::support::app::TestApp;
 use crate::support::exchange::{Answer, Request, holds_a_key};
 
 /// When what might never be answered counts as that. Nothing depends on it being short.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(2);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The host of the service under test.
 pub(crate) const HOST: &str = "pages.example";

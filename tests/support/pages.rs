@@ -9,7 +9,7 @@ use handbill::domain::page::{Page, PageEdit, PageVersion};
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
-use handbill::entropy::{SystemEntropy, index_below};
+use handbill::ports::random::{SystemEntropy, index_below};
 
 /// When test pages are created.
 pub(crate) const CREATED: i64 = 1_795_235_400_123;

@@ -14,7 +14,7 @@ use tokio::process::{Child, Command};
 use crate::connection::send;
 
 /// When something that must happen counts as not happening. Nothing depends on it being short.
-const PATIENCE: Duration = Duration::from_mins(2);
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How often something that a process says only when asked is asked for.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -54,7 +54,7 @@ impl Replica {
             address.parse().unwrap_or_else(|_| panic!("no address in {line}"))
         };
         let both = async { (announced("listens on http://").await, announced("Operators: http://").await) };
-        let (public, admin) = tokio::time::timeout(PATIENCE, both).await.expect("it starts");
+        let (public, admin) = tokio::time::timeout(TEST_TIMEOUT, both).await.expect("it starts");
         // The rest is read too, for a process whose reader went away dies of its next word.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self { public, admin, child }
@@ -74,7 +74,7 @@ impl Replica {
                 tokio::time::sleep(AGAIN).await;
             }
         };
-        let became = tokio::time::timeout(PATIENCE, becoming).await.is_ok();
+        let became = tokio::time::timeout(TEST_TIMEOUT, becoming).await.is_ok();
         assert!(became, "it did not become ready: {:?}", self.ask("/readyz").await);
     }
 
@@ -82,6 +82,6 @@ impl Replica {
     pub(crate) async fn stop(mut self) -> ExitStatus {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         kill_process(pid.expect("it runs"), Signal::TERM).expect("it is ours");
-        tokio::time::timeout(PATIENCE, self.child.wait()).await.expect("it ends").expect("it is ours")
+        tokio::time::timeout(TEST_TIMEOUT, self.child.wait()).await.expect("it ends").expect("it is ours")
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
-use handbill::clock::Clock;
 use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::clock::Clock;
 
 use super::clock::TestClock;
 

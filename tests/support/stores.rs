@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::store::{Inserted, Lookup, PageStore, Record, StoreError, Swapped};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::sync::watch;
 
 /// One of the store's operations.
@@ -164,15 +164,15 @@ impl WatchedStore {
 
 #[async_trait]
 impl PageStore for WatchedStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<Inserted, StoreError> {
-        self.pass(Operation::Insert, Some(Inserted::SlugTaken), self.inner.insert_if_absent(page)).await
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        self.pass(Operation::Insert, Some(InsertResult::SlugTaken), self.inner.insert_if_absent(page)).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<Swapped, StoreError> {
-        self.pass(Operation::Swap, Some(Swapped::Stale), self.inner.compare_and_set(expected, next)).await
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        self.pass(Operation::Swap, Some(CasResult::Stale), self.inner.compare_and_set(expected, next)).await
     }
 }

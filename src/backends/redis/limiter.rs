@@ -9,12 +9,12 @@ use redis::{RedisResult, Script};
 use super::link::{Link, Tries};
 use super::topology::Connection;
 use super::window_key;
-use crate::backends::embedded::WindowLimiter;
-use crate::clock::SharedClock;
+use crate::backends::memory::MemoryRateLimiter;
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
-use crate::entropy::{SharedEntropy, hex_id};
-use crate::limits::{Limited, RateLimiter};
+use crate::ports::clock::SharedClock;
+use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
 /// Counts attempts in Redis, by Redis's clock, and while it is out of reach in this process.
@@ -23,13 +23,13 @@ pub struct RedisLimiter {
     script: Script,
     entropy: SharedEntropy,
     metrics: Arc<Metrics>,
-    local: WindowLimiter,
+    local: MemoryRateLimiter,
 }
 
 impl RedisLimiter {
     pub(super) fn new(link: Arc<Link>, clock: SharedClock, entropy: SharedEntropy, metrics: Arc<Metrics>) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        Self { link, script, entropy, metrics, local: WindowLimiter::new(clock) }
+        Self { link, script, entropy, metrics, local: MemoryRateLimiter::new(clock) }
     }
 
     async fn ask(&self, mut connection: Connection, key: String, quota: Quota, attempt: &str) -> RedisResult<Decision> {
@@ -43,7 +43,7 @@ impl RedisLimiter {
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
-    async fn decide(&self, limited: Limited, quota: Quota, client: Client) -> Decision {
+    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
         let key = window_key(limited, client);
         let attempt = hex_id(&*self.entropy);
         let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);

@@ -23,11 +23,11 @@ use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::breaker::Breaker;
+use super::circuit_breaker::Breaker;
 use super::topology::{Connection, SharedTopology};
-use crate::clock::SharedClock;
+use crate::ports::clock::SharedClock;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::traces::unanswered;
+use crate::telemetry::spans::mark_unavailable;
 
 /// How long calls wait for Redis.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +153,7 @@ impl Link {
     {
         let began = self.clock.monotonic();
         if !self.breaker().is_closed() {
-            unanswered();
+            mark_unavailable();
             return None;
         }
         let answer = match tries {
@@ -178,7 +178,7 @@ impl Link {
                 if opened {
                     self.lost(&error);
                 }
-                unanswered();
+                mark_unavailable();
                 None
             }
         }

@@ -25,7 +25,7 @@
 //! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcard +zrange +zrangebyscore
 //! +zremrangebyscore +zscore +pexpire +set +get +del`; in a cluster also `+cluster`, with sentinels also `+role`.
 
-mod breaker;
+mod circuit_breaker;
 mod limiter;
 mod link;
 mod reservations;
@@ -42,12 +42,12 @@ pub use self::topology::OpenError;
 
 use self::link::Link;
 use self::topology::Topology;
-use crate::clock::SharedClock;
 use crate::config::RedisSettings;
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
-use crate::entropy::{SharedEntropy, hex_id};
-use crate::limits::Limited;
+use crate::ports::clock::SharedClock;
+use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::rate_limiter::LimitKind;
 use crate::telemetry::metrics::Metrics;
 
 /// A way to Redis, from which the backends are made that share it.
@@ -104,7 +104,7 @@ impl Redis {
 // Every key there is. What stands in braces decides the slot in a Redis Cluster.
 
 /// The window of `client`.
-fn window_key(limited: Limited, client: Client) -> String {
+fn window_key(limited: LimitKind, client: Client) -> String {
     format!("handbill:limit:{{{}:{client}}}", limited.name())
 }
 
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn a_window_s_key_names_the_limit_and_the_client_as_its_hash_tag() {
         let client = |address: &str| Client::from(address.parse::<IpAddr>().unwrap());
-        assert_eq!(window_key(Limited::Create, client("192.0.2.7")), "handbill:limit:{create:192.0.2.7}");
-        assert_eq!(window_key(Limited::Edit, client("2001:db8::1")), "handbill:limit:{edit:2001:db8::/64}");
+        assert_eq!(window_key(LimitKind::Create, client("192.0.2.7")), "handbill:limit:{create:192.0.2.7}");
+        assert_eq!(window_key(LimitKind::Edit, client("2001:db8::1")), "handbill:limit:{edit:2001:db8::/64}");
     }
 }

@@ -8,7 +8,7 @@ use redis::{Script, Value};
 use super::link::{Link, Tries};
 use super::reservation_key;
 use crate::domain::slug::Slug;
-use crate::reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
+use crate::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
 /// Deletes a reservation if the caller holds it: it may have ended meanwhile, and another may hold it now.
 const RELEASE: &str = "

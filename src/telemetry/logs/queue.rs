@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     /// When something that must happen counts as not happening. Nothing depends on it being short.
-    const PATIENCE: Duration = Duration::from_mins(2);
+    const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
     /// Says which lines it is given, and takes none before it is let.
     struct Gate {
@@ -206,7 +206,7 @@ mod tests {
         let ((given, takes), (open, let_through)) = (mpsc::channel(), mpsc::channel());
         let queue = LogQueue::start(Gate { given, let_through }, 8).unwrap();
         queue.line("first");
-        assert_eq!(takes.recv_timeout(PATIENCE).unwrap(), "first\n");
+        assert_eq!(takes.recv_timeout(TEST_TIMEOUT).unwrap(), "first\n");
         (queue, takes, open)
     }
 
@@ -216,7 +216,7 @@ mod tests {
         queue.line("a");
         queue.line("b");
         drop(open);
-        assert!(queue.flush(PATIENCE));
+        assert!(queue.flush(TEST_TIMEOUT));
         assert_eq!(takes.try_iter().collect::<Vec<_>>(), ["a\nb\n"]);
         assert_eq!(queue.dropped().get(), 0);
     }
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(queue.dropped().get(), 2);
         assert!(!queue.flush(Duration::from_millis(1)), "a flush gives up on a writer that waits");
         drop(open);
-        assert!(queue.flush(PATIENCE));
+        assert!(queue.flush(TEST_TIMEOUT));
         assert_eq!(takes.try_iter().collect::<Vec<_>>(), ["123\n456\n"]);
     }
 
@@ -239,11 +239,11 @@ mod tests {
         let (queue, takes, open) = held_up();
         queue.line("a");
         open.send(Err(io::ErrorKind::StorageFull.into())).unwrap();
-        assert_eq!(takes.recv_timeout(PATIENCE).unwrap(), "a\n");
+        assert_eq!(takes.recv_timeout(TEST_TIMEOUT).unwrap(), "a\n");
         drop(open);
-        assert!(queue.flush(PATIENCE));
+        assert!(queue.flush(TEST_TIMEOUT));
         assert_eq!(queue.dropped().get(), 1);
         queue.line("b");
-        assert_eq!(takes.recv_timeout(PATIENCE).unwrap(), "b\n");
+        assert_eq!(takes.recv_timeout(TEST_TIMEOUT).unwrap(), "b\n");
     }
 }

@@ -26,13 +26,13 @@ struct Recorded {
 
 /// A call that got no answer, or was told that the service could not serve it.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct ServiceError {
     pub(crate) began: Instant,
     pub(crate) took: Duration,
     pub(crate) answer: Answer,
 }
 
-impl Failure {
+impl ServiceError {
     /// The failure that `answer` is, if it is one.
     pub(crate) fn from_answer(began: Instant, answer: &Answer) -> Option<Self> {
         let failed = matches!(answer, Answer::Unknown | Answer::NothingChanged);
@@ -239,11 +239,11 @@ mod tests {
         told(&late, rewrite("d"), Answer::Unknown);
         told(&late, Call::Get, page(1, "t", "c"));
         told(&late, retitle("u"), page(3, "u", "d"));
-        let unanswered = created();
-        unanswered.invoked(1, Call::Delete { if_match: None });
-        told(&unanswered, Call::Get, page(1, "t", "c"));
-        told(&unanswered, Call::Get, Answer::Gone);
-        for history in [never, late, unanswered] {
+        let mark_unavailable = created();
+        mark_unavailable.invoked(1, Call::Delete { if_match: None });
+        told(&mark_unavailable, Call::Get, page(1, "t", "c"));
+        told(&mark_unavailable, Call::Get, Answer::Gone);
+        for history in [never, late, mark_unavailable] {
             assert!(history.is_linearizable(), "{history}");
         }
     }

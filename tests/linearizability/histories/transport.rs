@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
 
-use crate::connection::{Open, PATIENCE, connect, exchange};
+use crate::connection::{Open, TEST_TIMEOUT, connect, exchange};
 
 /// Where the service is.
 pub(crate) trait Transport: Send + Sync {
@@ -46,9 +46,9 @@ impl Connection for Sockets {
         // A connection is only put back after a whole answer, so that one which broke or hangs is not used again.
         let mut connection = match self.open.remove(&replica) {
             Some(open) if !open.is_closed() => open,
-            _ => tokio::time::timeout(PATIENCE, connect(replica)).await??,
+            _ => tokio::time::timeout(TEST_TIMEOUT, connect(replica)).await??,
         };
-        let answer = tokio::time::timeout(PATIENCE, exchange(&mut connection, request)).await??;
+        let answer = tokio::time::timeout(TEST_TIMEOUT, exchange(&mut connection, request)).await??;
         // One that is not ready by now will be closed.
         if connection.is_ready() {
             self.open.insert(replica, connection);

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use handbill::service::PATIENCE;
+use handbill::service::STORE_BUDGET;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, ETAG, HOST, IF_MATCH};
 use http::{Method, Request, Response};
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::history::{Failure, History};
+use super::history::{History, ServiceError};
 use super::page::{Answer, Call, Text};
 use super::transport::{Connection, Transport};
 
@@ -47,7 +47,7 @@ pub(crate) struct Outcome {
     /// Calls that were answered, be it with a refusal.
     pub(crate) answered: usize,
     /// Calls that were not, or that the service could not serve.
-    pub(crate) failures: Vec<Failure>,
+    pub(crate) failures: Vec<ServiceError>,
     /// How long the slowest call took.
     pub(crate) slowest: Duration,
     started: Instant,
@@ -75,8 +75,8 @@ impl Outcome {
     /// Fails if any call did. One that waited as long as any may was on a machine that stood still, which the service
     /// cannot help.
     pub(crate) fn assert_no_failures(&self) {
-        let failures: Vec<_> = self.failures.iter().filter(|failure| failure.took < PATIENCE).collect();
-        let told = |Failure { began, took, answer }: &Failure| {
+        let failures: Vec<_> = self.failures.iter().filter(|failure| failure.took < STORE_BUDGET).collect();
+        let told = |ServiceError { began, took, answer }: &ServiceError| {
             format!("\n  after {:?}, in {took:?}: {answer:?}", *began - self.started)
         };
         assert!(failures.is_empty(), "{self}:{}", failures.into_iter().map(told).collect::<String>());
@@ -106,7 +106,7 @@ struct Run {
 #[derive(Default)]
 struct Record {
     pages: Vec<(Arc<History>, Arc<str>)>,
-    failures: Vec<Failure>,
+    failures: Vec<ServiceError>,
     slowest: Duration,
 }
 
@@ -283,7 +283,7 @@ impl Client {
     }
 
     async fn count(&mut self, began: Instant, answer: &Answer) {
-        let failure = Failure::from_answer(began, answer);
+        let failure = ServiceError::from_answer(began, answer);
         let failed = failure.is_some();
         {
             let mut record = self.run.record();

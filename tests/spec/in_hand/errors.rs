@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
-use handbill::problem::Code;
+use handbill::api::error::Code;
 use serde_json::json;
 
 use crate::sections::errors::{ask_in_malformed_percent_encoding, no_route_takes, requests};

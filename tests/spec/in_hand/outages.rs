@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use handbill::service::PATIENCE;
-use handbill::store::Lookup;
+use handbill::ports::page_store::Lookup;
+use handbill::service::STORE_BUDGET;
 use serde_json::json;
 
 use crate::support::app::TestApp;
@@ -98,7 +98,7 @@ async fn a_store_that_never_answers_is_given_up_within_three_seconds_with_503() 
         let began = tokio::time::Instant::now();
         app.send(request).await.fails(503, "unavailable");
         let took = began.elapsed();
-        assert!((PATIENCE..Duration::from_secs(3)).contains(&took), "{took:?}");
+        assert!((STORE_BUDGET..Duration::from_secs(3)).contains(&took), "{took:?}");
     }
     tokio::time::resume();
     app.store.heal();
@@ -136,7 +136,7 @@ async fn a_compare_and_set_that_was_lost_is_tried_again_with_as_much_patience_as
     let began = tokio::time::Instant::now();
     app.update(&page, json!({"content": "new"})).await.fails(503, "unavailable");
     let took = began.elapsed();
-    assert!((Duration::from_secs(2) + PATIENCE..Duration::from_secs(5)).contains(&took), "{took:?}");
+    assert!((Duration::from_secs(2) + STORE_BUDGET..Duration::from_secs(5)).contains(&took), "{took:?}");
 }
 
 #[tokio::test]

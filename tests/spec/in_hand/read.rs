@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::clock::Clock;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::domain::title::Title;
-use handbill::store::{Inserted, Lookup, PageStore, Record, Swapped};
+use handbill::ports::clock::Clock;
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use serde_json::json;
 
 use crate::sections::read::read_what_no_slug_can_be;
@@ -53,7 +53,7 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() 
         created_at: app.clock.now(),
         updated_at: app.clock.now(),
     };
-    assert_eq!(app.store.insert_if_absent(Arc::new(old)).await.unwrap(), Inserted::Done);
+    assert_eq!(app.store.insert_if_absent(Arc::new(old)).await.unwrap(), InsertResult::Inserted);
     let new = app.publish("New page", "Some text.").await;
 
     let (read, fresh) = (app.page(slug).await, app.page(&new.slug).await);
@@ -85,7 +85,7 @@ async fn old_page(app: &TestApp) -> (Published, Arc<Page>, Calls) {
     };
     let old = Arc::new(Page { rendered: old, ..Page::clone(&current) });
     let swapped = app.store.compare_and_set(old.version, Record::Active(Arc::clone(&old))).await;
-    assert_eq!(swapped.unwrap(), Swapped::Done);
+    assert_eq!(swapped.unwrap(), CasResult::Swapped);
     (page, current, app.store.calls())
 }
 

@@ -8,7 +8,7 @@ use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::store::{Inserted, PageStore};
+use handbill::ports::page_store::{InsertResult, PageStore};
 
 use crate::support::app::{BASE_URL, Setup, TestApp};
 use crate::support::exchange::Request;
@@ -33,7 +33,7 @@ async fn page_with_links_to(app: &TestApp, origins: &[&str]) -> &'static str {
         created_at: UnixMillis::new(0),
         updated_at: UnixMillis::new(0),
     };
-    assert_eq!(app.store.insert_if_absent(Arc::new(page)).await.unwrap(), Inserted::Done);
+    assert_eq!(app.store.insert_if_absent(Arc::new(page)).await.unwrap(), InsertResult::Inserted);
     slug
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use handbill::store::Lookup;
+use handbill::ports::page_store::Lookup;
 use serde_json::json;
 
 use crate::sections::states::{NEVER_USED, edit_what_never_was};

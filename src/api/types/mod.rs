@@ -1,0 +1,314 @@
+//! The JSON shapes of the interface (spec §2), for REST and MCP alike.
+
+mod page_json;
+
+use std::sync::Arc;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize};
+use utoipa::ToSchema;
+use utoipa::openapi::{Object, ObjectBuilder, Type};
+
+pub use self::page_json::{Nesting, PageJson, StreamedJson};
+use crate::api::error::{ApiError, Code};
+use crate::domain::edit_key::EditKey;
+use crate::domain::oauth;
+use crate::domain::origin::Origin;
+use crate::domain::page::Page;
+use crate::domain::slug::Slug;
+use crate::service::{CreateFields, Created, UpdateFields};
+
+/// What a create takes.
+#[derive(Debug, Deserialize, ToSchema, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreatePage {
+    /// The title. White space around it is dropped; control characters, line separators, and bidirectional embeddings,
+    /// overrides and isolates are refused, and so is a title that shows nothing. The slug is derived from it and never
+    /// changes afterwards.
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*[^\s\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8][^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
+        example = "Hello, world"
+    )]
+    #[schemars(length(min = 1, max = 200), example = "Hello, world")]
+    title: String,
+    /// Markdown, at most 102400 bytes of UTF-8. It is kept byte for byte.
+    #[schema(min_length = 1, max_length = 102_400, example = "A *first* page.")]
+    #[schemars(length(min = 1, max = 102_400), example = "A *first* page.")]
+    content: String,
+}
+
+/// What an update takes. An omitted field keeps its value.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdatePage {
+    /// The new title; `null` or one that shows nothing clears it. The slug stays as it is.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(
+        value_type = Option<String>,
+        max_length = 200,
+        pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
+        example = "Hello again"
+    )]
+    title: Option<Option<String>>,
+    /// The new Markdown, at most 102400 bytes of UTF-8.
+    #[serde(default, deserialize_with = "sent")]
+    #[schema(value_type = String, required = false, min_length = 1, max_length = 102_400, example = "A *second* version.")]
+    content: Option<Option<String>>,
+}
+
+/// Tells a field that was sent as `null` from one that was not sent.
+fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+impl From<CreatePage> for CreateFields {
+    fn from(body: CreatePage) -> Self {
+        Self { title: body.title, content: body.content }
+    }
+}
+
+impl From<UpdatePage> for UpdateFields {
+    fn from(body: UpdatePage) -> Self {
+        Self { title: body.title, content: body.content }
+    }
+}
+
+/// A page, as read and update answer it.
+#[derive(Debug, Serialize, ToSchema, JsonSchema)]
+#[schema(as = Page)]
+pub struct PageBody {
+    /// The page's name: words of its first title and a random suffix. It never changes and is never used again.
+    #[schema(example = "hello-world-7k2m9xqz")]
+    slug: String,
+    /// The page's public address.
+    #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    #[schemars(extend("format" = "uri"))]
+    url: String,
+    /// The title; `null` where an update cleared it.
+    #[schema(required = true, max_length = 200, example = "Hello, world")]
+    title: Option<String>,
+    /// The Markdown source, byte for byte as it was sent.
+    #[schema(example = "A *first* page.")]
+    content: String,
+    /// The content as sanitised HTML. It was written by a stranger.
+    #[schema(value_type = String, required = true, example = "<p>A <em>first</em> page.</p>\n")]
+    #[schemars(with = "String")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_html: Option<String>,
+    /// When the page was created, in UTC with milliseconds.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
+    created_at: String,
+    /// When the page last changed; the same as `created_at` until then, and later with each change.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
+    updated_at: String,
+}
+
+impl PageBody {
+    /// `page` in this shape, whose addresses begin with `base_url`, written while it is sent. The HTML says nothing that
+    /// the source does not.
+    pub fn json(page: Arc<Page>, base_url: &Origin, with_html: bool) -> PageJson {
+        let shape = Self::without_texts(&page, base_url, with_html);
+        PageJson::new(page, &shape, with_html)
+    }
+
+    /// The shape of `page` with nothing in the places of its long texts.
+    fn without_texts(page: &Page, base_url: &Origin, with_html: bool) -> Self {
+        Self {
+            slug: page.slug.to_string(),
+            url: page_url(&page.slug, base_url),
+            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
+            content: String::new(),
+            content_html: with_html.then(String::new),
+            created_at: page.created_at.to_string(),
+            updated_at: page.updated_at.to_string(),
+        }
+    }
+}
+
+// It has no `Debug`, so that no log can show the key. (Not in the comment below: that is published.)
+/// The answer to a create: the only one that ever shows the key.
+#[derive(Serialize, ToSchema, JsonSchema)]
+#[schema(as = Created)]
+pub struct CreatedBody {
+    /// The page's name.
+    #[schema(example = "hello-world-7k2m9xqz")]
+    slug: String,
+    /// The page's public address.
+    #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
+    #[schemars(extend("format" = "uri"))]
+    url: String,
+    /// The page's edit key, shown this once. Without it the page can never be edited or deleted.
+    #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
+    #[schemars(regex(pattern = "^hbk_[0-9A-Za-z]{43}$"))]
+    edit_key: String,
+    /// When the page was created, in UTC with milliseconds.
+    #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
+    #[schemars(extend("format" = "date-time"))]
+    created_at: String,
+}
+
+impl CreatedBody {
+    /// The shape of `created`, whose addresses begin with `base_url`.
+    pub fn new(created: &Created, base_url: &Origin) -> Self {
+        Self {
+            slug: created.page.slug.to_string(),
+            url: page_url(&created.page.slug, base_url),
+            edit_key: created.edit_key.reveal().to_owned(),
+            created_at: created.page.created_at.to_string(),
+        }
+    }
+}
+
+/// What a tool answers to a delete; over REST the status says it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct DeletedBody {
+    /// The slug of the page that was deleted.
+    slug: String,
+    /// Always true.
+    #[schemars(extend("const" = true))]
+    deleted: bool,
+}
+
+impl DeletedBody {
+    /// The page `slug` was deleted.
+    pub fn new(slug: String) -> Self {
+        Self { slug, deleted: true }
+    }
+}
+
+/// A tool's failure.
+#[derive(Debug, Serialize)]
+pub struct ToolErrorBody {
+    /// What went wrong, as a code that stays the same.
+    pub error: &'static str,
+    /// What went wrong and what to do about it, for a reader.
+    pub message: String,
+    /// The HTTP status that REST answers with this code.
+    pub status: u16,
+    /// Whole seconds after which trying again makes sense.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u64>,
+}
+
+/// Every error but those of the token endpoint.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Error)]
+pub struct ErrorBody {
+    #[schema(schema_with = codes)]
+    error: &'static str,
+    /// What went wrong and what to do about it, for a reader.
+    #[schema(example = "No page has this address. Check the slug.")]
+    message: String,
+}
+
+impl ErrorBody {
+    /// The shape of `problem`.
+    pub fn new(error: ApiError) -> Self {
+        Self { error: error.code.as_str(), message: error.message }
+    }
+}
+
+/// The codes that operations on pages answer.
+fn codes() -> Object {
+    listed(Code::ALL.into_iter().filter(|code| !code.is_of_oauth()))
+}
+
+/// The codes that the token endpoint answers: its own, and those of the layers and stores around it.
+fn token_codes() -> Object {
+    let around = |code: &Code| {
+        use Code::{
+            BodyTooLarge, HeadersTooLarge, Internal, InvalidRequest, MethodNotAllowed, RateLimited, Timeout,
+            Unavailable,
+        };
+        let of_heads = [HeadersTooLarge, InvalidRequest, MethodNotAllowed];
+        of_heads.contains(code) || [BodyTooLarge, Internal, RateLimited, Timeout, Unavailable].contains(code)
+    };
+    listed(Code::ALL.into_iter().filter(|code| code.is_of_oauth() || around(code)))
+}
+
+fn listed(codes: impl Iterator<Item = Code>) -> Object {
+    ObjectBuilder::new()
+        .schema_type(Type::String)
+        .description(Some("What went wrong, as a code that stays the same."))
+        .enum_values(Some(codes.map(Code::as_str)))
+        .build()
+}
+
+// A description only: the form is read by `http::token`.
+/// What the token endpoint takes, as a form.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "only what is derived from it is used")]
+pub struct TokenRequest {
+    /// The one grant that there is.
+    #[schema(pattern = "^client_credentials$", example = "client_credentials")]
+    grant_type: String,
+    /// The page's slug.
+    #[schema(required = false, example = "hello-world-7k2m9xqz")]
+    client_id: String,
+    /// The page's edit key.
+    #[schema(required = false, format = "password", example = "hbk_0000000000000000000000000000000000000000000")]
+    client_secret: String,
+    /// The scopes asked for, separated by spaces; all of them are given in any case.
+    #[schema(
+        required = false,
+        pattern = "^((post:edit|post:delete)( (post:edit|post:delete))*)?$",
+        example = "post:edit post:delete"
+    )]
+    scope: String,
+}
+
+// It has no `Debug`, so that no log can show the key.
+/// A token: the very key that was presented.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Token)]
+pub struct TokenBody {
+    /// The page's edit key, as it was presented. It does not expire.
+    #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
+    access_token: String,
+    /// How the token is presented: `Authorization: Bearer <access_token>`.
+    #[schema(pattern = "^Bearer$", example = "Bearer")]
+    token_type: &'static str,
+    /// What the token allows.
+    #[schema(example = "post:edit post:delete")]
+    scope: String,
+}
+
+impl TokenBody {
+    /// `key` as a token.
+    pub fn new(key: &EditKey) -> Self {
+        Self { access_token: key.reveal().to_owned(), token_type: "Bearer", scope: oauth::scope() }
+    }
+}
+
+/// An error of the token endpoint (RFC 6749 §5.2).
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = TokenError)]
+pub struct TokenErrorBody {
+    #[schema(schema_with = token_codes)]
+    error: &'static str,
+    /// What went wrong and what to do about it, where OAuth clients look for it.
+    #[schema(
+        pattern = r"^[\x20-\x21\x23-\x5b\x5d-\x7e]+$",
+        example = "The field `grant_type` is missing. Send `grant_type=client_credentials`."
+    )]
+    error_description: String,
+    /// The same text, where every error of Handbill has it.
+    #[schema(example = "The field `grant_type` is missing. Send `grant_type=client_credentials`.")]
+    message: String,
+}
+
+impl TokenErrorBody {
+    /// The shape of `problem`.
+    pub fn new(error: ApiError) -> Self {
+        Self { error: error.code.as_str(), error_description: error.message.clone(), message: error.message }
+    }
+}
+
+/// The public address of the page `slug`.
+pub fn page_url(slug: &Slug, base_url: &Origin) -> String {
+    format!("{base_url}/{slug}")
+}

@@ -1,0 +1,353 @@
+//! A page as JSON that is written while it is sent: an answer holds the page itself and one chunk, never a copy of the
+//! whole.
+//!
+//! Serde writes the page's shape without its two long texts. The texts are escaped in their places chunk by chunk, which
+//! also keeps each turn on a thread of the runtime short.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use serde::Serialize;
+
+use crate::domain::page::Page;
+
+/// How much is written at once, in bytes. Smaller pages are one piece, and a chunk takes a thread about 20 µs.
+const CHUNK_BYTES: usize = 16 * 1024;
+
+/// A page as JSON, not yet written.
+pub struct PageJson {
+    page: Arc<Page>,
+    /// What stands before each text, and which text follows it.
+    members: Vec<(String, Text)>,
+    /// What stands behind the last text.
+    end: String,
+}
+
+/// One of the texts of a page.
+#[derive(Clone, Copy)]
+enum Text {
+    Source,
+    Html,
+}
+
+impl Text {
+    fn of(self, page: &Page) -> &[u8] {
+        match self {
+            Self::Source => page.content.as_str().as_bytes(),
+            Self::Html => page.rendered.html.as_bytes(),
+        }
+    }
+}
+
+/// How often a text is escaped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nesting {
+    /// The page is JSON.
+    Json,
+    /// The page is JSON inside a string of JSON, without the quotes around it.
+    JsonInString,
+}
+
+impl PageJson {
+    /// `page` in `shape`, which has `content` and `content_html`, both empty and behind other members; the latter only
+    /// `with_html`.
+    pub(super) fn new(page: Arc<Page>, shape: &impl Serialize, with_html: bool) -> Self {
+        let mut end = serde_json::to_string(shape).expect("it is made of strings");
+        let mut members = Vec::new();
+        let texts =
+            [(Some(Text::Source), r#","content":""#), (with_html.then_some(Text::Html), r#","content_html":""#)];
+        for (text, name) in texts {
+            let Some(text) = text else { continue };
+            // Inside a string each quote is escaped, so that this is found as a member alone.
+            let at = end.find(name).expect("the shape has it") + name.len();
+            let after = end.split_off(at);
+            members.push((std::mem::replace(&mut end, after), text));
+        }
+        Self { page, members, end }
+    }
+
+    /// The page as the whole of a body.
+    pub fn into_body(self) -> StreamedJson {
+        let mut body = StreamedJson::default();
+        body.push_page(&self, Nesting::Json);
+        body
+    }
+}
+
+/// JSON with pages in it, written while it is sent. Its length is known from the start.
+#[derive(Default)]
+pub struct StreamedJson {
+    pieces: VecDeque<Piece>,
+    /// Bytes of the first piece that were written: of the text, where it is one.
+    done: usize,
+    /// Bytes that are still to be written.
+    left: u64,
+}
+
+enum Piece {
+    Written(Bytes),
+    Text { page: Arc<Page>, text: Text, nesting: Nesting },
+}
+
+impl StreamedJson {
+    /// Adds `bytes` as they are.
+    pub fn push(&mut self, bytes: impl Into<Bytes>) {
+        let bytes = bytes.into();
+        self.left += bytes.len() as u64;
+        self.pieces.push_back(Piece::Written(bytes));
+    }
+
+    /// Adds a page.
+    pub fn push_page(&mut self, json: &PageJson, nesting: Nesting) {
+        let nested = |part: &str| match nesting {
+            Nesting::Json => part.as_bytes().to_vec(),
+            Nesting::JsonInString => {
+                let mut escaped = Vec::with_capacity(2 * part.len());
+                Nesting::Json.escape(part.as_bytes(), usize::MAX, &mut escaped);
+                escaped
+            }
+        };
+        for (before, text) in &json.members {
+            self.push(nested(before));
+            self.left += nesting.length(text.of(&json.page));
+            self.pieces.push_back(Piece::Text { page: Arc::clone(&json.page), text: *text, nesting });
+        }
+        self.push(nested(&json.end));
+    }
+
+    /// The next chunk; `None` at the end.
+    fn chunk(&mut self) -> Option<Bytes> {
+        let most = CHUNK_BYTES + LONGEST_ESCAPE;
+        let mut chunk = Vec::with_capacity(usize::try_from(self.left).map_or(most, |left| left.min(most)));
+        while chunk.len() < CHUNK_BYTES
+            && let Some(piece) = self.pieces.front()
+        {
+            let whole = match piece {
+                Piece::Written(bytes) => {
+                    let end = bytes.len().min(self.done + CHUNK_BYTES - chunk.len());
+                    chunk.extend_from_slice(&bytes[self.done..end]);
+                    self.done = end;
+                    bytes.len()
+                }
+                Piece::Text { page, text, nesting } => {
+                    let text = text.of(page);
+                    self.done += nesting.escape(&text[self.done..], CHUNK_BYTES, &mut chunk);
+                    text.len()
+                }
+            };
+            if self.done == whole {
+                self.pieces.pop_front();
+                self.done = 0;
+            }
+        }
+        self.left -= chunk.len() as u64;
+        (!chunk.is_empty()).then(|| chunk.into())
+    }
+}
+
+impl Body for StreamedJson {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.chunk().map(|chunk| Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left == 0
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left)
+    }
+}
+
+/// Longest that one byte becomes, in bytes: `\\u0000`.
+const LONGEST_ESCAPE: usize = 7;
+
+/// For each byte the length of its escape, for a text that is escaped once and for one that is escaped twice.
+const LENGTHS: [[u8; 256]; 2] = {
+    let mut lengths = [[1; 256]; 2];
+    let mut byte = 0;
+    while byte < 0x20 {
+        lengths[0][byte] = 6;
+        lengths[1][byte] = 7;
+        byte += 1;
+    }
+    let named = [(b'\x08', 3), (b'\t', 3), (b'\n', 3), (b'\x0c', 3), (b'\r', 3), (b'"', 4), (b'\\', 4)];
+    let mut at = 0;
+    while at < named.len() {
+        let (byte, twice) = named[at];
+        lengths[0][byte as usize] = 2;
+        lengths[1][byte as usize] = twice;
+        at += 1;
+    }
+    lengths
+};
+
+impl Nesting {
+    fn lengths(self) -> &'static [u8; 256] {
+        match self {
+            Self::Json => &LENGTHS[0],
+            Self::JsonInString => &LENGTHS[1],
+        }
+    }
+
+    /// How many bytes `text` becomes.
+    fn length(self, text: &[u8]) -> u64 {
+        let lengths = self.lengths();
+        text.iter().map(|&byte| u64::from(lengths[usize::from(byte)])).sum()
+    }
+
+    /// Escapes what of `text` fits into `out` until that has `limit` bytes, or slightly more. Returns how much of `text`
+    /// that was.
+    fn escape(self, text: &[u8], limit: usize, out: &mut Vec<u8>) -> usize {
+        let lengths = self.lengths();
+        let mut done = 0;
+        while done < text.len() && out.len() < limit {
+            let room = &text[done..text.len().min(done.saturating_add(limit - out.len()))];
+            let plain = room.iter().position(|&byte| lengths[usize::from(byte)] != 1).unwrap_or(room.len());
+            out.extend_from_slice(&room[..plain]);
+            done += plain;
+            if let Some(&byte) = room.get(plain) {
+                self.push_escape(byte, out);
+                done += 1;
+            }
+        }
+        done
+    }
+
+    /// Adds the escape of a byte that has one.
+    fn push_escape(self, byte: u8, out: &mut Vec<u8>) {
+        let hex = |digit: u8| b"0123456789abcdef"[usize::from(digit)];
+        let once: &[u8] = match byte {
+            b'\x08' => b"\\b",
+            b'\t' => b"\\t",
+            b'\n' => b"\\n",
+            b'\x0c' => b"\\f",
+            b'\r' => b"\\r",
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            _ => &[b'\\', b'u', b'0', b'0', hex(byte >> 4), hex(byte & 0xf)],
+        };
+        match self {
+            Self::Json => out.extend_from_slice(once),
+            Self::JsonInString => {
+                for &byte in once {
+                    if matches!(byte, b'"' | b'\\') {
+                        out.push(b'\\');
+                    }
+                    out.push(byte);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::api::types::PageBody;
+    use crate::domain::content::Content;
+    use crate::domain::edit_key::EditKey;
+    use crate::domain::markdown::Rendered;
+    use crate::domain::origin::Origin;
+    use crate::domain::page::PageVersion;
+    use crate::domain::slug::Slug;
+    use crate::domain::timestamp::UnixMillis;
+    use crate::domain::title::Title;
+
+    fn page(title: &str, content: &str, html: &str) -> Arc<Page> {
+        Arc::new(Page {
+            slug: Slug::parse("a-page-22222222").unwrap(),
+            title: Title::parse(title).ok(),
+            content: Content::parse(content.to_owned()).unwrap(),
+            rendered: Rendered { html: html.to_owned(), link_origins: Vec::new(), language: None, renderer_version: 1 },
+            key_hash: EditKey::draw(|_| 0).hash(),
+            version: PageVersion::FIRST,
+            created_at: UnixMillis::new(1),
+            updated_at: UnixMillis::new(2),
+        })
+    }
+
+    fn base_url() -> Origin {
+        Origin::parse("https://pages.example").unwrap()
+    }
+
+    /// The body as it is sent, and the longest piece of it.
+    fn sent(mut body: StreamedJson) -> (Vec<u8>, usize) {
+        let promised = body.size_hint().exact().unwrap();
+        let (mut bytes, mut longest) = (Vec::new(), 0);
+        while let Some(frame) = futures_util::FutureExt::now_or_never(body.frame()).unwrap() {
+            let data = frame.unwrap().into_data().unwrap();
+            longest = longest.max(data.len());
+            bytes.extend(data);
+            assert_eq!(body.size_hint().exact(), Some(promised - bytes.len() as u64));
+        }
+        assert!(body.is_end_stream());
+        (bytes, longest)
+    }
+
+    /// The page, and as a string in JSON, as serde writes them.
+    fn by_serde(page: &Page, with_html: bool) -> [String; 2] {
+        let whole = PageBody {
+            content: page.content.as_str().to_owned(),
+            content_html: with_html.then(|| page.rendered.html.clone()),
+            ..PageBody::without_texts(page, &base_url(), with_html)
+        };
+        let json = serde_json::to_string(&whole).unwrap();
+        let in_string = serde_json::to_string(&json).unwrap();
+        [json, in_string[1..in_string.len() - 1].to_owned()]
+    }
+
+    fn assert_as_serde(page: &Arc<Page>) {
+        for with_html in [true, false] {
+            let [json, in_string] = by_serde(page, with_html);
+            let streamed = PageBody::json(Arc::clone(page), &base_url(), with_html);
+            let mut nested = StreamedJson::default();
+            nested.push_page(&streamed, Nesting::JsonInString);
+            assert_eq!(String::from_utf8(sent(streamed.into_body()).0).unwrap(), json);
+            assert_eq!(String::from_utf8(sent(nested).0).unwrap(), in_string);
+        }
+    }
+
+    #[test]
+    fn every_character_of_ascii_is_written_as_serde_writes_it() {
+        let all: String = (0..=127_u8).map(char::from).collect();
+        assert_as_serde(&page("T", &all, &all));
+    }
+
+    #[test]
+    fn no_piece_is_longer_than_a_chunk_and_one_escape_however_long_the_page() {
+        for text in ["\u{1}", "\"", "a", "ü", "\\n\n"] {
+            let text = text.repeat(102_400 / text.len());
+            let page = page("T", &text, &text);
+            assert_as_serde(&page);
+            let (_, longest) = sent(PageBody::json(page, &base_url(), true).into_body());
+            assert!(longest < CHUNK_BYTES + LONGEST_ESCAPE, "{longest}");
+        }
+    }
+
+    #[test]
+    fn a_title_that_looks_like_a_member_is_no_member() {
+        assert_as_serde(&page(r#"","content":"","content_html":""#, "source", "html"));
+        assert_as_serde(&page("content", "source", "html"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_page_is_written_as_serde_writes_it(
+            title in "\\PC{1,50}", content in "(?s).{1,200}", html in "(?s).{0,200}", times in 1..300_usize,
+        ) {
+            assert_as_serde(&page(&title, &content, &html.repeat(times)));
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Concurrent lookups of one slug share one read of the store.
+//!
+//! A lookup may join only a read that has not begun: the answer is then not older than the start of any that asked for
+//! it, which is what [`PageStore::lookup`] promises. So a slug has at most one read that its readers wait behind and
+//! one that gathers readers meanwhile, however many come. Nothing is kept once it has been answered.
+//!
+//! Reads run in tasks of their own: a reader that goes away takes nothing from the others, and a read that panics
+//! leaves its slug usable.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use thiserror::Error;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tracing::Instrument;
+
+use crate::domain::page::{Page, PageVersion};
+use crate::domain::slug::Slug;
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::spans::with_current_span;
+
+/// How long gathered readers wait behind a read that does not end. Then theirs begins beside it, so that one hung read
+/// costs those after it no more than this on top of their own.
+const READ_TIMEOUT: Duration = Duration::from_millis(100);
+
+type Answer = Result<Lookup, StoreError>;
+
+/// Those who wait for a read that has not begun.
+type Waiters = Vec<oneshot::Sender<Answer>>;
+
+/// A store whose concurrent lookups of one slug share a read. Writes pass through.
+pub struct Coalescing {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<dyn PageStore>,
+    metrics: Arc<Metrics>,
+    /// By slug, who waits for the read that is to begin next. A slug stands here while a task reads it.
+    gathering: Mutex<HashMap<Slug, Waiters>>,
+}
+
+impl Coalescing {
+    /// `store`, with shared lookups. To be used within a Tokio runtime.
+    pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
+        Self { shared: Arc::new(Shared { store, metrics, gathering: Mutex::default() }) }
+    }
+
+    /// How many slugs are being read.
+    pub fn slugs_in_flight(&self) -> usize {
+        self.shared.waiting().len()
+    }
+}
+
+#[async_trait]
+impl PageStore for Coalescing {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        self.shared.store.insert_if_absent(page).await
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Answer {
+        let (reader, answer) = oneshot::channel();
+        if self.shared.join(slug, reader) {
+            let reads = Arc::clone(&self.shared).read_while_wanted(slug.clone());
+            tokio::spawn(with_current_span(reads.in_current_span()));
+        }
+        answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        self.shared.store.compare_and_set(expected, next).await
+    }
+}
+
+impl Shared {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<Slug, Waiters>> {
+        // Nothing panics while it is held, so what it guards is whole.
+        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a reader to the next read of `slug`, and tells whether a task must be started that makes it.
+    fn join(&self, slug: &Slug, reader: oneshot::Sender<Answer>) -> bool {
+        let mut gathering = self.waiting();
+        if let Some(readers) = gathering.get_mut(slug) {
+            if !readers.is_empty() {
+                self.metrics.lookup_joins.inc();
+            }
+            readers.push(reader);
+            false
+        } else {
+            gathering.insert(slug.clone(), vec![reader]);
+            true
+        }
+    }
+
+    /// Reads `slug` for those who have gathered, again and again until nobody has.
+    async fn read_while_wanted(self: Arc<Self>, slug: Slug) {
+        while let Some(readers) = self.take(&slug) {
+            let store = Arc::clone(&self.store);
+            let slug = slug.clone();
+            let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) }.in_current_span());
+            // When the patience ends first, the read goes on by itself and answers its readers.
+            let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
+        }
+    }
+
+    /// Who is to be answered by a read that begins now; whoever comes later waits for another. `None` when nobody
+    /// waits, and then the slug is forgotten.
+    fn take(&self, slug: &Slug) -> Option<Waiters> {
+        let mut gathering = self.waiting();
+        let mut readers = std::mem::take(gathering.get_mut(slug)?);
+        readers.retain(|reader| !reader.is_closed());
+        if readers.is_empty() {
+            gathering.remove(slug);
+            return None;
+        }
+        Some(readers)
+    }
+}
+
+/// Hands one answer to all readers. One that has gone away misses nothing.
+fn fan_out(readers: Waiters, answer: Answer) {
+    match answer {
+        Ok(lookup) => {
+            for reader in readers {
+                drop(reader.send(Ok(lookup.clone())));
+            }
+        }
+        Err(error) => {
+            let (kind, cause): (fn(_) -> _, _) = match error {
+                StoreError::Unavailable(cause) => (StoreError::Unavailable, cause),
+                StoreError::OutcomeUnknown(cause) => (StoreError::OutcomeUnknown, cause),
+                StoreError::Unreadable(cause) => (StoreError::Unreadable, cause),
+            };
+            let cause: Arc<dyn std::error::Error + Send + Sync> = Arc::from(cause);
+            for reader in readers {
+                drop(reader.send(Err(kind(Box::new(Arc::clone(&cause))))));
+            }
+        }
+    }
+}
+
+/// A read ended without an answer: it panicked, or the runtime is shutting down.
+#[derive(Debug, Error)]
+#[error("the read ended without an answer")]
+struct ReadBroken;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+    use futures_util::FutureExt;
+    use futures_util::future::{BoxFuture, Shared as SharedFuture, join_all};
+    use proptest::prelude::*;
+    use tokio::sync::Semaphore;
+    use tokio::task::yield_now;
+
+    use super::*;
+    use crate::domain::page::Tombstone;
+    use crate::domain::timestamp::UnixMillis;
+
+    fn slug(letter: char) -> Slug {
+        Slug::parse(&format!("page-{}", letter.to_string().repeat(8))).unwrap()
+    }
+
+    /// A store whose one record has a number that grows. A read takes it at once and answers some turns later: as old
+    /// an answer as the contract allows.
+    struct Growing {
+        committed: AtomicU64,
+        reads: AtomicU64,
+        turns: usize,
+        gate: Semaphore,
+        fails: AtomicBool,
+        panics: AtomicBool,
+    }
+
+    impl Growing {
+        /// One whose reads take `turns` turns and none of which waits at the gate.
+        fn new(turns: usize) -> Arc<Self> {
+            let store = Self::behind_a_gate(turns);
+            store.gate.add_permits(Semaphore::MAX_PERMITS);
+            store
+        }
+
+        /// One whose every read ends only when it is let through the gate.
+        fn behind_a_gate(turns: usize) -> Arc<Self> {
+            let (committed, reads) = (AtomicU64::new(0), AtomicU64::new(0));
+            let (fails, panics) = (AtomicBool::new(false), AtomicBool::new(false));
+            Arc::new(Self { committed, reads, turns, gate: Semaphore::new(0), fails, panics })
+        }
+
+        fn reads(&self) -> u64 {
+            self.reads.load(Ordering::SeqCst)
+        }
+
+        fn commit(&self) {
+            self.committed.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn committed(&self) -> u64 {
+            self.committed.load(Ordering::SeqCst)
+        }
+    }
+
+    #[async_trait]
+    impl PageStore for Growing {
+        async fn insert_if_absent(&self, _: Arc<Page>) -> Result<InsertResult, StoreError> {
+            unreachable!("these tests only read")
+        }
+
+        async fn lookup(&self, slug: &Slug) -> Answer {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            let number = self.committed();
+            for _ in 0..self.turns {
+                yield_now().await;
+            }
+            self.gate.acquire().await.unwrap().forget();
+            assert!(!self.panics.load(Ordering::SeqCst), "as planned");
+            if self.fails.load(Ordering::SeqCst) {
+                return Err(StoreError::Unreadable("as planned".into()));
+            }
+            let (version, never) = (PageVersion::new(number), UnixMillis::new(0));
+            Ok(Lookup::Deleted(Tombstone { slug: slug.clone(), version, created_at: never, deleted_at: never }))
+        }
+
+        async fn compare_and_set(&self, _: PageVersion, _: Record) -> Result<CasResult, StoreError> {
+            unreachable!("these tests only read")
+        }
+    }
+
+    /// The fault that this module must not have: a lookup joins a read that is under way.
+    struct JoinsRunning {
+        store: Arc<dyn PageStore>,
+        running: Mutex<Option<SharedFuture<BoxFuture<'static, Option<Lookup>>>>>,
+    }
+
+    #[async_trait]
+    impl PageStore for JoinsRunning {
+        async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+            self.store.insert_if_absent(page).await
+        }
+
+        async fn lookup(&self, slug: &Slug) -> Answer {
+            let read = {
+                let mut running = self.running.lock().unwrap();
+                let finished = running.as_ref().is_none_or(|read| read.peek().is_some());
+                if finished {
+                    let (store, slug) = (Arc::clone(&self.store), slug.clone());
+                    *running = Some(async move { store.lookup(&slug).await.ok() }.boxed().shared());
+                }
+                running.clone().unwrap()
+            };
+            Ok(read.await.unwrap())
+        }
+
+        async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+            self.store.compare_and_set(expected, next).await
+        }
+    }
+
+    fn number(answer: Answer) -> u64 {
+        let Ok(Lookup::Deleted(tombstone)) = answer else { panic!("{answer:?}") };
+        tombstone.version.get()
+    }
+
+    /// Waiters that begin `starts` turns after one another, each lookup after a commit. Returns how many were answered
+    /// with less than what had been committed when they began.
+    async fn stale_answers(store: Arc<Growing>, sharing: Arc<dyn PageStore>, starts: &[usize]) -> usize {
+        let mut readers = Vec::new();
+        for turns in starts {
+            for _ in 0..*turns {
+                yield_now().await;
+            }
+            store.commit();
+            let (store, sharing) = (Arc::clone(&store), Arc::clone(&sharing));
+            readers.push(tokio::spawn(async move {
+                let committed = store.committed();
+                number(sharing.lookup(&slug('b')).await) < committed
+            }));
+        }
+        join_all(readers).await.into_iter().filter(|stale| *stale.as_ref().unwrap()).count()
+    }
+
+    fn sharing(store: &Arc<Growing>) -> Arc<Coalescing> {
+        Arc::new(Coalescing::new(store.clone(), Arc::new(Metrics::new())))
+    }
+
+    proptest! {
+        #[test]
+        fn no_reader_is_answered_with_less_than_was_committed_when_it_began(
+            turns in 0_usize..12,
+            starts in prop::collection::vec(0_usize..6, 1..40),
+        ) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            let stale = runtime.block_on(async {
+                let store = Growing::new(turns);
+                stale_answers(store.clone(), sharing(&store), &starts).await
+            });
+            prop_assert_eq!(stale, 0);
+        }
+    }
+
+    #[tokio::test]
+    async fn joining_a_read_that_is_under_way_is_caught_by_the_same_test() {
+        let store = Growing::new(6);
+        let broken = Arc::new(JoinsRunning { store: store.clone(), running: Mutex::default() });
+        assert!(stale_answers(store, broken, &[0, 3, 0, 2, 4, 1]).await > 0);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn readers_on_many_threads_see_every_commit_that_came_before_them() {
+        let store = Growing::new(3);
+        let sharing = sharing(&store);
+        let readers = (0..8).map(|_| {
+            let (store, sharing) = (store.clone(), sharing.clone());
+            tokio::spawn(async move {
+                for _ in 0..500 {
+                    store.commit();
+                    let committed = store.committed();
+                    assert!(number(sharing.lookup(&slug('b')).await) >= committed);
+                }
+            })
+        });
+        join_all(readers).await.into_iter().for_each(Result::unwrap);
+        while sharing.slugs_in_flight() > 0 {
+            yield_now().await;
+        }
+    }
+
+    // Time stands still while a task can run, so that no patience ends.
+    #[tokio::test(start_paused = true)]
+    async fn a_thousand_readers_at_once_cost_two_reads() {
+        let store = Growing::new(10);
+        let metrics = Arc::new(Metrics::new());
+        let sharing = Arc::new(Coalescing::new(store.clone(), metrics.clone()));
+        let first = tokio::spawn({
+            let sharing = sharing.clone();
+            async move { sharing.lookup(&slug('b')).await.is_ok() }
+        });
+        while store.reads() == 0 {
+            yield_now().await;
+        }
+        let answers = join_all((0..999).map(|_| async { sharing.lookup(&slug('b')).await.is_ok() })).await;
+        assert!(first.await.unwrap() && answers.into_iter().all(|answered| answered));
+        assert_eq!(store.reads(), 2);
+        assert_eq!(metrics.lookup_joins.get(), 998);
+        while sharing.slugs_in_flight() > 0 {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn slugs_are_read_apart() {
+        let store = Growing::new(3);
+        let sharing = sharing(&store);
+        let (one, other) = (slug('b'), slug('c'));
+        let (first, second) = tokio::join!(sharing.lookup(&one), sharing.lookup(&other));
+        assert!(matches!(first, Ok(Lookup::Deleted(tombstone)) if tombstone.slug == one));
+        assert!(matches!(second, Ok(Lookup::Deleted(tombstone)) if tombstone.slug == other));
+        assert_eq!(store.reads(), 2);
+    }
+
+    #[tokio::test]
+    async fn a_reader_that_goes_away_takes_nothing_from_the_others() {
+        let store = Growing::behind_a_gate(0);
+        let sharing = sharing(&store);
+        let read = || {
+            let sharing = sharing.clone();
+            tokio::spawn(async move { number(sharing.lookup(&slug('b')).await) })
+        };
+        let first = read();
+        let second = read();
+        while store.reads() == 0 {
+            yield_now().await;
+        }
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        store.gate.add_permits(10);
+        assert_eq!(second.await.unwrap(), 0);
+        while sharing.slugs_in_flight() > 0 {
+            yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn every_reader_is_told_of_a_failure_and_the_next_reads_anew() {
+        let store = Growing::new(1);
+        let sharing = sharing(&store);
+        store.fails.store(true, Ordering::SeqCst);
+        for answer in join_all((0..10).map(|_| async { sharing.lookup(&slug('b')).await })).await {
+            let Err(StoreError::Unreadable(cause)) = answer else { panic!("{answer:?}") };
+            assert_eq!(cause.to_string(), "as planned");
+        }
+        store.fails.store(false, Ordering::SeqCst);
+        assert!(sharing.lookup(&slug('b')).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_read_that_panics_leaves_its_slug_usable() {
+        let store = Growing::new(0);
+        let sharing = sharing(&store);
+        store.panics.store(true, Ordering::SeqCst);
+        assert!(matches!(sharing.lookup(&slug('b')).await, Err(StoreError::Unavailable(_))));
+        store.panics.store(false, Ordering::SeqCst);
+        assert!(sharing.lookup(&slug('b')).await.is_ok());
+    }
+
+    // Paused, time passes as soon as all wait: the patience ends, and nothing else does.
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_hangs_does_not_hold_up_those_that_come_after_it() {
+        let store = Growing::behind_a_gate(0);
+        let sharing = sharing(&store);
+        let hanging = tokio::spawn({
+            let sharing = sharing.clone();
+            async move { sharing.lookup(&slug('b')).await.is_ok() }
+        });
+        while store.reads() == 0 {
+            yield_now().await;
+        }
+        let later = tokio::spawn({
+            let sharing = sharing.clone();
+            async move { sharing.lookup(&slug('b')).await.is_ok() }
+        });
+        tokio::time::timeout(READ_TIMEOUT * 2, async {
+            while store.reads() < 2 {
+                tokio::time::sleep(READ_TIMEOUT / 10).await;
+            }
+        })
+        .await
+        .expect("the second began while the first hung");
+        store.gate.add_permits(2);
+        assert!(later.await.unwrap() && hanging.await.unwrap());
+    }
+}

@@ -1,0 +1,177 @@
+//! Decorators that record duration and outcome of every call of a backend, whatever it is, as metrics and as a span of
+//! the request that makes it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::domain::client::Client;
+use crate::domain::content::Content;
+use crate::domain::markdown::Rendered;
+use crate::domain::page::{Page, PageVersion};
+use crate::domain::quota::{Decision, Quota};
+use crate::domain::slug::Slug;
+use crate::ports::clock::SharedClock;
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::rate_limiter::{LimitKind, RateLimiter};
+use crate::ports::renderer::Renderer;
+use crate::ports::slug_reservations::{Reservation, SlugReservations};
+use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
+use crate::telemetry::spans::{Span, System, Tracer};
+
+/// Puts decorators around backends.
+#[derive(Clone)]
+pub struct Instrumentation {
+    /// Where calls are recorded.
+    pub metrics: Arc<Metrics>,
+    /// What measures them.
+    pub clock: SharedClock,
+    /// What makes their spans.
+    pub tracer: Tracer,
+}
+
+impl Instrumentation {
+    /// `store`, which keeps its pages in `system`, measured.
+    pub fn store(&self, store: Arc<dyn PageStore>, system: System) -> Arc<dyn PageStore> {
+        Arc::new(Instrumented { inner: store, system, measure: self.clone() })
+    }
+
+    /// `limiter`, which counts in `system`, measured.
+    pub fn limiter(&self, limiter: Arc<dyn RateLimiter>, system: System) -> Arc<dyn RateLimiter> {
+        Arc::new(Instrumented { inner: limiter, system, measure: self.clone() })
+    }
+
+    /// `reservations`, which are kept in `system`, measured.
+    pub fn reservations(&self, reservations: Arc<dyn SlugReservations>, system: System) -> Arc<dyn SlugReservations> {
+        Arc::new(Instrumented { inner: reservations, system, measure: self.clone() })
+    }
+
+    /// `renderer`, measured.
+    pub fn renderer(&self, renderer: Arc<dyn Renderer>) -> Arc<dyn Renderer> {
+        Arc::new(Instrumented { inner: renderer, system: System::Process, measure: self.clone() })
+    }
+}
+
+struct Instrumented<B: ?Sized> {
+    measure: Instrumentation,
+    system: System,
+    inner: Arc<B>,
+}
+
+impl<B: ?Sized> Instrumented<B> {
+    /// The answer to `call`, how long it took, and its span, which is to be ended.
+    async fn time<T>(
+        &self,
+        operation: &'static str,
+        target: &'static str,
+        call: impl Future<Output = T>,
+    ) -> (T, Duration, Span) {
+        let span = self.measure.tracer.call(self.system, operation, target);
+        let started = self.measure.clock.monotonic();
+        let answer = span.around(call).await;
+        (answer, self.measure.clock.monotonic().saturating_sub(started), span)
+    }
+}
+
+impl Instrumented<dyn PageStore> {
+    /// Makes one call of the store and records it. `name` is what an answer is called in the metrics.
+    async fn record<T>(
+        &self,
+        operation: &'static str,
+        name: impl Fn(&T) -> &'static str,
+        call: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let metrics = &self.measure.metrics;
+        let (result, took, span) = self.time(operation, "pages", call).await;
+        let (outcome, is_available) = match &result {
+            Ok(answer) => (name(answer), true),
+            Err(StoreError::Unavailable(_)) => ("unavailable", false),
+            Err(StoreError::OutcomeUnknown(_)) => ("unknown", false),
+            Err(StoreError::Unreadable(_)) => ("unreadable", true),
+        };
+        if outcome == "unreadable" {
+            metrics.corrupt_records.inc();
+        }
+        metrics.store_available.set(i64::from(is_available));
+        record(&metrics.store, operation, outcome, took);
+        if result.is_ok() {
+            span.done(outcome);
+        } else {
+            span.failed(outcome);
+        }
+        result
+    }
+}
+
+#[async_trait]
+impl PageStore for Instrumented<dyn PageStore> {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        let name = |answer: &InsertResult| match answer {
+            InsertResult::Inserted => "done",
+            InsertResult::SlugTaken => "slug_taken",
+        };
+        self.record("insert_if_absent", name, self.inner.insert_if_absent(page)).await
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        let name = |answer: &Lookup| match answer {
+            Lookup::Active(_) => "active",
+            Lookup::Deleted(_) => "deleted",
+            Lookup::Absent => "absent",
+        };
+        self.record("lookup", name, self.inner.lookup(slug)).await
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        let name = |answer: &CasResult| match answer {
+            CasResult::Swapped => "done",
+            CasResult::Stale => "stale",
+        };
+        self.record("compare_and_set", name, self.inner.compare_and_set(expected, next)).await
+    }
+}
+
+#[async_trait]
+impl RateLimiter for Instrumented<dyn RateLimiter> {
+    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
+        let (decision, took, span) = self.time("decide", "limits", self.inner.decide(limited, quota, client)).await;
+        let (limit, admitted) = (limited.name(), decision.admitted);
+        let outcome = if admitted { "admitted" } else { "refused" };
+        self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, admitted }).inc();
+        record(&self.measure.metrics.limiter, limit, outcome, took);
+        span.set("handbill.limit", limit);
+        span.done(outcome);
+        decision
+    }
+}
+
+#[async_trait]
+impl SlugReservations for Instrumented<dyn SlugReservations> {
+    async fn reserve(&self, slug: &Slug) -> Reservation {
+        let (reservation, took, span) = self.time("reserve", "slugs", self.inner.reserve(slug)).await;
+        let outcome = match reservation {
+            Reservation::Held => "held",
+            Reservation::Taken => "taken",
+        };
+        record(&self.measure.metrics.reservations, "reserve", outcome, took);
+        span.done(outcome);
+        reservation
+    }
+
+    async fn release(&self, slug: &Slug) {
+        let ((), took, span) = self.time("release", "slugs", self.inner.release(slug)).await;
+        record(&self.measure.metrics.reservations, "release", "done", took);
+        span.done("done");
+    }
+}
+
+#[async_trait]
+impl Renderer for Instrumented<dyn Renderer> {
+    async fn render(&self, content: &Content) -> Rendered {
+        let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content)).await;
+        self.measure.metrics.renders.observe(took.as_secs_f64());
+        span.done("done");
+        rendered
+    }
+}

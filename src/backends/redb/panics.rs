@@ -1,0 +1,102 @@
+//! Panics of the database library, caught and turned into errors.
+//!
+//! `redb` reads its pages without verifying their checksums and panics where one does not make sense. In a damaged file
+//! that must not end a thread, and it must not write lines to standard error that are no part of the log.
+
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::io::{self, Write};
+use std::panic::{self, AssertUnwindSafe, PanicHookInfo};
+use std::sync::Once;
+
+/// Exit code of a process whose data file is damaged: the same as for a start that is refused.
+const EXIT_CODE: i32 = 2;
+
+thread_local! {
+    /// Panics of this thread within [`caught`] that it has not caught yet; `None` outside of it.
+    static PANICS: Cell<Option<u8>> = const { Cell::new(None) };
+
+    /// The place of the last panic.
+    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// What a panic said, and where it was.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the database panicked at {place}: {message}")]
+pub(super) struct Panicked {
+    message: String,
+    place: String,
+}
+
+/// The answer of `work`, or what it panicked with. Whatever `work` shares with others must stay usable after a panic, or
+/// be given up by the caller.
+pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            match PANICS.get() {
+                None => before(info),
+                Some(0) => note(info),
+                // The first has not been caught yet: this one is in what it cleans up, so the process is about to abort.
+                Some(_) => end(info),
+            }
+        }));
+    });
+    let outer = PANICS.replace(Some(0));
+    let answer = panic::catch_unwind(AssertUnwindSafe(work));
+    PANICS.set(outer);
+    answer.map_err(|payload| Panicked { message: message(&*payload), place: PLACE.take() })
+}
+
+/// Keeps where a panic was that [`caught`] will return.
+fn note(info: &PanicHookInfo<'_>) {
+    PANICS.set(Some(1));
+    PLACE.set(place(info));
+}
+
+/// Ends the process by one line, as a store does that fails for good, instead of by the pages that an abort prints.
+fn end(info: &PanicHookInfo<'_>) {
+    let (first, second) = (PLACE.take(), place(info));
+    let _ = writeln!(
+        io::stderr(),
+        "handbill: the database panicked at {first} and again at {second}: its file is damaged, restore it from a backup",
+    );
+    std::process::exit(EXIT_CODE);
+}
+
+fn place(info: &PanicHookInfo<'_>) -> String {
+    info.location().map_or_else(String::new, |location| {
+        let file = location.file();
+        // The directories before it are those of whoever compiled it.
+        format!("{}:{}", file.rsplit(['/', '\\']).next().unwrap_or(file), location.line())
+    })
+}
+
+fn message(payload: &(dyn Any + Send)) -> String {
+    let text = payload.downcast_ref::<String>().map(String::as_str).or(payload.downcast_ref::<&str>().copied());
+    text.unwrap_or("without a message").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_an_error_that_says_what_and_where() {
+        assert_eq!(caught(|| 7), Ok(7));
+        let error = caught(|| panic!("page {} is damaged", 3)).unwrap_err().to_string();
+        assert!(error.starts_with("the database panicked at panics.rs:"), "{error}");
+        assert!(error.ends_with(": page 3 is damaged"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_within_one_that_is_caught_is_caught_where_it_belongs() {
+        let outer = caught(|| {
+            let inner = caught(|| panic!("inner")).unwrap_err();
+            assert!(inner.to_string().ends_with("inner"));
+            panic!("outer");
+        });
+        assert!(outer.unwrap_err().to_string().ends_with("outer"));
+    }
+}

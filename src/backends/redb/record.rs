@@ -1,0 +1,283 @@
+//! How a page or tombstone is written to the file: a version byte, a checksum of 8 bytes, then `postcard`.
+//!
+//! The checksum is over the slug, the version byte and the body. The slug is the key under which a record stands and is
+//! not in it: so a record that stands under another key does not match either. `redb` has checksums of its own, but
+//! verifies them only after a crash, never when it reads: without ours, a flipped bit would be served as the page's text.
+//!
+//! A field is added by a next version of the types here and a second arm in [`decode`]; older records stay as they are.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::domain::content::Content;
+use crate::domain::edit_key::EditKeyHash;
+use crate::domain::language::Language;
+use crate::domain::markdown::Rendered;
+use crate::domain::page::{Page, PageVersion, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::domain::title::Title;
+use crate::ports::page_store::Record;
+
+/// The version that [`encode`] writes.
+const VERSION: u8 = 1;
+
+/// Size of the checksum, in bytes: `XXH3` of 64 bits. Damage passes it once in 2⁶⁴ times; it is no defence against
+/// somebody who can write the file.
+const CHECKSUM_BYTES: usize = 8;
+
+/// What is before the body, in bytes.
+const HEAD_BYTES: usize = 1 + CHECKSUM_BYTES;
+
+/// A record that this version of Handbill cannot read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub(super) enum RecordError {
+    /// No bytes at all.
+    #[error("the record is empty")]
+    Empty,
+    /// Written by a later version.
+    #[error("the record has version {0}, this Handbill knows up to {VERSION}")]
+    Newer(u8),
+    /// Its bytes are not those that were written under this slug.
+    #[error("the record does not match its checksum")]
+    Damaged,
+    /// Not what its version says.
+    #[error("the record does not decode: {0}")]
+    Malformed(#[from] postcard::Error),
+    /// Bytes are left over.
+    #[error("the record has {0} bytes too many")]
+    TooLong(usize),
+}
+
+/// What stands under a slug, in version 1. The order of variants and fields is the format.
+#[derive(Serialize, Deserialize)]
+enum StoredV1<'a> {
+    Active(PageV1<'a>),
+    Deleted(TombstoneV1),
+}
+
+/// `version` comes first, where [`HeadV1`] looks for it.
+#[derive(Serialize, Deserialize)]
+struct PageV1<'a> {
+    version: u64,
+    created_at: i64,
+    updated_at: i64,
+    key_hash: EditKeyHash,
+    title: Option<Cow<'a, Title>>,
+    content: Cow<'a, Content>,
+    html: Cow<'a, str>,
+    link_origins: Cow<'a, [String]>,
+    /// A code of BCP 47.
+    language: Option<Cow<'a, str>>,
+    renderer_version: u16,
+}
+
+/// `version` comes first, where [`HeadV1`] looks for it.
+#[derive(Serialize, Deserialize)]
+struct TombstoneV1 {
+    version: u64,
+    created_at: i64,
+    deleted_at: i64,
+}
+
+/// The beginning of a [`StoredV1`]: enough to compare versions without copying a page.
+#[derive(Deserialize)]
+enum HeadV1 {
+    Active { version: u64 },
+    Deleted,
+}
+
+/// The bytes of `record`.
+pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
+    let stored = match record {
+        Record::Active(page) => StoredV1::Active(PageV1 {
+            version: page.version.get(),
+            created_at: page.created_at.get(),
+            updated_at: page.updated_at.get(),
+            key_hash: page.key_hash,
+            title: page.title.as_ref().map(Cow::Borrowed),
+            content: Cow::Borrowed(&page.content),
+            html: Cow::Borrowed(&page.rendered.html),
+            link_origins: Cow::Borrowed(&page.rendered.link_origins),
+            language: page.rendered.language.map(|language| Cow::Borrowed(language.code())),
+            renderer_version: page.rendered.renderer_version,
+        }),
+        Record::Deleted(tombstone) => StoredV1::Deleted(TombstoneV1 {
+            version: tombstone.version.get(),
+            created_at: tombstone.created_at.get(),
+            deleted_at: tombstone.deleted_at.get(),
+        }),
+    };
+    let mut bytes = postcard::to_extend(&stored, vec![VERSION; HEAD_BYTES])?;
+    let checksum = checksum(record.slug(), &bytes[HEAD_BYTES..]);
+    bytes[1..HEAD_BYTES].copy_from_slice(&checksum);
+    Ok(bytes)
+}
+
+/// The record that stands under `slug` as `bytes`.
+pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
+    let (stored, rest) = postcard::take_from_bytes::<StoredV1>(body(&slug, bytes)?)?;
+    if !rest.is_empty() {
+        return Err(RecordError::TooLong(rest.len()));
+    }
+    Ok(match stored {
+        StoredV1::Active(page) => Record::Active(Arc::new(Page {
+            slug,
+            title: page.title.map(Cow::into_owned),
+            content: page.content.into_owned(),
+            rendered: Rendered {
+                html: page.html.into_owned(),
+                link_origins: page.link_origins.into_owned(),
+                language: page.language.as_deref().and_then(Language::from_code),
+                renderer_version: page.renderer_version,
+            },
+            key_hash: page.key_hash,
+            version: PageVersion::new(page.version),
+            created_at: UnixMillis::new(page.created_at),
+            updated_at: UnixMillis::new(page.updated_at),
+        })),
+        StoredV1::Deleted(tombstone) => Record::Deleted(Tombstone {
+            slug,
+            version: PageVersion::new(tombstone.version),
+            created_at: UnixMillis::new(tombstone.created_at),
+            deleted_at: UnixMillis::new(tombstone.deleted_at),
+        }),
+    })
+}
+
+/// The version of the page that stands under `slug` as `bytes`; `None` where they are a tombstone.
+pub(super) fn active_version(slug: &Slug, bytes: &[u8]) -> Result<Option<PageVersion>, RecordError> {
+    Ok(match postcard::from_bytes::<HeadV1>(body(slug, bytes)?)? {
+        HeadV1::Active { version } => Some(PageVersion::new(version)),
+        HeadV1::Deleted => None,
+    })
+}
+
+/// What follows the version byte and the checksum, which it matches.
+fn body<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<&'a [u8], RecordError> {
+    match bytes.first() {
+        None => return Err(RecordError::Empty),
+        Some(&VERSION) => {}
+        Some(&newer) => return Err(RecordError::Newer(newer)),
+    }
+    let (head, body) = bytes.split_at_checked(HEAD_BYTES).ok_or(RecordError::Damaged)?;
+    if head[1..] == checksum(slug, body) { Ok(body) } else { Err(RecordError::Damaged) }
+}
+
+fn checksum(slug: &Slug, body: &[u8]) -> [u8; CHECKSUM_BYTES] {
+    let mut hash = Xxh3::new();
+    hash.update(slug.as_str().as_bytes());
+    // No slug holds this byte, so that what follows cannot be taken for a part of one.
+    hash.update(&[VERSION]);
+    hash.update(body);
+    hash.digest().to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::domain::edit_key::EditKey;
+
+    use super::*;
+
+    fn slug() -> Slug {
+        Slug::parse("a-page-22222222").unwrap()
+    }
+
+    fn page(title: Option<&str>) -> Record {
+        Record::Active(Arc::new(Page {
+            slug: slug(),
+            title: title.map(|title| Title::parse(title).unwrap()),
+            content: Content::parse("# ü".to_owned()).unwrap(),
+            rendered: Rendered {
+                html: "<h2>ü</h2>".to_owned(),
+                link_origins: vec!["https://a.example".to_owned()],
+                language: Language::from_code("de"),
+                renderer_version: 7,
+            },
+            key_hash: EditKey::draw(|_| 0).hash(),
+            version: PageVersion::new(300),
+            created_at: UnixMillis::new(1),
+            updated_at: UnixMillis::new(-1),
+        }))
+    }
+
+    fn tombstone() -> Record {
+        Record::Deleted(Tombstone {
+            slug: slug(),
+            version: PageVersion::new(2),
+            created_at: UnixMillis::new(3),
+            deleted_at: UnixMillis::new(4),
+        })
+    }
+
+    #[test]
+    fn a_record_decodes_to_what_was_encoded() {
+        for record in [page(Some("Title")), page(None), tombstone()] {
+            assert_eq!(decode(slug(), &encode(&record).unwrap()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn the_version_is_read_without_the_rest() {
+        assert_eq!(active_version(&slug(), &encode(&page(None)).unwrap()), Ok(Some(PageVersion::new(300))));
+        assert_eq!(active_version(&slug(), &encode(&tombstone()).unwrap()), Ok(None));
+    }
+
+    #[test]
+    fn the_bytes_of_version_1_stay_as_they_are() {
+        let mut expected = vec![0, 0xac, 0x02, 2, 1];
+        let Record::Active(written) = page(Some("T")) else { unreachable!() };
+        expected.extend(postcard::to_allocvec(&written.key_hash).unwrap());
+        expected.extend(b"\x01\x01T\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x01\x11https://a.example\x01\x02de\x07");
+        let bytes = encode(&Record::Active(written)).unwrap();
+        assert_eq!((bytes[0], &bytes[HEAD_BYTES..]), (1, expected.as_slice()));
+        let checksum = xxhash_rust::xxh3::xxh3_64(b"a-page-22222222\x01\x01\x02\x06\x08").to_le_bytes();
+        assert_eq!(encode(&tombstone()).unwrap(), [&[1][..], &checksum, &[1, 2, 6, 8]].concat());
+    }
+
+    #[test]
+    fn any_flipped_bit_is_an_error() {
+        for record in [page(Some("Title")), tombstone()] {
+            let whole = encode(&record).unwrap();
+            for bit in 0..whole.len() * 8 {
+                let mut flipped = whole.clone();
+                flipped[bit / 8] ^= 1 << (bit % 8);
+                assert!(decode(slug(), &flipped).is_err(), "bit {bit}");
+                assert!(active_version(&slug(), &flipped).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_record_under_another_slug_is_an_error() {
+        for record in [page(Some("Title")), tombstone()] {
+            let whole = encode(&record).unwrap();
+            let other = Slug::parse("a-page-22222223").unwrap();
+            assert_eq!(decode(other.clone(), &whole), Err(RecordError::Damaged));
+            assert_eq!(active_version(&other, &whole), Err(RecordError::Damaged));
+        }
+    }
+
+    #[test]
+    fn what_is_newer_or_cut_or_too_long_is_an_error_and_no_panic() {
+        let whole = encode(&page(Some("Title"))).unwrap();
+        for end in 0..whole.len() {
+            assert!(decode(slug(), &whole[..end]).is_err());
+        }
+        let mut newer = whole.clone();
+        newer[0] = 2;
+        assert_eq!(decode(slug(), &newer), Err(RecordError::Newer(2)));
+        assert_eq!(active_version(&slug(), &newer), Err(RecordError::Newer(2)));
+
+        let mut longer = whole.clone();
+        longer.push(0);
+        assert_eq!(decode(slug(), &longer), Err(RecordError::Damaged));
+        let checksum = checksum(&slug(), &longer[HEAD_BYTES..]);
+        longer[1..HEAD_BYTES].copy_from_slice(&checksum);
+        assert_eq!(decode(slug(), &longer), Err(RecordError::TooLong(1)));
+    }
+}

@@ -1,0 +1,120 @@
+//! What the database's bytes lie on: a file, memory, or in tests something that fails on command.
+
+use std::fmt::Debug;
+use std::io;
+use std::ops::Bound;
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::backends::InMemoryBackend;
+use redb::{BackendError, StorageBackend};
+
+/// Opens the same bytes as often as it is asked.
+pub trait Storage: Debug + Send + Sync {
+    /// How errors name it.
+    fn place(&self) -> &Path;
+
+    /// The bytes, to be read and written. Whoever had them before has closed them.
+    fn read_write(&self) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// The bytes, to be read only, where they cannot be written. Nothing is written to what this returns.
+    fn read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
+}
+
+/// Memory: gone with the process.
+#[derive(Debug, Default)]
+pub(super) struct Memory(Arc<InMemoryBackend>);
+
+impl Storage for Memory {
+    fn place(&self) -> &Path {
+        Path::new("memory")
+    }
+
+    fn read_write(&self) -> io::Result<Box<dyn StorageBackend>> {
+        Ok(Box::new(Shared(Arc::clone(&self.0))))
+    }
+
+    fn read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
+        self.read_write()
+    }
+}
+
+/// Memory that outlives the database on it.
+#[derive(Debug)]
+struct Shared(Arc<InMemoryBackend>);
+
+impl StorageBackend for Shared {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        StorageBackend::read(&*self.0, offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        StorageBackend::write(&*self.0, offset, data)
+    }
+}
+
+/// A boxed backend as the sized one that `redb` asks for.
+#[derive(Debug)]
+pub(super) struct Boxed(pub(super) Box<dyn StorageBackend>);
+
+impl StorageBackend for Boxed {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        self.0.read(offset, out)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+        self.0.write(offset, data)
+    }
+
+    fn close(&self) -> io::Result<()> {
+        self.0.close()
+    }
+
+    fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_range(start, end)
+    }
+
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.try_lock_shared_range(start, end)
+    }
+
+    fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_range(start, end)
+    }
+
+    fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.lock_shared_range(start, end)
+    }
+
+    fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
+        self.0.unlock_range(start, end)
+    }
+
+    fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
+        self.0.query_lock_range(start, end)
+    }
+}

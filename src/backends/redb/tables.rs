@@ -1,0 +1,265 @@
+//! The database in the file: its tables, its format, and what is applied and looked up in it.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use redb::{
+    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
+};
+use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::domain::page::{Page, PageVersion};
+use crate::domain::slug::Slug;
+use crate::ports::page_store::{Lookup, Record, StoreError};
+
+use super::data_dir::OpenError;
+use super::panics::caught;
+use super::record;
+use super::storage::Boxed;
+
+/// Slug to record.
+const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
+
+/// A hash of every slug in [`PAGES`]. Where a lookup there finds nothing, it tells a slug that was never used from one
+/// whose key was damaged: else a page would seem never to have been, and its slug would be free.
+const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
+
+/// What is known of the file as a whole, by [`FORMAT_KEY`] and [`BATCH_KEY`].
+const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+
+/// Which tables there are and what they mean. Records carry versions of their own.
+const FORMAT_KEY: &str = "format";
+
+/// The format that is written and read. Records of format 1, that of Handbill 0.2.0, have no checksum.
+pub(super) const FORMAT: u64 = 2;
+
+/// The number of the last batch that was committed.
+const BATCH_KEY: &str = "batch";
+
+/// Memory for pages of the file, in bytes: about 600 of the largest posts, while the service as a whole stays
+/// small enough for the smallest machines that are rented out. At most half of it holds what is being written.
+const CACHE_BYTES: usize = 64 * 1024 * 1024;
+
+/// One write.
+#[derive(Debug)]
+pub(super) enum Operation {
+    /// Stores the page unless its slug is taken.
+    Insert(Arc<Page>),
+    /// Puts `next` in the place of the page that has the version `expected`.
+    CompareAndSet { expected: PageVersion, next: Record },
+}
+
+/// The answer to one write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is stored.
+    Done,
+    /// It does not apply; nothing was changed.
+    Refused,
+}
+
+/// One answer for each operation of a batch.
+pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
+
+/// What became of a batch.
+pub(super) enum Applied {
+    /// It is on disk.
+    Committed(Outcomes),
+    /// No operation of it applies; there was nothing to commit.
+    NothingToCommit(Outcomes),
+    /// It failed before its commit: nothing was changed.
+    Failed(redb::Error),
+    /// Its commit failed: it may have been made, as a whole. The answers hold if it was.
+    Unknown(redb::Error, Outcomes),
+}
+
+/// Opens the database on `backend`, making the tables where there are none. `path` is for the error.
+pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
+    caught(|| open_or_panic(path, backend)).unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
+}
+
+/// The same, but on some damaged files `redb` panics.
+fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
+    let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
+    let database = Builder::new()
+        .set_cache_size(CACHE_BYTES)
+        .create_with_backend(Boxed(backend))
+        .map_err(|error| OpenError::database(path, error))?;
+    match format(&database).map_err(|error| OpenError::database(path, error))? {
+        Format::Known => Ok(database),
+        Format::Newer(found) => Err(OpenError::NewerFormat { path: path.to_owned(), found, known: FORMAT }),
+        Format::Older(found) => Err(OpenError::OlderFormat { path: path.to_owned(), found, known: FORMAT }),
+        Format::Foreign => Err(damaged("its tables are not Handbill's")),
+        Format::Empty => {
+            make_tables(&database).map_err(|error| OpenError::database(path, error))?;
+            Ok(database)
+        }
+    }
+}
+
+enum Format {
+    Empty,
+    Known,
+    Newer(u64),
+    Older(u64),
+    Foreign,
+}
+
+fn format(database: &Database) -> Result<Format, redb::Error> {
+    let transaction = database.begin_read()?;
+    let meta = match transaction.open_table(META) {
+        Ok(meta) => meta,
+        Err(TableError::TableDoesNotExist(_)) => {
+            let empty = transaction.list_tables()?.next().is_none();
+            return Ok(if empty { Format::Empty } else { Format::Foreign });
+        }
+        Err(TableError::TableTypeMismatch { .. } | TableError::TypeDefinitionChanged { .. }) => {
+            return Ok(Format::Foreign);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let found = meta.get(FORMAT_KEY)?.map(|found| found.value());
+    Ok(match found {
+        Some(FORMAT) => Format::Known,
+        Some(found) if found > FORMAT => Format::Newer(found),
+        Some(found @ 1..FORMAT) => Format::Older(found),
+        _ => Format::Foreign,
+    })
+}
+
+fn make_tables(database: &Database) -> Result<(), redb::Error> {
+    let transaction = begin_write(database)?;
+    transaction.open_table(PAGES)?;
+    transaction.open_table(SLUGS)?;
+    transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+    Ok(transaction.commit()?)
+}
+
+fn begin_write(database: &Database) -> Result<redb::WriteTransaction, redb::Error> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    transaction.set_two_phase_commit(true);
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
+/// The number of the last batch in the file; 0 before the first.
+pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
+    let meta = database.begin_read()?.open_table(META)?;
+    Ok(meta.get(BATCH_KEY)?.map_or(0, |batch| batch.value()))
+}
+
+/// What stands under `slug`.
+pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
+    let transaction = database.begin_read()?;
+    let pages = transaction.open_table(PAGES)?;
+    let Some(bytes) = pages.get(slug.as_str())? else {
+        let is_used = transaction.open_table(SLUGS)?.get(hash(slug))?.is_some();
+        return Ok(if is_used { Err(StoreError::Unreadable(Hidden.into())) } else { Ok(Lookup::Absent) });
+    };
+    Ok(match record::decode(slug.clone(), bytes.value()) {
+        Ok(Record::Active(page)) => Ok(Lookup::Active(page)),
+        Ok(Record::Deleted(tombstone)) => Ok(Lookup::Deleted(tombstone)),
+        Err(error) => Err(StoreError::Unreadable(error.into())),
+    })
+}
+
+/// Applies `operations` in order, each seeing those before it, and commits them as batch number `batch`.
+pub(super) fn apply<'a>(database: &Database, batch: u64, operations: impl Iterator<Item = &'a Operation>) -> Applied {
+    let transaction = match begin_write(database) {
+        Ok(transaction) => transaction,
+        Err(error) => return Applied::Failed(error),
+    };
+    let outcomes = match stage(&transaction, batch, operations) {
+        Ok(outcomes) => outcomes,
+        Err(error) => return Applied::Failed(error),
+    };
+    if !outcomes.iter().any(|outcome| matches!(outcome, Ok(Outcome::Done))) {
+        return match transaction.abort() {
+            Ok(()) => Applied::NothingToCommit(outcomes),
+            Err(error) => Applied::Failed(error.into()),
+        };
+    }
+    match transaction.commit() {
+        Ok(()) => Applied::Committed(outcomes),
+        Err(error) => Applied::Unknown(error.into(), outcomes),
+    }
+}
+
+fn stage<'a>(
+    transaction: &redb::WriteTransaction,
+    batch: u64,
+    operations: impl Iterator<Item = &'a Operation>,
+) -> Result<Outcomes, redb::Error> {
+    let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
+    let outcomes =
+        operations.map(|operation| stage_one(&mut pages, &mut slugs, operation)).collect::<Result<_, _>>()?;
+    transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
+    Ok(outcomes)
+}
+
+fn stage_one(
+    pages: &mut Table<'_, &'static str, &'static [u8]>,
+    slugs: &mut Table<'_, u64, ()>,
+    operation: &Operation,
+) -> Result<Result<Outcome, StoreError>, redb::Error> {
+    let (applies, slug) = match operation {
+        Operation::Insert(page) => {
+            let is_used = pages.get(page.slug.as_str())?.is_some() || slugs.get(hash(&page.slug))?.is_some();
+            (Ok(!is_used), &page.slug)
+        }
+        Operation::CompareAndSet { expected, next } => {
+            let stored = pages.get(next.slug().as_str())?;
+            let version = stored.map(|bytes| record::active_version(next.slug(), bytes.value())).transpose();
+            (version.map(|version| version.flatten() == Some(*expected)), next.slug())
+        }
+    };
+    match applies {
+        Ok(true) => {}
+        Ok(false) => return Ok(Ok(Outcome::Refused)),
+        Err(error) => return Ok(Err(StoreError::Unreadable(error.into()))),
+    }
+    let encoded = match operation {
+        Operation::Insert(page) => record::encode(&Record::Active(Arc::clone(page))),
+        Operation::CompareAndSet { next, .. } => record::encode(next),
+    };
+    match encoded {
+        Ok(bytes) => {
+            pages.insert(slug.as_str(), bytes.as_slice())?;
+            if let Operation::Insert(_) = operation {
+                slugs.insert(hash(slug), ())?;
+            }
+            Ok(Ok(Outcome::Done))
+        }
+        Err(error) => Ok(Err(StoreError::Unavailable(error.into()))),
+    }
+}
+
+fn hash(slug: &Slug) -> u64 {
+    xxh3_64(slug.as_str().as_bytes())
+}
+
+/// The slug was used and no record stands under it.
+#[derive(Debug, Error)]
+#[error("the key of the record is damaged")]
+struct Hidden;
+
+/// Whether opening the file anew may help after `error`, where it is no fault of the bytes themselves.
+pub(super) fn is_about_the_disk(error: &redb::Error) -> bool {
+    match error {
+        redb::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
+        redb::Error::PreviousIo | redb::Error::DatabaseClosed | redb::Error::LockPoisoned(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether `error`, once it has come from a file that was opened anew, is a fault of the bytes themselves.
+pub(super) fn is_damage(error: &redb::Error) -> bool {
+    match error {
+        // A damaged page leads beyond the end of the file.
+        redb::Error::Io(error) => matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof),
+        other => !is_about_the_disk(other),
+    }
+}

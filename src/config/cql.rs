@@ -1,0 +1,105 @@
+//! Settings of the page store in ScyllaDB or Cassandra. They count only with `--store scylla` and for `migrate`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+/// Longest name of a keyspace that the servers take.
+const MAX_KEYSPACE_CHARS: usize = 48;
+
+/// Settings of the page store in ScyllaDB or Cassandra.
+#[derive(Args, Clone, Debug)]
+pub struct CqlSettings {
+    /// Nodes to reach the cluster by, comma-separated; the others are found from them. Required with --store scylla
+    #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
+    pub scylla_nodes: Vec<String>,
+    /// Keyspace of the pages
+    #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
+    pub scylla_keyspace: String,
+    /// Datacentre that all requests go to [default: that of the first node]
+    #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
+    pub scylla_datacenter: Option<String>,
+    /// Copies of each page in the datacentre; counts only when migrate makes the keyspace
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub scylla_replication_factor: u8,
+    /// Whether the keyspace uses tablets: true or false; counts only when migrate makes it [default: the server's choice]
+    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
+    pub scylla_tablets: Option<bool>,
+    /// User to log in as [default: no login]
+    #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
+    pub scylla_username: Option<String>,
+    /// File with that user's password; a line break at its end does not count
+    #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
+    pub scylla_password_file: Option<PathBuf>,
+    /// Certificates (PEM) that sign the nodes' own; with it every connection is TLS. A node's certificate must name its IP address
+    #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
+    pub scylla_ca_file: Option<PathBuf>,
+    /// How long serve waits for migrate to bring the schema up to date, and migrate for the cluster to answer
+    #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
+    pub schema_wait: Duration,
+}
+
+/// `host:port`, where an IPv6 address stands in brackets.
+fn node(text: &str) -> Result<String, &'static str> {
+    let text = text.trim();
+    let fault = "it must be host:port, for example db-1.example:9042";
+    let (host, port) = text.rsplit_once(':').ok_or(fault)?;
+    let host_fits = !host.is_empty() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
+    let port_fits = port.parse::<u16>().is_ok_and(|port| port > 0);
+    if host_fits && port_fits { Ok(text.to_owned()) } else { Err(fault) }
+}
+
+/// A name that needs no quotes in CQL, so that it can stand in any statement.
+fn keyspace(text: &str) -> Result<String, &'static str> {
+    let first_fits = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let rest_fits = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+    if first_fits && rest_fits && text.len() <= MAX_KEYSPACE_CHARS {
+        Ok(text.to_owned())
+    } else {
+        Err("it must be a small letter, then small letters, digits and underscores, 48 characters at most")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        settings: CqlSettings,
+    }
+
+    fn parse(args: &[&str]) -> Result<CqlSettings, String> {
+        let line = Line::try_parse_from([&["handbill"], args].concat());
+        line.map(|line| line.settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nodes_are_a_list_of_hosts_with_ports() {
+        let settings = parse(&["--scylla-nodes", "a.example:9042, 192.0.2.1:19042,[2001:db8::1]:9042"]).unwrap();
+        assert_eq!(settings.scylla_nodes, ["a.example:9042", "192.0.2.1:19042", "[2001:db8::1]:9042"]);
+        for wrong in ["", "a.example", "a:", ":9042", "a:0", "a:65536", "2001:db8::1:9042"] {
+            assert!(parse(&["--scylla-nodes", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_keyspace_is_a_name_that_needs_no_quotes() {
+        assert_eq!(parse(&[]).unwrap().scylla_keyspace, "handbill");
+        assert_eq!(parse(&["--scylla-keyspace", "a_2"]).unwrap().scylla_keyspace, "a_2");
+        for wrong in ["", "2a", "A", "a-b", "a.b", "a b", "a\"; drop", &"a".repeat(49)] {
+            assert!(parse(&["--scylla-keyspace", wrong]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn tablets_are_the_servers_choice_unless_said() {
+        assert_eq!(parse(&[]).unwrap().scylla_tablets, None);
+        assert_eq!(parse(&["--scylla-tablets", "false"]).unwrap().scylla_tablets, Some(false));
+        assert!(parse(&["--scylla-tablets", "maybe"]).is_err());
+    }
+}

@@ -1,0 +1,12 @@
+//! The OAuth grant and scopes that a page's edit key stands for (RFC 6749).
+
+/// The one grant of the token endpoint (RFC 6749 §4.4).
+pub const GRANT_TYPE: &str = "client_credentials";
+
+/// What a page's key allows, each scope with what it means.
+pub const SCOPES: [(&str, &str); 2] = [("post:edit", "Edit the page"), ("post:delete", "Delete the page")];
+
+/// The scopes as OAuth writes them in one string.
+pub fn scope() -> String {
+    SCOPES.map(|(name, _)| name).join(" ")
+}

@@ -1,0 +1,205 @@
+//! The documents by which others find the service and learn what it is (spec §4.7). All are made from [`crate::api::metadata`].
+
+pub(super) mod answers;
+mod llms;
+pub(super) mod openapi;
+
+use axum::Router;
+use axum::routing::get;
+use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, VARY};
+use http::{HeaderMap, HeaderValue};
+use serde_json::{Value, json};
+
+use super::static_response::StaticResponse;
+use crate::api::metadata::{self, Operation, path};
+use crate::api::request::accept::weight;
+use crate::domain::oauth;
+use crate::domain::origin::Origin;
+use crate::ports::rate_limiter::Quotas;
+
+const JSON: &str = "application/json";
+const SERVER_CARD: &str = "application/mcp-server-card+json";
+const AI_CATALOG: &str = "application/ai-catalog+json";
+
+/// The routes of the documents of a service at `base_url`.
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(base_url: &Origin, quotas: Quotas) -> Router<S> {
+    let json = |document: &Value| StaticResponse::new(JSON, bytes(document)).route();
+    let card = server_card(base_url);
+    Router::new()
+        .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
+        // Of the whole site only. A document under `…/mcp` would say that the MCP server asks for a token, and it never does.
+        .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
+        .route(path::AGENT_CARD, json(&agent_card(base_url)))
+        .route(path::AI_CATALOG, StaticResponse::new(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
+        .route(path::LLMS, StaticResponse::new("text/plain; charset=utf-8", llms::text(base_url, quotas)).route())
+        // Each in the type that its address promises, unless the client would rather have the other.
+        .route(path::SERVER_CARD, negotiated(&card, asks_for_card))
+        .route(path::SERVER_CARD_BESIDE, negotiated(&card, |headers| !asks_for_plain(headers)))
+}
+
+fn asks_for_card(headers: &HeaderMap) -> bool {
+    let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    card > 0.0 && card >= json
+}
+
+fn asks_for_plain(headers: &HeaderMap) -> bool {
+    let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
+    json > card
+}
+
+/// The server card, in its own type where `as_card` says so and as plain JSON otherwise.
+fn negotiated<S: Clone + Send + Sync + 'static>(
+    card: &Value,
+    as_card: fn(&HeaderMap) -> bool,
+) -> axum::routing::MethodRouter<S> {
+    let [typed, plain] = [SERVER_CARD, JSON].map(|content_type| {
+        // SEP-2127 asks for the last two on every answer, not only on a preflight's.
+        StaticResponse::new(content_type, bytes(card))
+            .with(VARY, HeaderValue::from_static("Accept"))
+            .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
+            .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
+    });
+    get(move |headers: HeaderMap| {
+        std::future::ready(if as_card(&headers) { typed.answer(&headers) } else { plain.answer(&headers) })
+    })
+}
+
+/// `document` for people and machines.
+fn bytes(document: &Value) -> Vec<u8> {
+    let mut json = serde_json::to_vec_pretty(document).expect("the document is made of strings");
+    json.push(b'\n');
+    json
+}
+
+/// Authorization server metadata (RFC 8414).
+fn authorization_server(base_url: &Origin) -> Value {
+    json!({
+        "issuer": base_url.as_str(),
+        "token_endpoint": format!("{base_url}{}", path::TOKEN),
+        "token_endpoint_auth_methods_supported": metadata::TOKEN_AUTH_METHODS,
+        "grant_types_supported": [oauth::GRANT_TYPE],
+        // There is no authorization endpoint and so no response type. But §2 requires this field and §3.2 forbids an
+        // empty list (erratum 7793), and validators such as Authlib's refuse both. `none` is the registered type that
+        // gives nothing; without an `authorization_endpoint` there is nowhere to ask for it.
+        "response_types_supported": ["none"],
+        "scopes_supported": scopes(),
+        "protected_resources": [base_url.as_str()],
+        "service_documentation": format!("{base_url}{}", path::LLMS),
+    })
+}
+
+/// Protected resource metadata (RFC 9728).
+fn protected_resource(base_url: &Origin) -> Value {
+    json!({
+        "resource": base_url.as_str(),
+        "authorization_servers": [base_url.as_str()],
+        "scopes_supported": scopes(),
+        "bearer_methods_supported": ["header"],
+        "resource_name": metadata::TITLE,
+        "resource_documentation": format!("{base_url}{}", path::LLMS),
+    })
+}
+
+/// The MCP server card (SEP-2127).
+fn server_card(base_url: &Origin) -> Value {
+    let mcp = format!("{base_url}{}", path::MCP);
+    json!({
+        "$schema": "https://static.modelcontextprotocol.io/schemas/v1/server-card.schema.json",
+        "name": metadata::REGISTRY_NAME,
+        "version": metadata::INTERFACE_VERSION,
+        "title": metadata::TITLE,
+        "description": metadata::SUMMARY,
+        "websiteUrl": base_url.as_str(),
+        "icons": [{"src": format!("{base_url}{}", path::ICON), "mimeType": "image/svg+xml", "sizes": ["any"]}],
+        "remotes": [{
+            "type": "streamable-http",
+            "url": mcp,
+            "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
+        }],
+        // From here on what the older convention (SEP-1649) has, whose path the specification names and which scanners
+        // still look for. The schema of today allows more members.
+        "serverInfo": {"name": metadata::REGISTRY_NAME, "title": metadata::TITLE, "version": metadata::INTERFACE_VERSION},
+        "protocolVersion": newest_mcp_version(),
+        "transport": {"type": "streamable-http", "endpoint": mcp},
+        "capabilities": {"tools": {}},
+    })
+}
+
+/// The index of cards (SEP-2127).
+fn ai_catalog(base_url: &Origin) -> Value {
+    json!({
+        "specVersion": "1.0",
+        "entries": [{
+            "identifier": format!(
+                "urn:air:{}:mcp:handbill",
+                // A name in a URN has no brackets.
+                base_url.host_text().trim_matches(['[', ']']),
+            ),
+            "type": SERVER_CARD,
+            "url": format!("{base_url}{}", path::SERVER_CARD_BESIDE),
+        }],
+    })
+}
+
+/// The A2A agent card. Handbill does not speak A2A, and no member of the card can say so but its texts: the interface
+/// that it names is the MCP server, whose binding is a URI of its own, so that no A2A client takes it for one of its own.
+fn agent_card(base_url: &Origin) -> Value {
+    let binding = format!(
+        "https://modelcontextprotocol.io/specification/{}/basic/transports/streamable-http",
+        newest_mcp_version()
+    );
+    json!({
+        "name": metadata::TITLE,
+        "version": metadata::INTERFACE_VERSION,
+        "description": format!(
+            "{} Not a conversational agent: it is reached over MCP (Streamable HTTP) and REST and implements no A2A message operations.",
+            metadata::SUMMARY,
+        ),
+        "supportedInterfaces": [{
+            "url": format!("{base_url}{}", path::MCP),
+            "protocolBinding": binding,
+            "protocolVersion": metadata::A2A_VERSION,
+        }],
+        "provider": {"organization": metadata::TITLE, "url": base_url.as_str()},
+        "iconUrl": format!("{base_url}{}", path::ICON),
+        "documentationUrl": format!("{base_url}{}", path::LLMS),
+        "capabilities": {"streaming": false, "pushNotifications": false, "extendedAgentCard": false},
+        "securitySchemes": {
+            "editKey": {"httpAuthSecurityScheme": {
+                "scheme": "Bearer",
+                "description": "The page's edit key, shown once when the page was created. Over MCP it is the argument edit_key instead.",
+            }},
+            "pageToken": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {
+                "tokenUrl": format!("{base_url}{}", path::TOKEN),
+                "scopes": oauth::SCOPES.into_iter().collect::<std::collections::BTreeMap<_, _>>(),
+            }}, "oauth2MetadataUrl": format!("{base_url}{}", path::AUTHORIZATION_SERVER)}},
+        },
+        "defaultInputModes": [JSON],
+        "defaultOutputModes": [JSON],
+        "skills": metadata::OPERATIONS.map(|operation| skill(&operation)),
+    })
+}
+
+fn skill(operation: &Operation) -> Value {
+    let mut skill = json!({
+        "id": operation.tool,
+        "name": operation.title,
+        "description": operation.summary,
+        "tags": operation.tags,
+    });
+    if operation.needs_key {
+        // Either of the two will do.
+        skill["securityRequirements"] =
+            json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": scopes()}}}]);
+    }
+    skill
+}
+
+fn scopes() -> [&'static str; 2] {
+    oauth::SCOPES.map(|(name, _)| name)
+}
+
+fn newest_mcp_version() -> &'static str {
+    let [.., newest] = metadata::MCP_PROTOCOL_VERSIONS;
+    newest
+}

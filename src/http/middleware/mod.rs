@@ -1,0 +1,7 @@
+//! Layers around the routes. `http::router` shows their order.
+
+pub(super) mod answer_budget;
+pub(super) mod forwarded_warning;
+pub(super) mod render_errors;
+pub(super) mod request_checks;
+pub(super) mod security_headers;

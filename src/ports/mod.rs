@@ -1,0 +1,10 @@
+//! What the service asks of the outside, as traits. `backends` implements them; the service and the tests use them.
+//!
+//! The contract of each trait is prose on the trait; the contract tests hold every backend to it.
+
+pub mod clock;
+pub mod page_store;
+pub mod random;
+pub mod rate_limiter;
+pub mod renderer;
+pub mod slug_reservations;

@@ -1,0 +1,93 @@
+//! Where pages are kept: three operations, each atomic, each on one page.
+//!
+//! The contract, which `tests/contract/` holds against every backend:
+//!
+//! * An operation that returned `Ok` is durable, and every later lookup, at any replica, sees it or something newer.
+//! * A slug is decided here alone. Once inserted it is never free again: a deleted page leaves its tombstone.
+//! * A caller that stops waiting breaks nothing. What it had asked for is then wholly done or not at all.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use thiserror::Error;
+
+use crate::domain::page::{Page, PageVersion, Tombstone};
+use crate::domain::slug::Slug;
+
+/// A store of pages.
+#[async_trait]
+pub trait PageStore: Send + Sync {
+    /// Stores `page` unless its slug is taken, by a page or by a tombstone.
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError>;
+
+    /// What stands under `slug`, not older than the start of this call.
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
+
+    /// Puts `next` in the place of the page with its slug, if that page still has the version `expected`.
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
+}
+
+/// What a slug stands for, once it has been inserted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A page that can be read.
+    Active(Arc<Page>),
+    /// A page that was deleted.
+    Deleted(Tombstone),
+}
+
+impl Record {
+    /// The slug under which it stands.
+    pub fn slug(&self) -> &Slug {
+        match self {
+            Self::Active(page) => &page.slug,
+            Self::Deleted(tombstone) => &tombstone.slug,
+        }
+    }
+}
+
+/// The answer to a lookup. That nothing is there is an answer, not an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// A page that can be read.
+    Active(Arc<Page>),
+    /// The page was deleted.
+    Deleted(Tombstone),
+    /// The slug was never used.
+    Absent,
+}
+
+/// The answer to an insert.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InsertResult {
+    /// The page is stored.
+    Inserted,
+    /// The slug was taken; nothing was changed.
+    SlugTaken,
+}
+
+/// The answer to a compare-and-set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CasResult {
+    /// The change is stored.
+    Swapped,
+    /// The page has another version, is deleted or was never there; nothing was changed.
+    Stale,
+}
+
+/// What went wrong inside a backend.
+pub type Cause = Box<dyn std::error::Error + Send + Sync>;
+
+/// Why an operation has no answer.
+#[derive(Debug, Error)]
+pub enum StoreError {
+    /// The store is out of reach or out of space. Nothing was changed.
+    #[error("the store is unavailable, nothing was changed")]
+    Unavailable(#[source] Cause),
+    /// The change may or may not have been made, wholly in either case.
+    #[error("the store did not tell whether the change was made")]
+    OutcomeUnknown(#[source] Cause),
+    /// The store holds something that this version of Handbill cannot read. Nothing was changed.
+    #[error("the store holds something unreadable")]
+    Unreadable(#[source] Cause),
+}

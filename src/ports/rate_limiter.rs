@@ -1,0 +1,59 @@
+//! How often each client may create, edit and ask for tokens.
+
+use async_trait::async_trait;
+
+use crate::domain::client::Client;
+use crate::domain::quota::{Decision, Quota};
+
+/// What is limited; each has windows of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LimitKind {
+    /// Creating pages.
+    Create,
+    /// Updating and deleting pages, together.
+    Edit,
+    /// Asking for tokens.
+    Token,
+}
+
+impl LimitKind {
+    /// Its name in metrics, keys and the `RateLimit` fields.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Create => "create",
+            Self::Edit => "edit",
+            Self::Token => "token",
+        }
+    }
+}
+
+/// Counts attempts in exact sliding windows, as [`Quota::decide`] defines them.
+///
+/// Deciding has no error: a backend that cannot reach its server decides by windows of its own until it can.
+#[async_trait]
+pub trait RateLimiter: Send + Sync {
+    /// Decides one attempt by `client`, and counts it if it is admitted, in one atomic step.
+    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision;
+}
+
+/// The quota of each limit; `None` where it is switched off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quotas {
+    /// For creating.
+    pub create: Option<Quota>,
+    /// For updating and deleting.
+    pub edit: Option<Quota>,
+    /// For tokens.
+    pub token: Option<Quota>,
+}
+
+impl Quotas {
+    /// The quota of `limited`.
+    pub fn of(&self, limited: LimitKind) -> Option<Quota> {
+        match limited {
+            LimitKind::Create => self.create,
+            LimitKind::Edit => self.edit,
+            LimitKind::Token => self.token,
+        }
+    }
+}

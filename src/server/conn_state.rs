@@ -1,0 +1,319 @@
+//! Where a connection stands, shared by its two ends: the bytes below and the service above.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::budgets::{Budget, Charge, Full};
+use super::connections::Seat;
+use super::cut::Cut;
+use super::framing::Body;
+use super::limits::ServerLimits;
+use crate::domain::client::Client;
+
+/// What a request holds besides its head and body: hyper's two buffers of 8 KiB and the state of its handler.
+const REQUEST_BYTES: u64 = 24 * 1024;
+
+/// Hyper copies a head into a buffer that it doubles until the head fits. Up to this size that is part of
+/// [`REQUEST_BYTES`].
+const SMALL_HEAD_BYTES: usize = 8 * 1024;
+
+/// What an answer holds besides its body, until the client has it: hyper's buffers, and the kernel's.
+const ANSWER_BYTES: u64 = 80 * 1024;
+
+/// Answers up to this size are never refused after the work was done: one of them shows an edit key.
+const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
+
+/// What all connections of a listener share.
+pub(super) struct Shared {
+    pub(super) limits: ServerLimits,
+    pub(super) receiving: Arc<Budget>,
+    pub(super) sending: Arc<Budget>,
+}
+
+/// One connection.
+pub(super) struct ConnState {
+    pub(super) shared: Arc<Shared>,
+    pub(super) cut: Arc<Cut>,
+    /// Whoever opened the connection: the client, or a proxy.
+    peer: Client,
+    state: Mutex<State>,
+}
+
+struct State {
+    stage: Stage,
+    /// No request has begun yet.
+    is_fresh: bool,
+    /// What hyper has not yet been given of the request's body.
+    body: Body,
+    /// Part of the request's body has not been read by the service.
+    has_unread: bool,
+    /// Hyper has all of the answer.
+    is_handed_over: bool,
+    /// Whose request it is.
+    client: Client,
+    receiving: Option<Charge>,
+    sending: Option<Charge>,
+    seat: Seat,
+    draining: Option<Draining>,
+}
+
+/// The listener stops.
+#[derive(Clone, Copy)]
+struct Draining {
+    since: Instant,
+    /// How long to rest instead of [`ServerLimits::idle`], as no further request is wanted.
+    rest: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Waiting for the first byte of a head.
+    Resting { until: Instant },
+    /// The head has begun and must be whole by the given time.
+    Head { until: Instant },
+    /// Hyper has the head.
+    Given,
+    /// The service has the request. Its own time limits apply besides that for the body.
+    Request { since: Instant },
+    /// The answer was made, and must be sent by the given time.
+    Answer { until: Instant },
+}
+
+impl ConnState {
+    pub(super) fn new(shared: Arc<Shared>, peer: Client, cut: Arc<Cut>, seat: Seat) -> Self {
+        let until = Instant::now() + shared.receiving.tightened(shared.limits.head);
+        let state = State {
+            stage: Stage::Resting { until },
+            is_fresh: true,
+            body: Body::NONE,
+            has_unread: false,
+            is_handed_over: false,
+            client: peer,
+            receiving: None,
+            sending: None,
+            seat,
+            draining: None,
+        };
+        Self { shared, cut, peer, state: Mutex::new(state) }
+    }
+
+    /// The first bytes of a head are there.
+    pub(super) fn head_began(&self) {
+        let mut state = self.lock();
+        if let Stage::Resting { .. } = state.stage {
+            let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
+            state.stage = Stage::Head { until };
+            state.client = self.peer;
+            state.seat.work();
+        }
+    }
+
+    /// Takes room for `bytes` of a head in all.
+    pub(super) fn charge_head(&self, bytes: usize) -> Result<(), Full> {
+        self.lock().charge(bytes as u64, self)
+    }
+
+    /// A head of `bytes` is whole and on its way to hyper.
+    pub(super) fn head_is_whole(&self, bytes: usize) -> Result<(), Full> {
+        let mut state = self.lock();
+        state.stage = Stage::Given;
+        state.has_unread = true;
+        let copied = if bytes > SMALL_HEAD_BYTES { 2 * bytes as u64 } else { 0 };
+        state.charge(REQUEST_BYTES + copied, self)
+    }
+
+    /// Hyper has read the head, which `body` follows; the request is `client`'s.
+    pub(super) fn request_began(&self, body: Body, client: Client) {
+        let mut state = self.lock();
+        state.stage = Stage::Request { since: Instant::now() };
+        state.is_fresh = false;
+        state.is_handed_over = false;
+        state.has_unread = !body.is_done();
+        state.body = body;
+        if state.client != client {
+            state.client = client;
+            if let Some(charge) = &state.receiving {
+                charge.move_to(client);
+            }
+        }
+        if !state.has_unread {
+            state.wait_for_us(true);
+        }
+    }
+
+    /// Takes room for `bytes` of the body that have arrived.
+    pub(super) fn charge_body(&self, bytes: usize) -> Result<(), Full> {
+        let mut state = self.lock();
+        let held = match &mut state.receiving {
+            Some(charge) => {
+                charge.moved(bytes);
+                charge.bytes()
+            }
+            None => 0,
+        };
+        state.charge(held + bytes as u64, self)
+    }
+
+    /// The request's body was read to its end.
+    pub(super) fn request_was_read(&self) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.has_unread) {
+            state.wait_for_us(true);
+        }
+    }
+
+    /// When the time for the body is over, of which bytes last came at `last`.
+    pub(super) fn body_deadline(&self, last: Option<Instant>) -> Option<Instant> {
+        let state = self.lock();
+        let Stage::Request { since } = state.stage else { return None };
+        let whole = since + self.shared.receiving.tightened(self.shared.limits.body);
+        let stalled = state.draining.map(|draining| self.stalled(draining, last.unwrap_or(since)));
+        Some(stalled.map_or(whole, |stalled| stalled.min(whole)))
+    }
+
+    /// Whether there is room to answer at all, which is asked before any work is done.
+    pub(super) fn may_answer(&self) -> Result<(), Full> {
+        let mut state = self.lock();
+        if state.sending.is_none() {
+            let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut)?;
+            charge.wait_for_us(true);
+            state.sending = Some(charge);
+        }
+        Ok(())
+    }
+
+    /// Takes room for an answer with a body of `bytes`, until it is sent.
+    pub(super) fn charge_answer(&self, bytes: u64) -> Result<(), Full> {
+        let mut state = self.lock();
+        let client = state.client;
+        match &mut state.sending {
+            Some(charge) if bytes <= SMALL_ANSWER_BYTES => charge.force(bytes),
+            Some(charge) => charge.resize(ANSWER_BYTES + bytes)?,
+            None => state.sending = Some(self.shared.sending.take(client, ANSWER_BYTES + bytes, &self.cut)?),
+        }
+        Ok(())
+    }
+
+    /// The answer is made, so that nothing of the request is needed any more. Whether the connection ends with it, since
+    /// part of the request was not read.
+    pub(super) fn answered(&self) -> bool {
+        let mut state = self.lock();
+        state.receiving = None;
+        state.wait_for_us(false);
+        let until = Instant::now() + self.shared.sending.tightened(self.shared.limits.answer);
+        state.stage = Stage::Answer { until };
+        state.has_unread
+    }
+
+    /// Hyper has all of the answer, and has nothing else to send.
+    pub(super) fn handed_over(&self) {
+        self.lock().is_handed_over = true;
+    }
+
+    /// `bytes` of an answer were taken by the kernel.
+    pub(super) fn sent(&self, bytes: usize) {
+        if let Some(charge) = &mut self.lock().sending {
+            charge.moved(bytes);
+        }
+    }
+
+    /// All that there was to send is on its way. If that ends an answer, the connection rests, and this is true.
+    pub(super) fn all_sent(&self) -> bool {
+        let mut state = self.lock();
+        let Stage::Answer { .. } = state.stage else { return false };
+        if !state.is_handed_over {
+            return false;
+        }
+        state.sending = None;
+        let idle = state
+            .draining
+            .map_or_else(|| self.shared.receiving.tightened(self.shared.limits.idle), |draining| draining.rest);
+        state.stage = Stage::Resting { until: Instant::now() + idle };
+        state.seat.rest();
+        true
+    }
+
+    /// Ends the wait for a request: `first` from now on a connection that had none, `next` from now on any other. From
+    /// now on a client that makes no progress is waited for a shorter time.
+    pub(super) fn finish(&self, first: Duration, next: Duration) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        state.draining = Some(Draining { since: now, rest: next });
+        let latest = now + if state.is_fresh { first } else { next };
+        if let Stage::Resting { until } = &mut state.stage {
+            *until = latest.min(*until);
+        }
+    }
+
+    /// When the client's time to send a head is over.
+    pub(super) fn head_deadline(&self) -> Option<Instant> {
+        match self.lock().stage {
+            Stage::Resting { until } | Stage::Head { until } => Some(until),
+            Stage::Given | Stage::Request { .. } | Stage::Answer { .. } => None,
+        }
+    }
+
+    /// When the client's time to read is over, if it last made progress at `last`.
+    pub(super) fn write_deadline(&self, last: Instant) -> Instant {
+        let state = self.lock();
+        let slow = last + self.shared.sending.tightened(self.shared.limits.write);
+        let stalled = state.draining.map_or(slow, |draining| self.stalled(draining, last).min(slow));
+        match state.stage {
+            Stage::Answer { until } => stalled.min(until),
+            _ => stalled,
+        }
+    }
+
+    /// Asks what is still to come of the request's body.
+    pub(super) fn with_body<T>(&self, ask: impl FnOnce(&mut Body) -> T) -> T {
+        ask(&mut self.lock().body)
+    }
+
+    /// Whether hyper is to be given bytes of a body.
+    pub(super) fn is_in_request(&self) -> bool {
+        matches!(self.lock().stage, Stage::Request { .. } | Stage::Answer { .. })
+    }
+
+    /// Whether the last request was answered in whole and no other has begun.
+    pub(super) fn is_resting(&self) -> bool {
+        matches!(self.lock().stage, Stage::Resting { .. })
+    }
+
+    /// Whether the client may still be sending what nobody will read: the rest of a body, or of a head that is no head.
+    pub(super) fn has_unread(&self) -> bool {
+        let state = self.lock();
+        state.has_unread || matches!(state.stage, Stage::Head { .. })
+    }
+
+    fn stalled(&self, draining: Draining, last: Instant) -> Instant {
+        draining.since.max(last) + self.shared.limits.stalled_at_stop
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+}
+
+impl State {
+    /// From now on the connection waits for us, or for its client.
+    fn wait_for_us(&mut self, is_ours: bool) {
+        self.seat.wait_for_us(is_ours);
+        if is_ours && let Some(charge) = &self.receiving {
+            charge.wait_for_us(true);
+        }
+        if !is_ours && let Some(charge) = &self.sending {
+            charge.wait_for_us(false);
+        }
+    }
+
+    /// Takes room for what is received: `bytes` in all.
+    fn charge(&mut self, bytes: u64, exchange: &ConnState) -> Result<(), Full> {
+        if let Some(charge) = &mut self.receiving {
+            return charge.resize(bytes);
+        }
+        self.receiving = Some(exchange.shared.receiving.take(self.client, bytes, &exchange.cut)?);
+        Ok(())
+    }
+}

@@ -1,0 +1,558 @@
+//! A connection that ends when its client takes too long: to begin a request, to send its head, to read an answer.
+//!
+//! Between two requests hyper is gone and with it its buffers, so that a connection that rests holds next to nothing. A
+//! head is gathered here and handed over in whole; then hyper is given the body that belongs to it and no byte more,
+//! and, once the answer is sent, the end of input. So whatever follows is still here when the next head begins.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Instant;
+
+use super::conn_state::ConnState;
+use super::framing::{begins_a_request, end_of_head};
+use super::socket::Transport;
+use super::timer::Timer;
+use crate::api::request::MAX_HEAD_BYTES;
+
+/// A client must read this many bytes of an answer in each [`super::ServerLimits::write`], or the connection ends. With
+/// 30 s that is 17 kbit/s: less than any line that is still in use, and enough to end a client that only wants to hold on.
+const MIN_WRITE_PROGRESS: usize = 64 * 1024;
+
+/// Bytes that are read at once, on the stack. One less than hyper's buffer, which it doubles when a read fills it.
+const READ_BYTES: usize = 8 * 1024 - 1;
+
+/// Bytes that the kernel is given at once: it always takes a little more than it was told to.
+const WRITE_BYTES: usize = 32 * 1024;
+
+/// Slices of memory that the kernel is given at once: the head of an answer and its first pieces.
+const WRITE_SLICES: usize = 8;
+
+/// Longest head that is gathered, in bytes: [`MAX_HEAD_BYTES`], and what that does not count, such as the method.
+const GATHERED_BYTES: usize = MAX_HEAD_BYTES + 1024;
+
+/// Room that a head is given first; it is doubled as need be.
+const FIRST_ROOM: usize = 1024;
+
+/// How much of a request that was answered unread is read and dropped before the connection is closed. Closing with
+/// bytes unread resets it, and a reset may overtake the answer.
+const DROPPED_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long that may take.
+const DROPPING_TIME: Duration = Duration::from_secs(2);
+
+/// Why there is no head to hand over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoHead {
+    /// The client ended the connection, or took too long.
+    Ended,
+    /// It is longer than any that is read.
+    TooLarge,
+    /// There is no room for it.
+    NoRoom,
+}
+
+/// A stream with the time limits and budgets of an [`ConnState`].
+pub(super) struct TimeoutIo<S> {
+    stream: S,
+    exchange: Arc<ConnState>,
+    /// What has arrived and was not handed over.
+    ahead: Vec<u8>,
+    /// How much of it was searched for the end of a head.
+    searched: usize,
+    /// How much of it hyper may have yet: what is left of a head.
+    given: usize,
+    /// Hyper asked for another request, and was told that there is none.
+    was_left: bool,
+    reading: Timer,
+    writing: Timer,
+    /// When the client last made progress in reading, while it is waited for.
+    waiting_since: Option<Instant>,
+    /// Bytes taken since then.
+    written: usize,
+    /// Something was written since all was last known to be on its way.
+    is_dirty: bool,
+}
+
+impl<S: Transport> TimeoutIo<S> {
+    pub(super) fn new(stream: S, exchange: Arc<ConnState>) -> Self {
+        let (reading, writing) = (Timer::default(), Timer::default());
+        Self {
+            stream,
+            exchange,
+            ahead: Vec::new(),
+            searched: 0,
+            given: 0,
+            was_left: false,
+            reading,
+            writing,
+            waiting_since: None,
+            written: 0,
+            is_dirty: false,
+        }
+    }
+
+    /// Waits for the next head, so that hyper can be given it.
+    pub(super) async fn next_head(&mut self) -> Result<(), NoHead> {
+        std::future::poll_fn(|cx| self.poll_head(cx)).await
+    }
+
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), NoHead>> {
+        loop {
+            // Clients may send empty lines between requests (RFC 9112 §2.2).
+            let blank = self.ahead.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+            self.ahead.drain(..blank);
+            if let Some(&first) = self.ahead.first() {
+                self.exchange.head_began();
+                let end = end_of_head(&self.ahead, self.searched);
+                self.searched = self.ahead.len();
+                // Hyper finds the answer to what cannot become a request.
+                let end = end.or_else(|| (!begins_a_request(first)).then_some(self.searched));
+                if let Some(end) = end.filter(|&end| end <= GATHERED_BYTES) {
+                    self.exchange.head_is_whole(end).map_err(|_| NoHead::NoRoom)?;
+                    (self.given, self.searched, self.was_left) = (end, 0, false);
+                    return Poll::Ready(Ok(()));
+                }
+                if self.searched > GATHERED_BYTES {
+                    return Poll::Ready(Err(NoHead::TooLarge));
+                }
+            } else {
+                self.ahead = Vec::new();
+            }
+            let mut space = [MaybeUninit::uninit(); READ_BYTES];
+            let mut buf = ReadBuf::uninit(&mut space);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => self.gather(buf.filled())?,
+                Poll::Ready(_) => return Poll::Ready(Err(NoHead::Ended)),
+                Poll::Pending if self.reading.has_passed(self.exchange.head_deadline(), cx) => {
+                    return Poll::Ready(Err(NoHead::Ended));
+                }
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Keeps `bytes` of a head, if there is room for them.
+    fn gather(&mut self, bytes: &[u8]) -> Result<(), NoHead> {
+        let needed = self.ahead.len() + bytes.len();
+        if needed > self.ahead.capacity() {
+            self.exchange.head_began();
+            let room = needed.next_power_of_two().max(FIRST_ROOM);
+            self.exchange.charge_head(room).map_err(|_| NoHead::NoRoom)?;
+            self.ahead.reserve_exact(room - self.ahead.len());
+        }
+        self.ahead.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Whether hyper is done with it only because the connection rests, and would have taken another request.
+    pub(super) fn may_go_on(&self) -> bool {
+        self.was_left
+    }
+
+    /// Sends what hyper does not: an answer to a head that it never saw.
+    pub(super) async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let written = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_write(cx, bytes)).await?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Closes the connection once the client has, as far as can be had, what was sent.
+    pub(super) async fn close(&mut self) {
+        let shut = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
+        if shut.is_ok() && self.exchange.has_unread() {
+            let until = Instant::now() + DROPPING_TIME;
+            let mut dropped = 0;
+            std::future::poll_fn(|cx| self.poll_drop_unread(cx, until, &mut dropped)).await;
+        }
+    }
+
+    /// Lets nothing of this connection stay in the kernel once it is dropped.
+    pub(super) fn forget_unsent(&mut self) {
+        self.stream.forget_unsent();
+    }
+
+    /// Reads and drops what the client still sends, within bounds, until it sees that nobody listens.
+    fn poll_drop_unread(&mut self, cx: &mut Context<'_>, until: Instant, dropped: &mut usize) -> Poll<()> {
+        let mut space = [MaybeUninit::uninit(); READ_BYTES];
+        while *dropped < DROPPED_BYTES {
+            let mut buf = ReadBuf::uninit(&mut space);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => *dropped += buf.filled().len(),
+                Poll::Ready(_) => break,
+                Poll::Pending if self.reading.has_passed(Some(until), cx) => break,
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Poll::Ready(())
+    }
+
+    /// Gives hyper what is left of the head.
+    fn give_head(&mut self, buf: &mut ReadBuf<'_>) {
+        let given = self.given.min(buf.remaining());
+        buf.put_slice(&self.ahead[..given]);
+        self.ahead.drain(..given);
+        self.given -= given;
+        if self.given == 0 {
+            self.ahead.shrink_to_fit();
+        }
+    }
+
+    /// Gives hyper what has arrived of the body.
+    fn poll_body(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let at_most = self.exchange.with_body(|body| body.at_most()).min(buf.remaining()).min(READ_BYTES);
+        if at_most == 0 {
+            // The message is whole. Whatever the client sends besides waits for its answer.
+            return Poll::Pending;
+        }
+        if !self.ahead.is_empty() {
+            let offered = &self.ahead[..at_most.min(self.ahead.len())];
+            let taken = self.exchange.with_body(|body| body.take(offered));
+            buf.put_slice(&self.ahead[..taken]);
+            self.ahead.drain(..taken);
+            if self.ahead.is_empty() {
+                self.ahead = Vec::new();
+            }
+            return Poll::Ready(Ok(()));
+        }
+        let mut space = [MaybeUninit::uninit(); READ_BYTES];
+        let mut arrived = ReadBuf::uninit(&mut space[..at_most]);
+        ready!(Pin::new(&mut self.stream).poll_read(cx, &mut arrived))?;
+        let arrived = arrived.filled();
+        let taken = self.exchange.with_body(|body| body.take(arrived));
+        buf.put_slice(&arrived[..taken]);
+        self.ahead.extend_from_slice(&arrived[taken..]);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Turns waiting for the client to read into an error once it has made too little progress for too long.
+    fn limit_write<T>(&mut self, wait: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
+        if wait.is_pending() {
+            let since = *self.waiting_since.get_or_insert_with(Instant::now);
+            if self.writing.has_passed(Some(self.exchange.write_deadline(since)), cx) {
+                self.stream.forget_unsent();
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
+            }
+        }
+        wait
+    }
+
+    fn count_written(&mut self, written: &Poll<io::Result<usize>>) {
+        let Poll::Ready(Ok(bytes)) = written else { return };
+        self.is_dirty = true;
+        self.exchange.sent(*bytes);
+        self.written += bytes;
+        if self.written >= MIN_WRITE_PROGRESS {
+            self.owe_nothing();
+        }
+    }
+
+    fn owe_nothing(&mut self) {
+        self.written = 0;
+        self.waiting_since = None;
+        self.writing = Timer::default();
+    }
+}
+
+impl<S: Transport> AsyncRead for TimeoutIo<S> {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.given > 0 {
+            this.give_head(buf);
+        } else if this.exchange.is_in_request() {
+            return this.poll_body(cx, buf);
+        }
+        // Otherwise the end: of what was to be a head and is none, or of what hyper is given before the connection rests.
+        this.was_left = this.exchange.is_resting();
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: Transport> AsyncWrite for TimeoutIo<S> {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let written = Pin::new(&mut this.stream).poll_write(cx, &buf[..buf.len().min(WRITE_BYTES)]);
+        this.count_written(&written);
+        this.limit_write(written, cx)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let this = self.get_mut();
+        let mut some = [IoSlice::new(&[]); WRITE_SLICES];
+        let mut left = WRITE_BYTES;
+        let bufs = bufs.iter().filter(|buf| !buf.is_empty());
+        for (place, buf) in some.iter_mut().zip(bufs) {
+            *place = IoSlice::new(&buf[..buf.len().min(left)]);
+            left -= place.len();
+        }
+        let written = Pin::new(&mut this.stream).poll_write_vectored(cx, &some);
+        this.count_written(&written);
+        this.limit_write(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    /// Hyper flushes when it has written all that it has.
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
+        if this.is_dirty {
+            let sent = this.stream.poll_sent(cx);
+            ready!(this.limit_write(sent, cx))?;
+            this.is_dirty = false;
+        }
+        this.owe_nothing();
+        if this.exchange.all_sent() {
+            // Hyper may not try to read, and so find the end, until something wakes it.
+            cx.waker().wake_by_ref();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Nothing: [`TimeoutIo::close`] does it when hyper is gone.
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+
+    use super::*;
+    use crate::domain::client::Client;
+    use crate::server::ServerLimits;
+    use crate::server::budgets::{Budget, BudgetMetrics};
+    use crate::server::conn_state::Shared;
+    use crate::server::connections::{ConnectionMetrics, Connections};
+    use crate::server::cut::Cut;
+    use crate::server::framing::Body;
+
+    const LIMITS: ServerLimits = ServerLimits {
+        connections: 1,
+        connections_per_client: 1,
+        head: Duration::from_secs(10),
+        idle: Duration::from_secs(75),
+        write: Duration::from_secs(30),
+        answer: Duration::from_mins(5),
+        stalled_at_stop: Duration::from_secs(5),
+        ..ServerLimits::PUBLIC
+    };
+
+    fn me() -> Client {
+        Client::from(IpAddr::V4(Ipv4Addr::LOCALHOST))
+    }
+
+    /// A connection, the client's end of it, and its budgets.
+    struct Played {
+        client: DuplexStream,
+        io: TimeoutIo<DuplexStream>,
+        exchange: Arc<ConnState>,
+        receiving: BudgetMetrics,
+        sending: BudgetMetrics,
+    }
+
+    impl Played {
+        fn new(limits: ServerLimits, room: usize) -> Self {
+            let (client, stream) = duplex(room);
+            let (receiving, sending) = (BudgetMetrics::default(), BudgetMetrics::default());
+            let shared = Arc::new(Shared {
+                limits,
+                receiving: Budget::new(limits.receiving, receiving.clone()),
+                sending: Budget::new(limits.sending, sending.clone()),
+            });
+            let cut = Arc::new(Cut::default());
+            let connections = Connections::new(1, 1, ConnectionMetrics::default());
+            let seat = connections.admit(me(), false, &cut).unwrap();
+            let exchange = Arc::new(ConnState::new(shared, me(), cut, seat));
+            Self { client, io: TimeoutIo::new(stream, Arc::clone(&exchange)), exchange, receiving, sending }
+        }
+
+        /// The head of the next request, as hyper reads it, with what follows it up to `body`.
+        async fn request(&mut self, body: Body) -> Vec<u8> {
+            self.io.next_head().await.unwrap();
+            let mut head = vec![0; self.io.given];
+            self.io.read_exact(&mut head).await.unwrap();
+            self.exchange.request_began(body, me());
+            head
+        }
+
+        /// Answers with `bytes`.
+        async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.exchange.answered();
+            self.exchange.handed_over();
+            self.io.write_all(bytes).await?;
+            self.io.flush().await
+        }
+    }
+
+    const HEAD: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_begins_at_the_end_of_a_long_rest_has_its_own_time() {
+        let mut played = Played::new(LIMITS, 64);
+        played.client.write_all(HEAD).await.unwrap();
+        assert_eq!(played.request(Body::NONE).await, HEAD);
+        played.answer(b"x").await.unwrap();
+
+        tokio::time::advance(Duration::from_secs(74)).await;
+        played.client.write_all(b"G").await.unwrap();
+        let began = Instant::now();
+        let trickle = async {
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            played.client.write_all(b"E").await.unwrap();
+            std::future::pending::<()>().await;
+        };
+        let ended = tokio::select! {
+            ended = played.io.next_head() => ended,
+            () = trickle => unreachable!(),
+        };
+        assert_eq!(
+            (ended, began.elapsed().as_secs()),
+            (Err(NoHead::Ended), 10),
+            "what comes meanwhile does not prolong it"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_fuller_the_budget_the_shorter_the_time_for_a_head() {
+        let mut played = Played::new(LIMITS, 64);
+        let _others = played.exchange.shared.receiving.take(me(), LIMITS.receiving * 8 / 10, &Arc::default()).unwrap();
+        played.client.write_all(b"G").await.unwrap();
+        let began = Instant::now();
+        assert_eq!(played.io.next_head().await, Err(NoHead::Ended));
+        assert_eq!(began.elapsed(), LIMITS.head / 4);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn hyper_is_given_one_request_at_a_time_and_then_the_end() {
+        let mut played = Played::new(LIMITS, 1024);
+        let first = b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n";
+        let second = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let chunks = b"3\r\nabc\r\n0\r\n\r\n";
+        played.client.write_all(&[b"\r\n", &first[..], b"body", second, chunks, HEAD].concat()).await.unwrap();
+        let mut rest = Vec::new();
+
+        assert_eq!(played.request(Body::Exact(4)).await, first);
+        let mut body = [0; 4];
+        played.io.read_exact(&mut body).await.unwrap();
+        assert_eq!(&body, b"body");
+        played.answer(b"x").await.unwrap();
+        assert_eq!(played.io.read_to_end(&mut rest).await.unwrap(), 0);
+
+        assert_eq!(played.request(Body::CHUNKED).await, second);
+        let mut body = vec![0; chunks.len()];
+        played.io.read_exact(&mut body).await.unwrap();
+        assert_eq!(body, chunks);
+        played.answer(b"x").await.unwrap();
+        assert_eq!(played.io.read_to_end(&mut rest).await.unwrap(), 0);
+
+        assert_eq!(played.request(Body::NONE).await, HEAD);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_holds_what_it_needs_until_it_is_answered_and_a_rest_holds_nothing() {
+        let mut played = Played::new(LIMITS, 64 * 1024);
+        let large = [b"GET / HTTP/1.1\r\nX: ", "x".repeat(30_000).as_bytes()].concat();
+        played.client.write_all(&large).await.unwrap();
+        tokio::select! {
+            biased;
+            ended = played.io.next_head() => panic!("{ended:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert_eq!((played.receiving.held.get(), played.io.ahead.capacity()), (32 * 1024, 32 * 1024));
+        played.client.write_all(b"\r\n\r\n").await.unwrap();
+        played.request(Body::NONE).await;
+        assert!(played.receiving.held.get() > 60_000, "hyper has a copy");
+        assert_eq!(played.io.ahead.capacity(), 0);
+        played.exchange.may_answer().unwrap();
+        played.exchange.charge_answer(100_000).unwrap();
+        assert!(played.sending.held.get() > 100_000);
+        played.answer(b"x").await.unwrap();
+        assert_eq!((played.receiving.held.get(), played.sending.held.get()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_does_not_fit_the_budget_or_is_too_large_is_not_gathered() {
+        let mut played = Played::new(ServerLimits { receiving: 16 * 1024, ..LIMITS }, 64 * 1024);
+        played.client.write_all(&vec![b'x'; 20_000]).await.unwrap();
+        assert_eq!(played.io.next_head().await, Err(NoHead::NoRoom));
+        let mut played = Played::new(LIMITS, 64 * 1024);
+        played.client.write_all(&vec![b'x'; 40_000]).await.unwrap();
+        assert_eq!(played.io.next_head().await, Err(NoHead::TooLarge));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reading_the_least_in_each_interval_is_enough_and_less_is_not() {
+        let Played { mut client, mut io, exchange, .. } = Played::new(LIMITS, 1);
+        exchange.answered();
+        let writing = tokio::spawn(async move { io.write_all(&vec![0; 3 * MIN_WRITE_PROGRESS]).await });
+        for _ in 0..2 {
+            tokio::time::advance(Duration::from_secs(29)).await;
+            client.read_exact(&mut vec![0; MIN_WRITE_PROGRESS]).await.unwrap();
+        }
+        let began = Instant::now();
+        client.read_exact(&mut vec![0; MIN_WRITE_PROGRESS / 2]).await.unwrap();
+        assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!((29..=30).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_has_a_time_in_all_however_steadily_it_is_read() {
+        let limits = ServerLimits { answer: Duration::from_secs(100), ..LIMITS };
+        let Played { mut client, mut io, exchange, .. } = Played::new(limits, 1);
+        exchange.answered();
+        let began = Instant::now();
+        let writing = tokio::spawn(async move { io.write_all(&vec![0; 8 * MIN_WRITE_PROGRESS]).await });
+        let reading = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(20)).await;
+                let mut read = vec![0; MIN_WRITE_PROGRESS];
+                if client.read_exact(&mut read).await.is_err() {
+                    return;
+                }
+            }
+        };
+        let ((), written) = tokio::join!(reading, writing);
+        assert_eq!(written.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert!((100..=120).contains(&began.elapsed().as_secs()), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_is_waited_for_a_short_time_after_the_stop() {
+        let Played { client, mut io, exchange, .. } = Played::new(LIMITS, 1);
+        exchange.answered();
+        let stopping = Arc::clone(&exchange);
+        let writing = async { io.write_all(&[0; 1000]).await };
+        let began = Instant::now();
+        let stop = async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            stopping.finish(Duration::ZERO, Duration::ZERO);
+            // Whoever stops a connection looks at it once more.
+            tokio::task::yield_now().await;
+            std::future::pending::<()>().await;
+        };
+        let written = tokio::select! {
+            written = writing => written,
+            () = stop => unreachable!(),
+        };
+        assert_eq!(written.unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(began.elapsed(), Duration::from_secs(6));
+        drop(client);
+    }
+}

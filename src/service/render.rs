@@ -1,0 +1,344 @@
+//! HTML that is as the newest renderer makes it.
+//!
+//! After an upgrade every page is one of an older renderer. Each is rendered again at its first read, once in a replica
+//! however many read it at the same time, a few pages at a time so that creates and updates keep their share of the
+//! cores. Where the store can keep it, the new HTML is written back, on the condition that the page still has its version:
+//! an update or delete meanwhile wins. A cache of bounded size serves those who read before that, and replicas whose
+//! store does not keep it.
+
+use std::collections::HashMap;
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared, WeakShared};
+use lru::LruCache;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
+
+use super::STORE_BUDGET;
+use crate::domain::content::Content;
+use crate::domain::markdown::{RENDERER_VERSION, Rendered};
+use crate::domain::page::{Page, PageVersion};
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_store::{PageStore, Record};
+use crate::ports::renderer::Renderer;
+
+/// Memory for pages that were rendered again, in bytes: a few of the largest, or thousands of usual ones.
+const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// What a page counts beside its texts, in bytes: more than its other fields and its place in the cache take.
+const PAGE_BYTES: usize = 1024;
+
+/// A renderer, and when to use it.
+#[derive(Clone)]
+pub(super) struct Rendering(Arc<Inner>);
+
+struct Inner {
+    renderer: Arc<dyn Renderer>,
+    /// Where renewed pages are written back.
+    store: Option<Arc<dyn PageStore>>,
+    /// Pages that are renewed at once.
+    turns: Arc<Semaphore>,
+    state: Mutex<State>,
+}
+
+struct State {
+    renewed: LruCache<Slug, Arc<Page>>,
+    renewed_bytes: usize,
+    /// What is being rendered, for others to join. Each is dropped when nobody waits for it any more.
+    running: HashMap<Identity, (u64, WeakShared<Renewing>)>,
+    last_number: u64,
+}
+
+/// One state of one page: two with the same have the same content.
+type Identity = (Slug, PageVersion, UnixMillis);
+
+type Renewing = BoxFuture<'static, Arc<Page>>;
+
+impl Rendering {
+    pub(super) fn new(renderer: Arc<dyn Renderer>, store: Option<Arc<dyn PageStore>>) -> Self {
+        // Half of the cores: the renderer has as many threads as there are cores, and others wait for them too.
+        let turns = available_parallelism().map_or(1, NonZero::get).div_ceil(2);
+        let state = State { renewed: LruCache::unbounded(), renewed_bytes: 0, running: HashMap::new(), last_number: 0 };
+        Self(Arc::new(Inner { renderer, store, turns: Arc::new(Semaphore::new(turns)), state: Mutex::new(state) }))
+    }
+
+    /// The same renderer, which writes renewed pages back to `store`.
+    pub(super) fn writing_back_to(&self, store: Arc<dyn PageStore>) -> Self {
+        Self::new(Arc::clone(&self.0.renderer), Some(store))
+    }
+
+    /// The HTML of `content`.
+    pub(super) async fn render(&self, content: &Content) -> Rendered {
+        self.0.renderer.render(content).await
+    }
+
+    /// `page`, rendered again if an older renderer wrote it.
+    pub(super) async fn current(&self, page: Arc<Page>) -> Arc<Page> {
+        if page.rendered.renderer_version >= RENDERER_VERSION {
+            return page;
+        }
+        let renewing = {
+            let mut state = self.0.state();
+            if let Some(renewed) = state.renewed(&page) {
+                return renewed;
+            }
+            state.join_or_begin(&self.0, page)
+        };
+        renewing.await
+    }
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing panics while it is held, so what it guards is whole.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Renders `page` once a turn comes. From then on it is finished, whoever goes away.
+    async fn renew(self: Arc<Self>, page: Arc<Page>) -> Arc<Page> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await.expect("the semaphore is never closed");
+        let (tell, told) = oneshot::channel();
+        tokio::spawn(self.render_and_keep(page, turn, tell));
+        told.await.expect("rendering is total")
+    }
+
+    async fn render_and_keep(
+        self: Arc<Self>,
+        page: Arc<Page>,
+        _turn: OwnedSemaphorePermit,
+        tell: oneshot::Sender<Arc<Page>>,
+    ) {
+        let rendered = self.renderer.render(&page.content).await;
+        let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
+        self.state().keep(&renewed);
+        // Readers need not wait until it is stored.
+        let _ = tell.send(Arc::clone(&renewed));
+        if let Some(store) = &self.store {
+            // The same version in its own place: whatever changed the page meanwhile gave it another, and stays. Where
+            // this fails the page is renewed again once the cache has forgotten it.
+            let written = store.compare_and_set(renewed.version, Record::Active(renewed));
+            if let Ok(Err(error)) = timeout(STORE_BUDGET, written).await {
+                tracing::debug!(%error, "a page that was rendered again could not be written back");
+            }
+        }
+    }
+}
+
+impl State {
+    fn renewed(&mut self, page: &Page) -> Option<Arc<Page>> {
+        let renewed = self.renewed.get(&page.slug)?;
+        (identity(renewed) == identity(page)).then(|| Arc::clone(renewed))
+    }
+
+    fn keep(&mut self, page: &Arc<Page>) {
+        let replaced = self.renewed.put(page.slug.clone(), Arc::clone(page));
+        self.renewed_bytes += bytes(page);
+        self.renewed_bytes -= replaced.map_or(0, |page| bytes(&page));
+        while self.renewed_bytes > CACHE_BYTES {
+            let Some((_, oldest)) = self.renewed.pop_lru() else { break };
+            self.renewed_bytes -= bytes(&oldest);
+        }
+    }
+
+    fn join_or_begin(&mut self, inner: &Arc<Inner>, page: Arc<Page>) -> Shared<Renewing> {
+        let identity = identity(&page);
+        if let Some(running) = self.running.get(&identity).and_then(|(_, running)| running.upgrade()) {
+            return running;
+        }
+        self.last_number += 1;
+        let entry = Entry { inner: Arc::clone(inner), identity: identity.clone(), number: self.last_number };
+        let renewing = async move {
+            let entry = entry;
+            Arc::clone(&entry.inner).renew(page).await
+        };
+        let renewing = renewing.boxed().shared();
+        if let Some(weak) = renewing.downgrade() {
+            self.running.insert(identity, (self.last_number, weak));
+        }
+        renewing
+    }
+}
+
+/// Takes what runs out of the list when it has ended, or when nobody waits for it any more.
+struct Entry {
+    inner: Arc<Inner>,
+    identity: Identity,
+    number: u64,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let mut state = self.inner.state();
+        // Another may have begun since nobody waited for this one.
+        if state.running.get(&self.identity).is_some_and(|(number, _)| *number == self.number) {
+            state.running.remove(&self.identity);
+        }
+    }
+}
+
+fn identity(page: &Page) -> Identity {
+    (page.slug.clone(), page.version, page.updated_at)
+}
+
+fn bytes(page: &Page) -> usize {
+    let origins = page.rendered.link_origins.iter().map(String::len).sum::<usize>();
+    PAGE_BYTES + page.content.as_str().len() + page.rendered.html.len() + origins
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use async_trait::async_trait;
+    use futures_util::future::join_all;
+
+    use super::*;
+    use crate::domain::edit_key::EditKey;
+    use crate::domain::markdown::render;
+    use crate::domain::slug::SlugSuffix;
+    use crate::domain::title::Title;
+
+    /// A renderer that waits until a test lets it go on.
+    struct Held {
+        gate: Semaphore,
+        html: String,
+        begun: AtomicUsize,
+        running: AtomicUsize,
+        most: AtomicUsize,
+    }
+
+    impl Held {
+        fn of(html_bytes: usize) -> Arc<Self> {
+            let (begun, running, most) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+            Arc::new(Self { gate: Semaphore::new(0), html: "x".repeat(html_bytes), begun, running, most })
+        }
+
+        fn begun(&self) -> usize {
+            self.begun.load(Ordering::SeqCst)
+        }
+    }
+
+    #[async_trait]
+    impl Renderer for Held {
+        async fn render(&self, content: &Content) -> Rendered {
+            self.begun.fetch_add(1, Ordering::SeqCst);
+            let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(running, Ordering::SeqCst);
+            self.gate.acquire().await.expect("it is open").forget();
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            Rendered { html: self.html.clone(), ..render(content.as_str()) }
+        }
+    }
+
+    /// A page of an older renderer, each `number` another.
+    fn old(number: usize) -> Arc<Page> {
+        let (mut digits, text) = (number, format!("Page {number}"));
+        let suffix = SlugSuffix::draw(|below| {
+            let digit = digits % below;
+            digits /= below;
+            digit
+        });
+        let title = Title::parse("A page").unwrap();
+        Arc::new(Page {
+            slug: Slug::derive(&title, suffix),
+            title: Some(title),
+            rendered: Rendered { renderer_version: RENDERER_VERSION - 1, ..render(&text) },
+            content: Content::parse(text).unwrap(),
+            key_hash: EditKey::draw(|_| 0).hash(),
+            version: PageVersion::FIRST,
+            created_at: UnixMillis::new(0),
+            updated_at: UnixMillis::new(0),
+        })
+    }
+
+    /// Lets every task that can go on do so.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn those_who_read_one_old_page_share_one_rendering() {
+        let renderer = Held::of(1);
+        let rendering = Rendering::new(renderer.clone(), None);
+        let mut readers = pin!(join_all((0..50).map(|_| rendering.current(old(0)))));
+        assert!((&mut readers).now_or_never().is_none());
+        settle().await;
+        renderer.gate.add_permits(50);
+        for page in readers.await {
+            assert_eq!(page.rendered.renderer_version, RENDERER_VERSION);
+            assert_eq!((page.version, page.updated_at), (PageVersion::FIRST, UnixMillis::new(0)));
+        }
+        rendering.current(old(0)).await;
+        assert_eq!(renderer.begun(), 1, "those who come later have it too");
+        assert!(rendering.0.state().running.is_empty());
+    }
+
+    #[tokio::test]
+    async fn only_a_few_old_pages_are_rendered_at_once() {
+        let renderer = Held::of(1);
+        let rendering = Rendering::new(renderer.clone(), None);
+        let turns = rendering.0.turns.available_permits();
+        assert!(turns <= available_parallelism().unwrap().get().div_ceil(2));
+        let mut readers = pin!(join_all((0..100).map(|number| rendering.current(old(number)))));
+        assert!((&mut readers).now_or_never().is_none());
+        settle().await;
+        assert_eq!(renderer.begun(), turns);
+        renderer.gate.add_permits(100);
+        readers.await;
+        assert_eq!((renderer.begun(), renderer.most.load(Ordering::SeqCst)), (100, turns));
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_any_more_is_not_begun_and_what_has_begun_is_kept() {
+        let renderer = Held::of(1);
+        let rendering = Rendering::new(renderer.clone(), None);
+        let turns = rendering.0.turns.available_permits();
+        let mut readers: Vec<_> = (0..=turns).map(|number| Box::pin(rendering.current(old(number)))).collect();
+        for reader in &mut readers {
+            assert!(reader.now_or_never().is_none());
+            settle().await;
+        }
+        drop(readers);
+        renderer.gate.add_permits(100);
+        settle().await;
+        assert_eq!(renderer.begun(), turns);
+        assert!(rendering.0.state().running.is_empty());
+        rendering.current(old(0)).await;
+        assert_eq!(renderer.begun(), turns);
+    }
+
+    #[tokio::test]
+    async fn the_memory_for_renewed_pages_is_bounded_in_bytes() {
+        let renderer = Held::of(CACHE_BYTES / 4);
+        renderer.gate.add_permits(100);
+        let rendering = Rendering::new(renderer.clone(), None);
+        for number in 0..10 {
+            rendering.current(old(number)).await;
+            let state = rendering.0.state();
+            let held: usize = state.renewed.iter().map(|(_, page)| bytes(page)).sum();
+            assert!(held == state.renewed_bytes && held <= CACHE_BYTES, "{held}");
+        }
+        rendering.current(old(9)).await;
+        assert_eq!(renderer.begun(), 10);
+        rendering.current(old(0)).await;
+        assert_eq!(renderer.begun(), 11, "the oldest was forgotten");
+    }
+
+    #[tokio::test]
+    async fn what_was_renewed_is_not_shown_for_a_later_state_of_the_page() {
+        let renderer = Held::of(1);
+        renderer.gate.add_permits(100);
+        let rendering = Rendering::new(renderer.clone(), None);
+        rendering.current(old(0)).await;
+        let later = Arc::new(Page { version: PageVersion::FIRST.next(), ..Page::clone(&old(0)) });
+        assert_eq!(rendering.current(later).await.version, PageVersion::FIRST.next());
+        assert_eq!(renderer.begun(), 2);
+    }
+}

@@ -1,0 +1,52 @@
+//! Rendering that never holds up the async runtime.
+
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use async_trait::async_trait;
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::domain::content::Content;
+use crate::domain::markdown::{Rendered, render};
+use crate::ports::renderer::Renderer;
+
+/// Content up to this many bytes is rendered where it stands: that takes less time than handing it to another thread
+/// and back, even for the most laborious Markdown.
+const INLINE_BYTES: usize = 1024;
+
+/// Renders large content on threads of its own, no more at once than there are cores.
+pub struct RenderThreads {
+    permits: Arc<Semaphore>,
+}
+
+impl RenderThreads {
+    /// As many threads as there are cores. To be used within a Tokio runtime.
+    pub fn new() -> Self {
+        let cores = available_parallelism().map_or(1, std::num::NonZero::get);
+        Self { permits: Arc::new(Semaphore::new(cores)) }
+    }
+}
+
+impl Default for RenderThreads {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[async_trait]
+impl Renderer for RenderThreads {
+    async fn render(&self, content: &Content) -> Rendered {
+        if content.as_str().len() <= INLINE_BYTES {
+            return render(content.as_str());
+        }
+        let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
+        let content = content.clone();
+        let rendered = spawn_blocking(move || {
+            // The permit goes with the work: a caller that goes away does not make room for more of it.
+            let _permit = permit;
+            render(content.as_str())
+        });
+        rendered.await.expect("rendering is total")
+    }
+}

@@ -1,0 +1,291 @@
+//! Sends spans to a collector, as OTLP in protobuf over HTTP, and never holds up a request for it.
+//!
+//! Finished spans wait in a bounded queue, and a thread of its own sends them in batches. What finds the queue full is
+//! dropped, what the collector does not take within 5 s is lost, and both are counted. A request that ends
+//! a span does no more than put it into the queue.
+
+mod client;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry::{Context, KeyValue};
+use opentelemetry_otlp::{ExporterBuildError, Protocol, WithExportConfig, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::error::OTelSdkResult;
+use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
+use opentelemetry_sdk::trace::{
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
+};
+use prometheus_client::metrics::counter::Counter;
+use thiserror::Error;
+use tokio::runtime::Handle;
+use url::Url;
+
+use self::client::CollectorClient;
+use super::spans::Tracer;
+use crate::ports::clock::SharedClock;
+use crate::ports::random::SharedEntropy;
+use crate::telemetry::log_throttle::LogThrottle;
+use crate::telemetry::metrics::{Metrics, SpanLabels};
+
+/// Most spans that wait or are being sent. One is about 1 KB.
+const QUEUE: usize = 4096;
+
+/// Most spans in one message.
+const BATCH: usize = 512;
+
+/// How long spans wait for others to be sent with.
+const GATHERING: Duration = Duration::from_secs(5);
+
+/// How long the collector may take for one message, tries included.
+const EXPORT_TIME: Duration = Duration::from_secs(5);
+
+/// How long the last spans may take at most when the process ends.
+const FLUSH_TIME: Duration = Duration::from_secs(5);
+
+/// How seldom a failure is logged.
+const WARNING_PAUSE: Duration = Duration::from_mins(1);
+
+/// Where spans are posted below the endpoint (OTLP 1.x, "OTLP/HTTP Request").
+const TRACES_PATH: &str = "/v1/traces";
+
+/// Why spans cannot be exported.
+#[derive(Debug, Error)]
+pub enum ExportError {
+    /// The certificates that a collector is to be known by cannot be read.
+    #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
+    Certificates(std::io::Error),
+    /// The exporter refuses the settings, which it also reads from variables that begin with `OTEL_EXPORTER_OTLP_`.
+    #[error("traces cannot be exported as the settings say ({0})")]
+    Exporter(#[from] ExporterBuildError),
+}
+
+/// Where spans go, and which.
+#[derive(Clone, Debug)]
+pub struct ExportTo {
+    /// The collector's address; spans are posted to `/v1/traces` below it.
+    pub endpoint: Url,
+    /// Of traces that begin here, the share that is exported, from 0 to 1. One that a trusted proxy began is exported if
+    /// its part is, and none is at 0.
+    pub sampling: f64,
+}
+
+/// What is to be looked after while spans are exported.
+#[derive(Debug)]
+pub struct Exports(SdkTracerProvider);
+
+/// A tracer whose spans are exported. To be called within the runtime that will send them.
+pub fn start(
+    to: &ExportTo,
+    metrics: &Arc<Metrics>,
+    clock: &SharedClock,
+    entropy: &SharedEntropy,
+) -> Result<(Tracer, Exports), ExportError> {
+    let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
+    let runtime = Handle::current();
+    let builder = if to.endpoint.scheme() == "https" {
+        builder.with_http_client(CollectorClient::https(runtime).map_err(ExportError::Certificates)?)
+    } else {
+        builder.with_http_client(CollectorClient::http(runtime))
+    };
+    let exporter = builder
+        .with_endpoint(traces_address(&to.endpoint))
+        .with_protocol(Protocol::HttpBinary)
+        .with_timeout(EXPORT_TIME)
+        .build()?;
+    let waiting = Arc::new(AtomicUsize::new(0));
+    let outcome = |outcome| metrics.spans.get_or_create_owned(&SpanLabels { outcome });
+    let watched = Watched {
+        inner: exporter,
+        waiting: Arc::clone(&waiting),
+        exported: outcome("exported"),
+        failed: outcome("failed"),
+        clock: Arc::clone(clock),
+        warning: LogThrottle::new(WARNING_PAUSE),
+    };
+    let config = BatchConfigBuilder::default()
+        .with_max_queue_size(QUEUE)
+        .with_max_export_batch_size(BATCH)
+        .with_scheduled_delay(GATHERING)
+        .build();
+    let batches = BatchSpanProcessor::builder(watched).with_batch_config(config).build();
+    let provider = SdkTracerProvider::builder()
+        .with_sampler(sampler(to.sampling))
+        .with_resource(resource(entropy))
+        .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
+        .build();
+    let tracer = provider.tracer("handbill");
+    Ok((Tracer(Some(tracer)), Exports(provider)))
+}
+
+impl Exports {
+    /// Sends what still waits, within `time` and 5 s. What is not sent by then is lost, and so is every span
+    /// that ends later.
+    pub async fn flush(self, time: Duration) {
+        let time = time.min(FLUSH_TIME);
+        let flushed = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(time)).await;
+        if let Ok(Err(error)) = flushed {
+            tracing::warn!(%error, "the last spans could not be exported");
+        }
+    }
+}
+
+fn traces_address(endpoint: &Url) -> String {
+    let address = endpoint.as_str().trim_end_matches('/');
+    if address.ends_with(TRACES_PATH) { address.to_owned() } else { format!("{address}{TRACES_PATH}") }
+}
+
+fn sampler(share: f64) -> Sampler {
+    if share <= 0.0 {
+        // Also where a caller says otherwise: whoever sets 0 wants none.
+        return Sampler::AlwaysOff;
+    }
+    Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)))
+}
+
+/// What every span says of the process. `OTEL_RESOURCE_ATTRIBUTES` adds to it and wins over it.
+fn resource(entropy: &SharedEntropy) -> Resource {
+    let mut bytes = [0; 16];
+    entropy.fill(&mut bytes);
+    let own = [
+        KeyValue::new("service.name", "handbill"),
+        KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
+        KeyValue::new("service.instance.id", format!("{:032x}", u128::from_be_bytes(bytes))),
+    ];
+    Resource::builder_empty()
+        .with_attributes(own)
+        .with_detector(Box::new(TelemetryResourceDetector))
+        .with_detector(Box::new(EnvResourceDetector::new()))
+        .build()
+}
+
+/// Keeps the queue within [`QUEUE`] and counts what is dropped, of which the queue itself says nothing.
+#[derive(Debug)]
+struct Bounded {
+    next: BatchSpanProcessor,
+    waiting: Arc<AtomicUsize>,
+    dropped: Counter,
+}
+
+impl SpanProcessor for Bounded {
+    fn on_start(&self, span: &mut Span, context: &Context) {
+        self.next.on_start(span, context);
+    }
+
+    fn on_end(&self, span: SpanData) {
+        let room = |waiting| (waiting < QUEUE).then_some(waiting + 1);
+        if self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok() {
+            self.next.on_end(span);
+        } else {
+            self.dropped.inc();
+        }
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.next.force_flush()
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.next.shutdown_with_timeout(timeout)
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.next.set_resource(resource);
+    }
+}
+
+/// Counts what became of spans, and says now and then that they are lost.
+struct Watched<E> {
+    inner: E,
+    waiting: Arc<AtomicUsize>,
+    exported: Counter,
+    failed: Counter,
+    clock: SharedClock,
+    warning: LogThrottle,
+}
+
+impl<E: SpanExporter> SpanExporter for Watched<E> {
+    async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+        let spans = batch.len();
+        let exported = self.inner.export(batch).await;
+        self.waiting.fetch_sub(spans, Ordering::Relaxed);
+        let counter = if exported.is_ok() { &self.exported } else { &self.failed };
+        counter.inc_by(spans as u64);
+        if let Err(error) = &exported
+            && self.warning.allow(self.clock.monotonic())
+        {
+            tracing::warn!(%error, spans, "spans could not be exported and are lost; requests are not affected");
+        }
+        exported
+    }
+
+    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
+        self.inner.shutdown_with_timeout(timeout)
+    }
+
+    fn force_flush(&self) -> OTelSdkResult {
+        self.inner.force_flush()
+    }
+
+    fn set_resource(&mut self, resource: &Resource) {
+        self.inner.set_resource(resource);
+    }
+}
+
+impl<E: fmt::Debug> fmt::Debug for Watched<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use opentelemetry::trace::Tracer as _;
+
+    use super::*;
+
+    /// Takes no span before it is told to.
+    #[derive(Debug)]
+    struct Stuck(std::sync::Mutex<mpsc::Receiver<()>>);
+
+    impl SpanExporter for Stuck {
+        async fn export(&self, _: Vec<SpanData>) -> OTelSdkResult {
+            let _ = self.0.lock().expect("nobody panics").recv();
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn what_finds_the_queue_full_is_dropped_and_counted() {
+        let (release, released) = mpsc::channel();
+        let config = BatchConfigBuilder::default().with_max_queue_size(QUEUE).build();
+        let next = BatchSpanProcessor::builder(Stuck(released.into())).with_batch_config(config).build();
+        let dropped = Counter::default();
+        let bounded = Bounded { next, waiting: Arc::default(), dropped: dropped.clone() };
+        let provider = SdkTracerProvider::builder().with_span_processor(bounded).build();
+        let tracer = provider.tracer("test");
+        for _ in 0..QUEUE + 7 {
+            drop(tracer.start("span"));
+        }
+        assert_eq!(dropped.get(), 7);
+        drop(release);
+    }
+
+    #[test]
+    fn spans_are_posted_below_the_endpoint() {
+        for (endpoint, address) in [
+            ("http://collector:4318", "http://collector:4318/v1/traces"),
+            ("http://collector:4318/", "http://collector:4318/v1/traces"),
+            ("https://collector/otlp", "https://collector/otlp/v1/traces"),
+            ("https://collector/v1/traces", "https://collector/v1/traces"),
+        ] {
+            assert_eq!(traces_address(&endpoint.parse().unwrap()), address);
+        }
+    }
+}
