@@ -45,7 +45,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 ];
 
 /// What `domain` may not use: it has no I/O, no clock, no randomness and no async.
-const NOT_IN_DOMAIN: &[&str] = &["tokio", "getrandom", "axum", "hyper", "redb", "tracing"];
+const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "redb", "tracing"];
 
 /// …nor these modules of the standard library.
 const STD_NOT_IN_DOMAIN: &[&str] = &["fs", "io", "env", "process", "thread"];

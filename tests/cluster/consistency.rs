@@ -1,9 +1,9 @@
 //! What holds across replicas while nothing is wrong.
 
 use std::collections::HashSet;
+use std::convert::Infallible;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
@@ -11,12 +11,14 @@ use handbill::backends::redis::Redis;
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
-use handbill::ports::random::{Entropy, SharedEntropy, SystemEntropy};
+use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
 use handbill::ports::slug_reservations::{Reservation, SlugReservations};
 use handbill::service::render_threads::RenderThreads;
 use handbill::service::{CreateFields, PageService};
 use handbill::telemetry::metrics::Metrics;
+use rand::rand_core::utils::next_word_via_fill;
+use rand::{Rng, TryRng};
 
 use crate::calls::{create, delete, publish, read, rewrite};
 use crate::service::{Service, Settings};
@@ -71,21 +73,33 @@ const KEY_BYTES: usize = 43;
 /// How many characters a slug's suffix has, each from one byte.
 const SUFFIX_BYTES: usize = 8;
 
-/// Draws a key of its own for each racer, then the same suffix for all, then chance.
+/// Yields a key of its own to each racer, then the same suffix to all, then random bytes.
 struct Racer {
     number: u8,
-    drawn: AtomicUsize,
+    drawn: usize,
 }
 
-impl Entropy for Racer {
-    fn fill(&self, bytes: &mut [u8]) {
+impl TryRng for Racer {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        next_word_via_fill(self)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        next_word_via_fill(self)
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         for byte in bytes {
-            match self.drawn.fetch_add(1, Ordering::Relaxed) {
+            match self.drawn {
                 0..KEY_BYTES => *byte = self.number,
                 drawn if drawn < KEY_BYTES + SUFFIX_BYTES => *byte = 7,
-                _ => SystemEntropy.fill(std::slice::from_mut(byte)),
+                _ => (&Random::System).fill_bytes(std::slice::from_mut(byte)),
             }
+            self.drawn += 1;
         }
+        Ok(())
     }
 }
 
@@ -108,19 +122,18 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
     let settings = service.store_settings();
     let mut stores: Vec<Arc<dyn PageStore>> = Vec::new();
     for _ in 0..3 {
-        let store =
-            CqlStore::connect(&settings, CqlTimeouts::default(), Arc::new(SystemEntropy), |_| {}).await.unwrap();
+        let store = CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap();
         stores.push(Arc::new(store));
     }
     let metrics = Arc::new(Metrics::new());
-    let redis = Redis::open(&service.redis_settings(), clock.clone(), Arc::new(SystemEntropy), metrics).unwrap();
+    let redis = Redis::open(&service.redis_settings(), clock.clone(), Random::System, metrics).unwrap();
     let unlimited = Quotas { create: None, edit: None, token: None };
     for (round, reservations) in
         [Arc::new(redis.reservations()) as Arc<dyn SlugReservations>, Arc::new(Lost)].iter().enumerate()
     {
         let racing = (0..24).map(|racer| {
-            let entropy: SharedEntropy =
-                Arc::new(Racer { number: u8::try_from(racer).unwrap(), drawn: AtomicUsize::new(0) });
+            let racing = Racer { number: u8::try_from(racer).unwrap(), drawn: 0 };
+            let random = Random::Controlled(Arc::new(Mutex::new(racing)));
             let limiter = Arc::new(redis.limiter());
             let (store, clock) = (Arc::clone(&stores[racer % 3]), clock.clone());
             let service = PageService::new(
@@ -129,7 +142,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
                 Arc::clone(reservations),
                 Arc::new(RenderThreads::new()),
                 clock,
-                entropy,
+                random,
                 unlimited,
             );
             tokio::spawn(async move {

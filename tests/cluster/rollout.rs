@@ -2,7 +2,7 @@
 
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaState, check};
 use handbill::backends::cql::{LeaseTimes, builder, migrate_with};
-use handbill::ports::random::SystemEntropy;
+use handbill::ports::random::Random;
 use scylla::value::Row;
 
 use crate::calls::{delete, publish, read, rewrite};
@@ -47,8 +47,8 @@ async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_s
     let session = builder(&settings).unwrap().build().await.unwrap();
     let datacenter = session.get_cluster_state().get_nodes_info()[0].datacenter.clone().unwrap();
     let migrations = [MIGRATIONS, &[ADDS_A_COLUMN]].concat();
-    let entropy = SystemEntropy;
-    migrate_with(&session, &settings, &datacenter, &migrations, LeaseTimes::default(), &entropy).await.unwrap();
+    let random = Random::System;
+    migrate_with(&session, &settings, &datacenter, &migrations, LeaseTimes::default(), &random).await.unwrap();
     let keyspace = &settings.scylla_keyspace;
     assert_eq!(check(&session, keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerExpanded);
 

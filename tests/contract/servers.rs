@@ -11,7 +11,7 @@ use handbill::backends::redis::{Redis, TimeLimits};
 use handbill::config::{CqlSettings, RedisSettings};
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
-use handbill::ports::random::{SystemEntropy, index_below};
+use handbill::ports::random::{Random, index_below};
 use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
@@ -42,14 +42,14 @@ pub(crate) async fn cql() -> CqlStore {
         Line::try_parse_from([&server[..], &["--scylla-keyspace", keyspace]].concat()).unwrap().scylla
     };
     let keyspace = KEYSPACE.get_or_init(async || {
-        let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&SystemEntropy, 26)).unwrap()));
+        let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
         let keyspace = format!("handbill_contract_{}", letters.collect::<String>());
-        migrate(&settings(&keyspace), &SystemEntropy).await.unwrap();
+        migrate(&settings(&keyspace), &Random::System).await.unwrap();
         keyspace
     });
     let settings = settings(keyspace.await);
     let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, turn: TEST_TIMEOUT, in_flight: 256 };
-    CqlStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
+    CqlStore::connect(&settings, limits, Random::System, |_| {}).await.unwrap()
 }
 
 /// A way to the Redis server.
@@ -63,7 +63,7 @@ pub(crate) fn redis() -> Redis {
         probe_interval: TEST_TIMEOUT,
     };
     let clock = Arc::new(SystemClock::new());
-    Redis::open_with_limits(&settings, limits, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new())).unwrap()
+    Redis::open_with_limits(&settings, limits, clock, Random::System, Arc::new(Metrics::new())).unwrap()
 }
 
 /// A client that no other test of this run has: what a server counts stays there.

@@ -10,6 +10,8 @@ use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
+use rand::TryRng;
+use rand::rngs::SysRng;
 use redb::{ReadableDatabase, ReadableTable, TableDefinition};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -149,9 +151,7 @@ fn whole(answer: &Answer) -> Option<String> {
 
 #[test]
 fn every_acknowledged_change_survives_being_killed_at_any_moment() {
-    let mut seed = [0; 8];
-    getrandom::fill(&mut seed).unwrap();
-    let seed = u64::from_le_bytes(seed);
+    let seed = SysRng.try_next_u64().unwrap();
     println!("seed {seed}");
     let mut chance = Chance(seed);
     let directory = tempdir().unwrap();

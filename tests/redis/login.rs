@@ -8,7 +8,7 @@ use std::time::Duration;
 use handbill::backends::redis::{OpenError, Redis, TimeLimits};
 use handbill::config::{RedisMode, RedisSettings, RedisUrl};
 use handbill::domain::quota::Quota;
-use handbill::ports::random::SystemEntropy;
+use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
 use handbill::telemetry::metrics::Metrics;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -132,7 +132,7 @@ async fn a_server_with_tls_and_login_is_reached_with_the_right_authority_name_an
 
 fn refusal(settings: &RedisSettings) -> OpenError {
     let clock = Arc::new(StillClock);
-    let opened = Redis::open(settings, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new()));
+    let opened = Redis::open(settings, clock, Random::System, Arc::new(Metrics::new()));
     opened.err().expect("the settings are refused")
 }
 

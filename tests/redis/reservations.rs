@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill::backends::redis::TimeLimits;
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::title::Title;
-use handbill::ports::random::{SystemEntropy, index_below};
+use handbill::ports::random::{Random, index_below};
 use handbill::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 use redis::AsyncCommands;
 
@@ -15,7 +15,7 @@ use crate::servers::{ALL, OwnServer, PATIENT, Replica, connect, free_port, to};
 
 fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
-    Slug::derive(&title, SlugSuffix::draw(|below| index_below(&SystemEntropy, below)))
+    Slug::derive(&title, SlugSuffix::draw(|below| index_below(&Random::System, below)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -13,7 +13,7 @@ use handbill::config::{RedisMode, RedisSettings, RedisUrl};
 use handbill::domain::client::Client;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::Clock;
-use handbill::ports::random::{SystemEntropy, index_below};
+use handbill::ports::random::{Random, index_below};
 use handbill::telemetry::metrics::Metrics;
 use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};
@@ -96,8 +96,7 @@ impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = Arc::new(Metrics::new());
         let redis =
-            Redis::open_with_limits(settings, limits, Arc::new(StillClock), Arc::new(SystemEntropy), metrics.clone())
-                .unwrap();
+            Redis::open_with_limits(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
         let (limiter, reservations, out_of_reach) = (redis.limiter(), redis.reservations(), redis.out_of_reach());
         Self { limiter, reservations, metrics, out_of_reach }
     }
@@ -111,7 +110,7 @@ impl Replica {
 /// A client that no other test has, nor an earlier run of this one.
 pub(crate) fn client() -> Client {
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let drawn = |_| u8::try_from(index_below(&SystemEntropy, 256)).unwrap();
+    let drawn = |_| u8::try_from(index_below(&Random::System, 256)).unwrap();
     let network: Vec<u8> = (0..4).map(drawn).collect();
     let bits = u128::from(u32::from_be_bytes(network.try_into().unwrap())) << 96
         | u128::from(NEXT.fetch_add(1, Ordering::Relaxed)) << 64;

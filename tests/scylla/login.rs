@@ -7,7 +7,7 @@ use std::time::Duration;
 use handbill::backends::cql::{CqlStore, Progress, migrate};
 use handbill::config::CqlSettings;
 use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill::ports::random::SystemEntropy;
+use handbill::ports::random::Random;
 use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -45,7 +45,7 @@ fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
 /// Why a store with `settings` does not come up; it keeps trying meanwhile.
 async fn refused(settings: &CqlSettings) -> String {
     let (tell, mut told) = unbounded_channel();
-    let connecting = CqlStore::connect(settings, PATIENT, Arc::new(SystemEntropy), move |progress| {
+    let connecting = CqlStore::connect(settings, PATIENT, Random::System, move |progress| {
         tell.send(progress.clone()).expect("the test listens");
     });
     tokio::select! {
@@ -62,8 +62,8 @@ async fn pages_are_kept_by_a_server_that_wants_tls_and_a_login() {
     let password = file("cassandra\n");
     let settings = secured(&fresh_keyspace(), &password);
     // The login itself is made some time after the server's first start.
-    migrate(&settings, &SystemEntropy).await.expect("the login exists");
-    let store = CqlStore::connect(&settings, PATIENT, Arc::new(SystemEntropy), |_| {}).await.unwrap();
+    migrate(&settings, &Random::System).await.expect("the login exists");
+    let store = CqlStore::connect(&settings, PATIENT, Random::System, |_| {}).await.unwrap();
     let page = Arc::new(page("secret"));
     assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
     assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
@@ -78,7 +78,7 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
     assert!(reason.to_ascii_lowercase().contains("authenticat") || reason.contains("credential"), "{reason}");
 
     let (tell, mut told) = unbounded_channel();
-    let connecting = CqlStore::connect(&settings, PATIENT, Arc::new(SystemEntropy), move |progress| {
+    let connecting = CqlStore::connect(&settings, PATIENT, Random::System, move |progress| {
         // Whoever has heard enough listens no more.
         let _ = tell.send(progress.clone());
     });

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaError, SchemaState, check};
 use handbill::backends::cql::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
 use handbill::config::CqlSettings;
-use handbill::ports::random::SystemEntropy;
+use handbill::ports::random::Random;
 use scylla::client::session::Session;
 use scylla::value::Row;
 
@@ -24,7 +24,7 @@ async fn migrating(
     migrations: &[Migration],
 ) -> Result<Report, MigrateError> {
     let times = LeaseTimes::default();
-    migrate_with(session, settings, &datacenter(session), migrations, times, &SystemEntropy).await
+    migrate_with(session, settings, &datacenter(session), migrations, times, &Random::System).await
 }
 
 fn with(more: &[Migration]) -> Vec<Migration> {
@@ -184,8 +184,9 @@ async fn the_lock_of_a_process_that_died_is_taken_over_after_its_lease_and_not_b
         format!("UPDATE {keyspace}.schema_lock SET holder = 0x01, beat = 5 WHERE component = 'handbill' IF EXISTS");
     session.query_unpaged(dead, ()).await.unwrap();
 
-    let migrating =
-        async |times| migrate_with(&session, &settings, &datacenter(&session), MIGRATIONS, times, &SystemEntropy).await;
+    let migrating = async |times| {
+        migrate_with(&session, &settings, &datacenter(&session), MIGRATIONS, times, &Random::System).await
+    };
     let hour = Duration::from_hours(1);
     let short = Duration::from_millis(20);
     let refused = migrating(LeaseTimes { beat: short, lease: hour, patience: short }).await.unwrap_err();

@@ -8,7 +8,7 @@ use clap::Parser;
 use handbill::backends::cql::migrate::schema::MIGRATIONS;
 use handbill::backends::cql::{CqlStore, CqlTimeouts, LeaseTimes, builder, migrate_with};
 use handbill::config::CqlSettings;
-use handbill::ports::random::{SystemEntropy, index_below};
+use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
@@ -67,7 +67,7 @@ pub(crate) fn datacenter(session: &Session) -> String {
 
 /// A keyspace that no other test has, nor an earlier run of this one.
 pub(crate) fn fresh_keyspace() -> String {
-    let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&SystemEntropy, 26)).unwrap()));
+    let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
     format!("handbill_test_{}", letters.collect::<String>())
 }
 
@@ -90,7 +90,7 @@ pub(crate) async fn migrated_keyspace() -> &'static str {
         let (session, settings) = (session().await, settings(&KEYSPACE, &[]));
         let datacenter = datacenter(&session);
         let times = LeaseTimes::default();
-        migrate_with(&session, &settings, &datacenter, MIGRATIONS, times, &SystemEntropy).await.unwrap();
+        migrate_with(&session, &settings, &datacenter, MIGRATIONS, times, &Random::System).await.unwrap();
     });
     migrated.await;
     &KEYSPACE
@@ -104,7 +104,7 @@ pub(crate) async fn store() -> Arc<CqlStore> {
 /// A store on `session` in the shared keyspace.
 pub(crate) async fn store_on(session: Arc<Session>, limits: CqlTimeouts) -> Arc<CqlStore> {
     let keyspace = migrated_keyspace().await;
-    Arc::new(CqlStore::on(session, keyspace, Arc::new(SystemEntropy), limits).await.unwrap())
+    Arc::new(CqlStore::on(session, keyspace, Random::System, limits).await.unwrap())
 }
 
 /// A store whose every request goes through a proxy.

@@ -9,7 +9,7 @@ use handbill::backends::cql::{
 };
 use handbill::config::CqlSettings;
 use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
-use handbill::ports::random::SystemEntropy;
+use handbill::ports::random::Random;
 use scylla_proxy::get_exclusive_local_address;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -17,7 +17,7 @@ use crate::pages::page;
 use crate::server::{PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
 
 async fn connecting(settings: &CqlSettings) -> Result<CqlStore, ConnectError> {
-    CqlStore::connect(settings, PATIENT, Arc::new(SystemEntropy), |_| {}).await
+    CqlStore::connect(settings, PATIENT, Random::System, |_| {}).await
 }
 
 #[tokio::test]
@@ -29,8 +29,8 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
     let awaited = Arc::new(PendingStore::default());
     let (waiting, serving) = (settings.clone(), awaited.clone());
     let connecting = tokio::spawn(async move {
-        let entropy = Arc::new(SystemEntropy);
-        let store = CqlStore::connect(&waiting, PATIENT, entropy, move |progress| {
+        let random = Random::System;
+        let store = CqlStore::connect(&waiting, PATIENT, random, move |progress| {
             tell.send(progress.clone()).expect("the test listens");
         });
         serving.set(store.await.unwrap());
@@ -40,7 +40,7 @@ async fn a_store_waits_for_its_schema_and_then_serves() {
     assert!(matches!(early, Err(StoreError::Unavailable(_))), "{early:?}");
     assert!(!awaited.is_connected());
 
-    migrate(&settings, &SystemEntropy).await.unwrap();
+    migrate(&settings, &Random::System).await.unwrap();
     while told.recv().await.unwrap() != Progress::Connected {}
     connecting.await.unwrap();
     assert_eq!(awaited.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
@@ -64,12 +64,12 @@ async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_c
     let settings = settings(&keyspace, &["--schema-wait", "0s"]);
     let (center, times) = (datacenter(&session), LeaseTimes::default());
     let newer = [MIGRATIONS, &[EXPANDED]].concat();
-    migrate_with(&session, &settings, &center, &newer, times, &SystemEntropy).await.unwrap();
+    migrate_with(&session, &settings, &center, &newer, times, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
     assert_eq!(store.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
 
     let newest = [&newer[..], &[CONTRACTED]].concat();
-    migrate_with(&session, &settings, &center, &newest, times, &SystemEntropy).await.unwrap();
+    migrate_with(&session, &settings, &center, &newest, times, &Random::System).await.unwrap();
     let refused = connecting(&settings).await.err().unwrap();
     assert!(matches!(refused, ConnectError::SchemaTooNew), "{refused}");
     drop_keyspace(&session, &keyspace).await;
@@ -80,7 +80,7 @@ async fn a_store_goes_on_while_its_schema_is_expanded() {
     let session = session().await;
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &[]);
-    migrate(&settings, &SystemEntropy).await.unwrap();
+    migrate(&settings, &Random::System).await.unwrap();
     let store = connecting(&settings).await.unwrap();
     let before = Arc::new(page("before"));
     store.insert_if_absent(before.clone()).await.unwrap();
@@ -99,8 +99,8 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
     // Nothing listens on the discard port of this address.
     settings.scylla_nodes = vec!["127.255.255.254:9".to_owned()];
     let (tell, mut told) = unbounded_channel();
-    let entropy = Arc::new(SystemEntropy);
-    let connecting = CqlStore::connect(&settings, CqlTimeouts::default(), entropy, move |progress| {
+    let random = Random::System;
+    let connecting = CqlStore::connect(&settings, CqlTimeouts::default(), random, move |progress| {
         tell.send(progress.clone()).expect("the test listens");
     });
     tokio::select! {
@@ -113,7 +113,7 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
 async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_told() {
     let mut settings = settings("handbill", &["--schema-wait", "0s"]);
     let nodes = std::mem::replace(&mut settings.scylla_nodes, vec!["127.255.255.254:9".to_owned()]);
-    let refused = migrate(&settings, &SystemEntropy).await.unwrap_err();
+    let refused = migrate(&settings, &Random::System).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Session(_)), "{refused}");
 
     // Something stands before the cluster that hangs up on the first who calls. It has the cluster's port, for the driver
@@ -131,7 +131,7 @@ async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_t
             tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
         }
     });
-    assert!(migrate(&settings, &SystemEntropy).await.unwrap().made_keyspace);
+    assert!(migrate(&settings, &Random::System).await.unwrap().made_keyspace);
     relay.abort();
     drop_keyspace(&*session().await, &keyspace).await;
 }

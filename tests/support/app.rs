@@ -4,8 +4,8 @@
 //! that sees an undocumented answer fails; and the store against the answer: what was refused has written nothing.
 //! `tests/replicas` has another of the same name, whose requests go through a network.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
@@ -20,7 +20,7 @@ use handbill::domain::slug::Slug;
 use handbill::mcp::HostCheck;
 use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::{Lookup, PageStore};
-use handbill::ports::random::SharedEntropy;
+use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
 use handbill::telemetry::metrics::Metrics;
 use handbill::telemetry::spans::Tracer;
@@ -28,8 +28,8 @@ use http_body_util::BodyExt;
 use tower::ServiceExt;
 
 use super::document::DOCUMENT;
-use super::entropy::TestEntropy;
 use super::exchange::{Answer, Request, check_common_rules};
+use super::random::TestRng;
 use super::skew::SkewedClock;
 use super::stores::{Calls, WatchedStore};
 
@@ -112,12 +112,12 @@ impl Setup {
 
     pub(crate) fn start(self) -> TestApp {
         let clock = Arc::new(SkewedClock::new());
-        let entropy = Arc::new(TestEntropy::new());
+        let random = Arc::new(Mutex::new(TestRng::new()));
         let inner = self.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
         let store = Arc::new(WatchedStore::around(inner));
         let around = Surroundings {
             clock: Arc::clone(&clock) as SharedClock,
-            entropy: Arc::clone(&entropy) as SharedEntropy,
+            random: Random::Controlled(random.clone()),
             metrics: Arc::new(Metrics::new()),
             tracer: Tracer::off(),
         };
@@ -133,7 +133,7 @@ impl Setup {
             allowed,
             &around,
         );
-        TestApp { clock, entropy, store, metrics, router, sent: Arc::default(), answered: Arc::default() }
+        TestApp { clock, random, store, metrics, router, sent: Arc::default(), answered: Arc::default() }
     }
 }
 
@@ -141,7 +141,7 @@ impl Setup {
 #[derive(Clone)]
 pub(crate) struct TestApp {
     pub(crate) clock: Arc<SkewedClock>,
-    pub(crate) entropy: Arc<TestEntropy>,
+    random: Arc<Mutex<TestRng>>,
     pub(crate) store: Arc<WatchedStore>,
     pub(crate) metrics: Arc<Metrics>,
     router: Router,
@@ -153,6 +153,11 @@ impl TestApp {
     /// A service without any settings.
     pub(crate) fn new() -> Self {
         Setup::new().start()
+    }
+
+    /// The numbers that the service draws.
+    pub(crate) fn random(&self) -> MutexGuard<'_, TestRng> {
+        self.random.lock().unwrap()
     }
 
     /// Sends `request` and reads the answer to its end.

@@ -4,7 +4,7 @@ pub(crate) mod app;
 pub(crate) mod calls;
 pub(crate) mod clock;
 pub(crate) mod document;
-pub(crate) mod entropy;
 pub(crate) mod exchange;
+pub(crate) mod random;
 pub(crate) mod skew;
 pub(crate) mod stores;

@@ -78,7 +78,7 @@ async fn updated_at_grows_with_each_change_while_the_clock_goes_back() {
 async fn a_slug_that_a_live_page_has_is_given_to_no_other() {
     let app = TestApp::new();
     let first = app.publish("Same", "first").await;
-    app.entropy.rewind();
+    app.random().rewind();
     let second = app.publish("Same", "second").await;
     assert_eq!(app.store.calls().inserts, 3, "the second create met the first one's slug");
     assert_ne!(first.slug, second.slug);
@@ -91,7 +91,7 @@ async fn a_slug_that_a_deleted_page_had_is_given_to_no_other() {
     let app = TestApp::new();
     let first = app.publish("Same", "first").await;
     app.delete(&first).await.has(204);
-    app.entropy.rewind();
+    app.random().rewind();
     let second = app.publish("Same", "second").await;
     assert_eq!(app.store.calls().inserts, 3, "the second create met the first one's slug");
     assert_ne!(first.slug, second.slug);
@@ -101,7 +101,7 @@ async fn a_slug_that_a_deleted_page_had_is_given_to_no_other() {
 #[tokio::test]
 async fn where_no_free_slug_is_found_nothing_is_published_and_no_page_is_lost() {
     let app = TestApp::new();
-    app.entropy.stick();
+    app.random().stick();
     let first = app.publish("Same", "first").await;
     app.create(json!({"title": "Same", "content": "second"}).to_string()).await.fails(503, "unavailable");
     assert_eq!(app.page(&first.slug).await["content"], "first");
