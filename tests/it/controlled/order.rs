@@ -1,0 +1,31 @@
+//! Which refusals come before the store is asked (contract, decision 1).
+
+use serde_json::json;
+
+use crate::in_process::stores::Calls;
+use crate::spec::order::{create_invalid_pages, edit_malformed_slugs, exhausted};
+use crate::support::app::TestApp;
+
+#[tokio::test]
+async fn a_refused_client_reaches_no_store() {
+    let (app, page, _) = exhausted().await;
+    let before = app.store.calls();
+    app.update(&page, json!({"content": "new"})).await.has(429);
+    app.delete(&page).await.has(429);
+    assert_eq!(app.store.calls(), before);
+}
+
+#[tokio::test]
+async fn a_malformed_slug_comes_before_the_store() {
+    let (app, page, _) = exhausted().await;
+    let before = app.store.calls();
+    edit_malformed_slugs(&app, &page).await;
+    assert_eq!(app.store.calls(), before);
+}
+
+#[tokio::test]
+async fn an_invalid_create_reaches_no_store() {
+    let app = TestApp::new();
+    create_invalid_pages(&app).await;
+    assert_eq!(app.store.calls(), Calls::default());
+}
