@@ -10,7 +10,7 @@
 // `security::record` is a file of `src`, which expects these at the root of its crate.
 use handbill::{domain, ports};
 
-use self::in_process::app;
+use self::in_process::app::target;
 
 mod contract;
 mod controlled;

@@ -1,7 +1,7 @@
 //! Tests that need servers, tools or the real binary. `./tests/run` starts and installs what they need; plain `cargo test`
 //! does not run them. A test whose server is missing fails; none is skipped.
 
-use self::replicas::app;
+use self::replicas::app::target;
 
 mod browser;
 mod clients;
@@ -20,3 +20,4 @@ mod exposition;
 mod replica;
 #[path = "../support/mod.rs"]
 mod support;
+mod turns;

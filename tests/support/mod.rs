@@ -1,8 +1,6 @@
 //! Code that both test programs share, `it` and `services`.
 
-// The service under test, which each program has in a form of its own.
-pub(crate) use crate::app;
-
+pub(crate) mod app;
 pub(crate) mod calls;
 pub(crate) mod document;
 pub(crate) mod exchange;

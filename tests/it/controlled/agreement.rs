@@ -1,7 +1,7 @@
 //! What all documents say of a service at another address (spec §4.7).
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::spec::discovery::DOCUMENTS;
-use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What the store knows of an edit key (spec §2.4).
 
-use crate::support::app::TestApp;
+use crate::in_process::app::TestApp;
 
 #[tokio::test]
 async fn a_page_s_key_is_stored_as_a_hash_alone() {

@@ -8,8 +8,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 
+use crate::in_process::app::TestApp;
 use crate::spec::bodies::{MAX_BODY_BYTES, refused, service};
-use crate::support::app::TestApp;
 use crate::support::exchange::Request;
 
 #[tokio::test]
@@ -27,8 +27,8 @@ async fn a_body_that_does_not_arrive_answers_408() {
     let before = app.page(&page.slug).await;
     let stalled = || Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
     tokio::time::pause();
-    app.send(Request::create(stalled())).await.fails(408, "timeout");
-    app.send(Request::update(&page.slug, stalled()).key(&page.key)).await.fails(408, "timeout");
+    app.send(Request::create(stalled())).await.expect_error(408, "timeout");
+    app.send(Request::update(&page.slug, stalled()).key(&page.key)).await.expect_error(408, "timeout");
     tokio::time::resume();
     assert_eq!(app.page(&page.slug).await, before);
 }
@@ -42,6 +42,6 @@ async fn a_body_that_is_too_large_is_answered_at_once_and_not_read_on() {
         counter.fetch_add(1024, Ordering::Relaxed);
         Ok::<_, Infallible>(Bytes::from(vec![b' '; 1024]))
     });
-    app.send(Request::create(Body::from_stream(endless))).await.fails(413, "body_too_large");
+    app.send(Request::create(Body::from_stream(endless))).await.expect_error(413, "body_too_large");
     assert_eq!(read.load(Ordering::Relaxed), MAX_BODY_BYTES + 1024);
 }

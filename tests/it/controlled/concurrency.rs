@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Fault, Operation};
 use crate::spec::concurrency::{delete, sixteen_updates_at_once, update};
-use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
 /// Lets `other` happen between the read and the write of the next update or delete.
@@ -16,9 +16,9 @@ fn meanwhile(app: &TestApp, other: impl Future<Output = ()> + Send + 'static) {
 async fn two_updates_of_different_fields_both_survive() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update(app.clone(), page.clone(), json!({"title": "New title"})));
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "New title"})));
     let answer = app.update(&page, json!({"content": "New text."})).await;
-    answer.has(200);
+    answer.expect_status(200);
     assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New title", "New text."));
     assert_eq!(app.page(&page.slug).await, answer.json());
 }
@@ -27,9 +27,9 @@ async fn two_updates_of_different_fields_both_survive() {
 async fn of_two_updates_of_one_field_the_later_write_stands() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update(app.clone(), page.clone(), json!({"content": "theirs"})));
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"content": "theirs"})));
     let answer = app.update(&page, json!({"content": "mine"})).await;
-    assert_eq!(answer.has(200).field("content"), "mine");
+    assert_eq!(answer.expect_status(200).field("content"), "mine");
     assert_eq!(app.page(&page.slug).await["content"], "mine");
 }
 
@@ -37,7 +37,7 @@ async fn of_two_updates_of_one_field_the_later_write_stands() {
 async fn a_lost_race_still_makes_updated_at_grow() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update(app.clone(), page.clone(), json!({"title": "Theirs"})));
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
     let mine = app.update(&page, json!({"content": "mine"})).await;
     assert_eq!(mine.field("updated_at"), "2026-11-21T04:30:00.125Z", "two changes after a creation at .123");
 }
@@ -46,35 +46,35 @@ async fn a_lost_race_still_makes_updated_at_grow() {
 async fn an_update_that_meets_a_delete_answers_410_and_does_not_revive_the_page() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, delete(app.clone(), page.clone()));
-    app.update(&page, json!({"content": "back"})).await.fails(410, "gone");
-    app.read(&page.slug).await.fails(410, "gone");
+    meanwhile(&app, delete((*app).clone(), page.clone()));
+    app.update(&page, json!({"content": "back"})).await.expect_error(410, "gone");
+    app.read(&page.slug).await.expect_error(410, "gone");
 }
 
 #[tokio::test]
 async fn a_delete_that_meets_an_update_deletes_the_page() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update(app.clone(), page.clone(), json!({"content": "new"})));
-    app.delete(&page).await.has(204);
-    app.read(&page.slug).await.fails(410, "gone");
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"content": "new"})));
+    app.delete(&page).await.expect_status(204);
+    app.read(&page.slug).await.expect_error(410, "gone");
 }
 
 #[tokio::test]
 async fn of_two_deletes_at_once_one_answers_204_and_the_other_410() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, delete(app.clone(), page.clone()));
-    app.delete(&page).await.fails(410, "gone");
+    meanwhile(&app, delete((*app).clone(), page.clone()));
+    app.delete(&page).await.expect_error(410, "gone");
 }
 
 #[tokio::test]
 async fn a_conditional_update_that_meets_another_answers_412_and_overwrites_nothing() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update(app.clone(), page.clone(), json!({"title": "Theirs"})));
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
     let request = Request::update(&page.slug, r#"{"content": "mine"}"#).key(&page.key).header("if-match", &page.etag);
-    app.send(request).await.fails(412, "precondition_failed");
+    app.send(request).await.expect_error(412, "precondition_failed");
     let read = app.page(&page.slug).await;
     assert_eq!((read["title"].as_str(), read["content"].as_str()), (Some("Theirs"), Some("A *first* page.")));
 }
@@ -83,9 +83,9 @@ async fn a_conditional_update_that_meets_another_answers_412_and_overwrites_noth
 async fn a_conditional_delete_that_meets_an_update_answers_412_and_leaves_the_page() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update(app.clone(), page.clone(), json!({"title": "Theirs"})));
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
     let request = Request::delete(&page.slug).key(&page.key).header("if-match", &page.etag);
-    app.send(request).await.fails(412, "precondition_failed");
+    app.send(request).await.expect_error(412, "precondition_failed");
     assert_eq!(app.page(&page.slug).await["title"], "Theirs");
 }
 
@@ -97,13 +97,13 @@ async fn a_lost_compare_and_set_is_tried_again_and_the_attempt_is_counted_once()
         app.store.next(Operation::Swap, Fault::Lose);
     }
     let answer = app.update(&page, json!({"content": "at last"})).await;
-    answer.has(200);
+    answer.expect_status(200);
     assert_eq!(app.store.calls().swaps, 6);
     assert!(answer.header("ratelimit").contains("r=59"), "{answer:?}");
     for _ in 0..5 {
         app.store.next(Operation::Swap, Fault::Lose);
     }
-    app.delete(&page).await.has(204);
+    app.delete(&page).await.expect_status(204);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::app::TestApp;
+use crate::in_process::app::TestApp;
 use crate::support::calls::Published;
 use crate::support::exchange::Request;
 
@@ -21,7 +21,7 @@ async fn restored() -> (TestApp, Published, String) {
 async fn the_same_version_written_at_another_time_has_another_tag() {
     let (app, page, lost) = restored().await;
     assert_ne!(page.etag, lost);
-    app.send(Request::get(format!("/api/pages/{}", page.slug)).header("if-none-match", &lost)).await.has(200);
+    app.send(Request::get(format!("/api/pages/{}", page.slug)).header("if-none-match", &lost)).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -32,11 +32,11 @@ async fn if_match_compares_the_time_of_the_last_change_besides_the_version() {
         let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
         app.send(request.header("if-match", tag))
     };
-    update(&lost).await.fails(412, "precondition_failed");
+    update(&lost).await.expect_error(412, "precondition_failed");
     let delete = Request::delete(&page.slug).key(&page.key).header("if-match", &lost);
-    app.send(delete).await.fails(412, "precondition_failed");
+    app.send(delete).await.expect_error(412, "precondition_failed");
     assert_eq!(app.page(&page.slug).await, before);
-    update(&page.etag).await.has(200);
+    update(&page.etag).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -46,6 +46,6 @@ async fn if_none_match_of_an_update_compares_the_time_of_the_last_change_besides
         let request = Request::update(&page.slug, "{}").key(&page.key);
         app.send(request.header("if-none-match", tag))
     };
-    update(&lost).await.has(200);
-    update(&page.etag).await.fails(412, "precondition_failed");
+    update(&lost).await.expect_status(200);
+    update(&page.etag).await.expect_error(412, "precondition_failed");
 }

@@ -1,7 +1,7 @@
 //! What a preflight reaches (contract, decision 16).
 
+use crate::in_process::app::TestApp;
 use crate::spec::cors::preflights;
-use crate::support::app::TestApp;
 
 #[tokio::test]
 async fn a_preflight_reaches_no_store() {

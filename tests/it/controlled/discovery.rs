@@ -1,7 +1,7 @@
 //! The discovery documents of a service at another address (spec §4.7).
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::spec::discovery::DOCUMENTS;
-use crate::support::app::{Setup, TestApp};
 
 #[tokio::test]
 async fn a_tag_changes_with_the_base_url() {

@@ -1,7 +1,7 @@
 //! What a document says of a service at another address (spec §4.7).
 
+use crate::in_process::app::Setup;
 use crate::spec::discovery::{AI_CATALOG, CARD};
-use crate::support::app::Setup;
 
 #[tokio::test]
 async fn the_ai_catalog_leads_to_the_server_card() {

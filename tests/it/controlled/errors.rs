@@ -9,9 +9,10 @@ use futures_util::stream;
 use handbill::api::error::Code;
 use serde_json::json;
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::spec::errors::{ask_in_malformed_percent_encoding, no_route_takes, requests};
-use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::support::app::BASE_URL;
 use crate::support::exchange::{Answer, Request};
 
 #[tokio::test]
@@ -28,7 +29,7 @@ async fn a_head_of_very_many_headers_answers_431_on_every_route() {
     let before = app.page(&page.slug).await;
     for request in requests(&page) {
         let many = (0..400).fold(request, |request, number| request.header(&format!("x-{number}"), "x".repeat(100)));
-        app.send(many).await.fails(431, "headers_too_large");
+        app.send(many).await.expect_error(431, "headers_too_large");
     }
     assert_eq!(app.page(&page.slug).await, before);
 }
@@ -79,8 +80,8 @@ async fn every_error() -> Vec<Answer> {
     }
     let used_up = Setup::new().limits(1, 1).token_limit(1).start();
     let page = used_up.published().await;
-    used_up.update(&page, json!({})).await.has(200);
-    used_up.send(form("")).await.has(400);
+    used_up.update(&page, json!({})).await.expect_status(200);
+    used_up.send(form("")).await.expect_status(400);
     errors.push(used_up.create(r#"{"title": "T", "content": "c"}"#).await);
     errors.push(used_up.update(&page, json!({})).await);
     errors.push(used_up.send(form("")).await);

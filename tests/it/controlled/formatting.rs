@@ -1,6 +1,6 @@
 //! Which links are external (spec §2.5; contract, decision 12).
 
-use crate::support::app::Setup;
+use crate::in_process::app::Setup;
 
 #[tokio::test]
 async fn a_link_is_external_by_the_base_url_that_the_page_is_served_under() {

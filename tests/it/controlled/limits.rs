@@ -5,19 +5,19 @@ use std::time::Duration;
 use handbill::domain::client::ForwardedHeader;
 use serde_json::json;
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::spec::limits::{create, parameter};
-use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
 #[tokio::test]
 async fn creates_and_edits_have_windows_of_their_own_that_pass() {
     let app = Setup::new().limits(1, 1).start();
     let page = app.published().await;
-    app.send(create()).await.has(429);
-    app.update(&page, json!({})).await.has(200);
-    app.update(&page, json!({})).await.has(429);
+    app.send(create()).await.expect_status(429);
+    app.update(&page, json!({})).await.expect_status(200);
+    app.update(&page, json!({})).await.expect_status(429);
     app.clock.advance(Duration::from_hours(1));
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
 }
 
 #[tokio::test]
@@ -36,10 +36,10 @@ async fn a_client_that_waits_for_retry_after_gets_through_and_a_second_earlier_d
     let page = app.published().await;
     app.clock.advance(Duration::from_millis(1_500));
     for _ in 0..9 {
-        app.send(create()).await.has(201);
+        app.send(create()).await.expect_status(201);
     }
     for _ in 0..60 {
-        app.update(&page, json!({})).await.has(200);
+        app.update(&page, json!({})).await.expect_status(200);
     }
     app.clock.advance(Duration::from_millis(700));
     // 2.2 s after the first create, 0.7 s after the first update.
@@ -47,52 +47,52 @@ async fn a_client_that_waits_for_retry_after_gets_through_and_a_second_earlier_d
     assert_eq!((creating.retry_after(), editing.retry_after()), (3598, 3600));
 
     app.clock.advance(Duration::from_secs(3597));
-    app.send(create()).await.has(429);
+    app.send(create()).await.expect_status(429);
     app.clock.advance(Duration::from_secs(1));
-    app.send(create()).await.has(201);
-    app.send(create()).await.has(429);
+    app.send(create()).await.expect_status(201);
+    app.send(create()).await.expect_status(429);
     app.clock.advance(Duration::from_secs(1));
-    app.update(&page, json!({})).await.has(429);
+    app.update(&page, json!({})).await.expect_status(429);
     app.clock.advance(Duration::from_secs(1));
-    app.update(&page, json!({})).await.has(200);
+    app.update(&page, json!({})).await.expect_status(200);
 }
 
 #[tokio::test]
 async fn the_window_slides_and_is_exact_to_the_millisecond() {
     let app = Setup::new().limits(2, 0).window(Duration::from_secs(10)).start();
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
     app.clock.advance(Duration::from_secs(6));
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
     app.clock.advance(Duration::from_millis(3_999));
-    app.send(create()).await.has(429);
+    app.send(create()).await.expect_status(429);
     app.clock.advance(Duration::from_millis(1));
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
     // The second, of the sixth second, still counts, which a window that begins anew would have forgotten.
     app.clock.advance(Duration::from_millis(5_999));
-    app.send(create()).await.has(429);
+    app.send(create()).await.expect_status(429);
     app.clock.advance(Duration::from_millis(1));
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
 }
 
 #[tokio::test]
 async fn an_answer_of_429_is_not_counted() {
     let app = Setup::new().limits(1, 1).start();
     let page = app.published().await;
-    app.update(&page, json!({})).await.has(200);
+    app.update(&page, json!({})).await.expect_status(200);
     for _ in 0..100 {
         app.clock.advance(Duration::from_secs(35));
-        app.send(create()).await.has(429);
-        app.update(&page, json!({})).await.has(429);
+        app.send(create()).await.expect_status(429);
+        app.update(&page, json!({})).await.expect_status(429);
     }
     app.clock.advance(Duration::from_secs(100));
-    app.send(create()).await.has(201);
-    app.update(&page, json!({})).await.has(200);
+    app.send(create()).await.expect_status(201);
+    app.update(&page, json!({})).await.expect_status(200);
 }
 
 #[tokio::test]
 async fn a_refusal_says_that_nothing_is_left_and_for_how_long() {
     let app = Setup::new().limits(1, 60).start();
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
     app.clock.advance(Duration::from_mins(10));
     let refused = app.send(create()).await;
     assert_eq!(parameter(&refused, "ratelimit", "r"), 0);
@@ -103,23 +103,23 @@ async fn a_refusal_says_that_nothing_is_left_and_for_how_long() {
 #[tokio::test]
 async fn an_ipv4_mapped_address_is_the_same_client_as_its_ipv4_address() {
     let app = Setup::new().limits(1, 60).start();
-    app.send(create().peer("192.0.2.1")).await.has(201);
-    app.send(create().peer("::ffff:192.0.2.1")).await.has(429);
-    app.send(create().peer("::ffff:192.0.2.2")).await.has(201);
+    app.send(create().peer("192.0.2.1")).await.expect_status(201);
+    app.send(create().peer("::ffff:192.0.2.1")).await.expect_status(429);
+    app.send(create().peer("::ffff:192.0.2.2")).await.expect_status(201);
 }
 
 #[tokio::test]
 async fn an_ipv6_network_of_64_bits_is_one_client() {
     let app = Setup::new().limits(1, 60).start();
-    app.send(create().peer("2001:db8:0:1::1")).await.has(201);
-    app.send(create().peer("2001:db8:0:1:ffff:ffff:ffff:ffff")).await.has(429);
-    app.send(create().peer("2001:db8:0:2::1")).await.has(201);
+    app.send(create().peer("2001:db8:0:1::1")).await.expect_status(201);
+    app.send(create().peer("2001:db8:0:1:ffff:ffff:ffff:ffff")).await.expect_status(429);
+    app.send(create().peer("2001:db8:0:2::1")).await.expect_status(201);
 }
 
 /// Fails unless, behind proxies in 10.0.0.0/8, a request with this header line is counted as one from `client`.
 async fn counted_as(header: ForwardedHeader, line: impl AsRef<[u8]>, client: &str) {
     let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();
-    app.send(create().peer(client)).await.has(201);
+    app.send(create().peer(client)).await.expect_status(201);
     let request = create().peer("10.0.0.1").header(header.name(), line.as_ref());
     assert_eq!(app.send(request).await.status, 429, "{} should be {client}", line.as_ref().escape_ascii());
 }
@@ -184,10 +184,10 @@ async fn forwarded_is_read_where_it_is_chosen() {
 async fn a_forwarding_header_may_have_several_lines() {
     let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
     let app = proxied.start();
-    app.send(create().peer("198.51.100.7")).await.has(201);
+    app.send(create().peer("198.51.100.7")).await.expect_status(201);
     let request =
         create().peer("10.0.0.1").header("x-forwarded-for", "203.0.113.9").header("x-forwarded-for", "198.51.100.7");
-    app.send(request).await.has(429);
+    app.send(request).await.expect_status(429);
 }
 
 #[tokio::test]
@@ -198,8 +198,8 @@ async fn only_the_chosen_forwarding_header_is_read() {
     ];
     for (header, other, line) in chosen {
         let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();
-        app.send(create().peer("10.0.0.1")).await.has(201);
-        app.send(create().peer("10.0.0.1").header(other, line)).await.has(429);
+        app.send(create().peer("10.0.0.1")).await.expect_status(201);
+        app.send(create().peer("10.0.0.1").header(other, line)).await.expect_status(429);
     }
 }
 
@@ -207,16 +207,16 @@ async fn only_the_chosen_forwarding_header_is_read() {
 async fn a_peer_that_is_not_trusted_speaks_for_itself_alone() {
     let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
     let app = proxied.start();
-    app.send(create().peer("192.0.2.1")).await.has(201);
-    app.send(create().peer("192.0.2.1").header("x-forwarded-for", "198.51.100.7")).await.has(429);
+    app.send(create().peer("192.0.2.1")).await.expect_status(201);
+    app.send(create().peer("192.0.2.1").header("x-forwarded-for", "198.51.100.7")).await.expect_status(429);
 }
 
 #[tokio::test]
 async fn a_mapped_address_of_a_trusted_proxy_is_trusted() {
     let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
     let app = proxied.start();
-    app.send(create().peer("198.51.100.7")).await.has(201);
-    app.send(create().peer("::ffff:10.0.0.1").header("x-forwarded-for", "198.51.100.7")).await.has(429);
+    app.send(create().peer("198.51.100.7")).await.expect_status(201);
+    app.send(create().peer("::ffff:10.0.0.1").header("x-forwarded-for", "198.51.100.7")).await.expect_status(429);
 }
 
 #[tokio::test]
@@ -224,16 +224,16 @@ async fn edits_are_counted_by_client_too() {
     let app = Setup::new().limits(10, 1).start();
     let page = app.published().await;
     let update = || Request::update(&page.slug, "{}").key(&page.key);
-    app.send(update().peer("2001:db8::1")).await.has(200);
-    app.send(Request::delete(&page.slug).peer("2001:db8::2")).await.has(429);
-    app.send(update().peer("192.0.2.9")).await.has(200);
+    app.send(update().peer("2001:db8::1")).await.expect_status(200);
+    app.send(Request::delete(&page.slug).peer("2001:db8::2")).await.expect_status(429);
+    app.send(update().peer("192.0.2.9")).await.expect_status(200);
 }
 
 #[tokio::test]
 async fn a_wall_clock_that_goes_back_refuses_nobody_longer() {
     let app = Setup::new().limits(1, 60).start();
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
     app.clock.set_back(Duration::from_hours(24));
     app.clock.advance(Duration::from_hours(1));
-    app.send(create()).await.has(201);
+    app.send(create()).await.expect_status(201);
 }

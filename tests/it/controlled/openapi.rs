@@ -2,7 +2,7 @@
 
 use handbill::domain::origin::Origin;
 
-use crate::support::app::Setup;
+use crate::in_process::app::Setup;
 use crate::support::document::Document;
 
 #[tokio::test]

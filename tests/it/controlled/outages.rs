@@ -6,8 +6,8 @@ use handbill::ports::page_store::Lookup;
 use handbill::service::STORE_BUDGET;
 use serde_json::json;
 
+use crate::in_process::app::TestApp;
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::app::TestApp;
 use crate::support::exchange::Request;
 
 const NEW_PAGE: &str = r#"{"title": "T", "content": "c"}"#;
@@ -20,12 +20,12 @@ async fn a_store_out_of_reach_answers_503_with_retry_after_on_every_operation_an
     for operation in [Operation::Insert, Operation::Lookup, Operation::Swap] {
         app.store.always(operation, || Fault::Unavailable);
     }
-    app.create(NEW_PAGE).await.fails(503, "unavailable");
-    app.read(&page.slug).await.fails(503, "unavailable");
-    app.update(&page, json!({"content": "new"})).await.fails(503, "unavailable");
-    app.delete(&page).await.fails(503, "unavailable");
-    app.get(&format!("/{}", page.slug)).await.fails(503, "unavailable");
-    app.get(&format!("/{}.md", page.slug)).await.fails(503, "unavailable");
+    app.create(NEW_PAGE).await.expect_error(503, "unavailable");
+    app.read(&page.slug).await.expect_error(503, "unavailable");
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    app.delete(&page).await.expect_error(503, "unavailable");
+    app.get(&format!("/{}", page.slug)).await.expect_error(503, "unavailable");
+    app.get(&format!("/{}.md", page.slug)).await.expect_error(503, "unavailable");
     app.store.heal();
     assert_eq!(app.page(&page.slug).await, before);
 }
@@ -36,8 +36,8 @@ async fn an_update_or_delete_whose_write_fails_answers_503_and_changes_nothing()
     let page = app.published().await;
     let before = app.page(&page.slug).await;
     app.store.always(Operation::Swap, || Fault::Unavailable);
-    app.update(&page, json!({"content": "new"})).await.fails(503, "unavailable");
-    app.delete(&page).await.fails(503, "unavailable");
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    app.delete(&page).await.expect_error(503, "unavailable");
     assert_eq!(app.page(&page.slug).await, before);
 }
 
@@ -47,10 +47,10 @@ async fn an_update_whose_outcome_is_unknown_answers_503_and_is_wholly_made_or_no
         let app = TestApp::new();
         let page = app.publish("Title", "Text").await;
         app.store.next(Operation::Swap, fault);
-        app.update(&page, json!({"title": "T", "content": "c"})).await.fails(503, "unavailable");
+        app.update(&page, json!({"title": "T", "content": "c"})).await.expect_error(503, "unavailable");
         let read = app.page(&page.slug).await;
         assert_eq!((read["title"].as_str().unwrap(), read["content"].as_str().unwrap()), expected);
-        app.update(&page, json!({"content": "again"})).await.has(200);
+        app.update(&page, json!({"content": "again"})).await.expect_status(200);
     }
 }
 
@@ -60,8 +60,8 @@ async fn a_delete_whose_outcome_is_unknown_answers_503_and_is_made_or_not() {
         let app = TestApp::new();
         let page = app.published().await;
         app.store.next(Operation::Swap, fault);
-        app.delete(&page).await.fails(503, "unavailable");
-        app.read(&page.slug).await.has(status);
+        app.delete(&page).await.expect_error(503, "unavailable");
+        app.read(&page.slug).await.expect_status(status);
     }
 }
 
@@ -70,9 +70,9 @@ async fn a_create_whose_outcome_is_unknown_answers_503_and_is_not_tried_again() 
     for fault in [Fault::DoneButUnknown, Fault::NotDoneAndUnknown] {
         let app = TestApp::new();
         app.store.next(Operation::Insert, fault);
-        app.create(NEW_PAGE).await.fails(503, "unavailable");
+        app.create(NEW_PAGE).await.expect_error(503, "unavailable");
         assert_eq!(app.store.calls().inserts, 1, "a second page would have no owner either");
-        app.create(NEW_PAGE).await.has(201);
+        app.create(NEW_PAGE).await.expect_status(201);
     }
 }
 
@@ -96,7 +96,7 @@ async fn a_store_that_never_answers_is_given_up_within_three_seconds_with_503() 
     ];
     for request in requests {
         let began = tokio::time::Instant::now();
-        app.send(request).await.fails(503, "unavailable");
+        app.send(request).await.expect_error(503, "unavailable");
         let took = began.elapsed();
         assert!((STORE_BUDGET..Duration::from_secs(3)).contains(&took), "{took:?}");
     }
@@ -117,12 +117,12 @@ async fn a_write_that_never_answers_is_given_up_within_three_seconds_with_503_wh
         Request::delete(&page.slug).key(&page.key),
     ] {
         let began = tokio::time::Instant::now();
-        app.send(request).await.fails(503, "unavailable");
+        app.send(request).await.expect_error(503, "unavailable");
         assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
     }
     tokio::time::resume();
     app.store.heal();
-    app.update(&page, json!({"content": "again"})).await.has(200);
+    app.update(&page, json!({"content": "again"})).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn a_compare_and_set_that_was_lost_is_tried_again_with_as_much_patience_as
     app.store.always(Operation::Swap, || Fault::Hang);
     tokio::time::pause();
     let began = tokio::time::Instant::now();
-    app.update(&page, json!({"content": "new"})).await.fails(503, "unavailable");
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
     let took = began.elapsed();
     assert!((Duration::from_secs(2) + STORE_BUDGET..Duration::from_secs(5)).contains(&took), "{took:?}");
 }
@@ -146,8 +146,8 @@ async fn a_compare_and_set_that_is_always_lost_is_given_up_after_five_seconds_wi
     let before = app.page(&page.slug).await;
     app.store.always(Operation::Swap, || Fault::Lose);
     tokio::time::pause();
-    app.update(&page, json!({"content": "new"})).await.fails(503, "unavailable");
-    app.delete(&page).await.fails(503, "unavailable");
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    app.delete(&page).await.expect_error(503, "unavailable");
     tokio::time::resume();
     app.store.heal();
     assert_eq!(app.page(&page.slug).await, before);
@@ -158,9 +158,9 @@ async fn what_the_store_cannot_read_answers_500() {
     let app = TestApp::new();
     let page = app.published().await;
     app.store.always(Operation::Lookup, || Fault::Unreadable);
-    app.read(&page.slug).await.fails(500, "internal");
-    app.update(&page, json!({})).await.fails(500, "internal");
-    app.get(&format!("/{}", page.slug)).await.fails(500, "internal");
+    app.read(&page.slug).await.expect_error(500, "internal");
+    app.update(&page, json!({})).await.expect_error(500, "internal");
+    app.get(&format!("/{}", page.slug)).await.expect_error(500, "internal");
     let metrics = app.metrics.exposition();
     assert!(metrics.contains("\nhandbill_store_corrupt_records_total 3\n"), "{metrics}");
 }
@@ -172,14 +172,14 @@ async fn a_bug_in_a_backend_answers_500_and_the_service_goes_on() {
     for operation in [Operation::Insert, Operation::Lookup] {
         app.store.always(operation, || Fault::Panic);
     }
-    app.create(NEW_PAGE).await.fails(500, "internal");
-    app.read(&page.slug).await.fails(500, "internal");
-    app.update(&page, json!({})).await.fails(500, "internal");
-    app.delete(&page).await.fails(500, "internal");
-    app.get(&format!("/{}", page.slug)).await.fails(500, "internal");
+    app.create(NEW_PAGE).await.expect_error(500, "internal");
+    app.read(&page.slug).await.expect_error(500, "internal");
+    app.update(&page, json!({})).await.expect_error(500, "internal");
+    app.delete(&page).await.expect_error(500, "internal");
+    app.get(&format!("/{}", page.slug)).await.expect_error(500, "internal");
     app.store.heal();
-    app.read(&page.slug).await.has(200);
-    app.create(NEW_PAGE).await.has(201);
+    app.read(&page.slug).await.expect_status(200);
+    app.create(NEW_PAGE).await.expect_status(201);
 }
 
 #[tokio::test]
@@ -187,8 +187,8 @@ async fn an_outage_that_is_over_is_over_at_once() {
     let app = TestApp::new();
     let page = app.published().await;
     app.store.next(Operation::Lookup, Fault::Unavailable);
-    app.read(&page.slug).await.fails(503, "unavailable");
-    app.read(&page.slug).await.has(200);
+    app.read(&page.slug).await.expect_error(503, "unavailable");
+    app.read(&page.slug).await.expect_status(200);
 }
 
 #[tokio::test]

@@ -13,17 +13,17 @@ use handbill::ports::clock::Clock;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use serde_json::json;
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::spec::read::read_what_no_slug_can_be;
-use crate::support::app::{Setup, TestApp};
 use crate::support::calls::Published;
 
 #[tokio::test]
 async fn a_read_is_one_lookup_and_changes_nothing() {
     let app = TestApp::new();
     let page = app.published().await;
-    app.read(&page.slug).await.has(200);
-    app.read(&page.slug).await.has(200);
+    app.read(&page.slug).await.expect_status(200);
+    app.read(&page.slug).await.expect_status(200);
     assert_eq!(app.store.calls(), Calls { inserts: 1, lookups: 2, swaps: 0 });
 }
 
@@ -102,17 +102,17 @@ async fn an_old_page_that_many_read_at_once_is_rendered_once_and_written_back_as
     let (page, current, before) = old_page(&app).await;
     let rendered = renders(&app);
     for read in join_all((0..40).map(|_| app.read(&page.slug))).await {
-        read.has(200);
+        read.expect_status(200);
         assert_eq!(read.field("content_html"), current.rendered.html);
     }
     app.store.has_answered(Operation::Swap, before.swaps + 1).await;
     assert_eq!(stored(&app, &page).await, current, "version and times are as they were");
-    app.read(&page.slug).await.has(200);
+    app.read(&page.slug).await.expect_status(200);
     assert_eq!(renders(&app) - rendered, 1);
     assert_eq!(app.store.calls().swaps - before.swaps, 1);
 
     let restarted = Setup::new().over_the_store_of(&app).start();
-    restarted.read(&page.slug).await.has(200);
+    restarted.read(&page.slug).await.expect_status(200);
     assert_eq!(renders(&restarted), 0, "the store has it");
 }
 
@@ -122,10 +122,10 @@ async fn an_update_while_an_old_page_is_written_back_wins() {
     let (page, _, before) = old_page(&app).await;
     let (other, changed) = (app.clone(), page.clone());
     let update = async move {
-        other.update(&changed, json!({"content": "Newer."})).await.has(200);
+        other.update(&changed, json!({"content": "Newer."})).await.expect_status(200);
     };
     app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(update)));
-    app.read(&page.slug).await.has(200);
+    app.read(&page.slug).await.expect_status(200);
     app.store.has_answered(Operation::Swap, before.swaps + 2).await;
     let stored = stored(&app, &page).await;
     assert_eq!((stored.content.as_str(), stored.version), ("Newer.", PageVersion::FIRST.next()));
@@ -138,13 +138,13 @@ async fn a_delete_while_an_old_page_is_written_back_wins() {
     let (page, _, before) = old_page(&app).await;
     let (other, deleted) = (app.clone(), page.clone());
     let delete = async move {
-        other.delete(&deleted).await.has(204);
+        other.delete(&deleted).await.expect_status(204);
     };
     app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(delete)));
-    app.read(&page.slug).await.has(200);
+    app.read(&page.slug).await.expect_status(200);
     app.store.has_answered(Operation::Swap, before.swaps + 2).await;
     assert!(matches!(app.stored(&page.slug).await, Lookup::Deleted(_)));
-    app.read(&page.slug).await.fails(410, "gone");
+    app.read(&page.slug).await.expect_error(410, "gone");
 }
 
 #[tokio::test]
@@ -164,7 +164,7 @@ async fn an_old_page_whose_title_changes_is_rendered_once_and_kept_with_the_titl
     let app = TestApp::new();
     let (page, current, _) = old_page(&app).await;
     let rendered = renders(&app);
-    app.update(&page, json!({"title": "Another"})).await.has(200);
+    app.update(&page, json!({"title": "Another"})).await.expect_status(200);
     app.page(&page.slug).await;
     assert_eq!(renders(&app) - rendered, 1);
     let stored = stored(&app, &page).await;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::spec::resources::the_url_leads_to_the_page;
-use crate::support::app::{Setup, TestApp};
 
 #[tokio::test]
 async fn the_url_is_another_base_url_and_the_slug_and_leads_to_the_page() {
@@ -35,7 +35,7 @@ async fn a_key_does_not_expire() {
     let app = TestApp::new();
     let page = app.published().await;
     app.clock.advance(Duration::from_hours(24 * 365 * 10));
-    app.update(&page, json!({"title": "Ten years later"})).await.has(200);
+    app.update(&page, json!({"title": "Ten years later"})).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -90,12 +90,12 @@ async fn a_slug_that_a_live_page_has_is_given_to_no_other() {
 async fn a_slug_that_a_deleted_page_had_is_given_to_no_other() {
     let app = TestApp::new();
     let first = app.publish("Same", "first").await;
-    app.delete(&first).await.has(204);
+    app.delete(&first).await.expect_status(204);
     app.entropy.rewind();
     let second = app.publish("Same", "second").await;
     assert_eq!(app.store.calls().inserts, 3, "the second create met the first one's slug");
     assert_ne!(first.slug, second.slug);
-    app.read(&first.slug).await.fails(410, "gone");
+    app.read(&first.slug).await.expect_error(410, "gone");
 }
 
 #[tokio::test]
@@ -103,6 +103,6 @@ async fn where_no_free_slug_is_found_nothing_is_published_and_no_page_is_lost() 
     let app = TestApp::new();
     app.entropy.stick();
     let first = app.publish("Same", "first").await;
-    app.create(json!({"title": "Same", "content": "second"}).to_string()).await.fails(503, "unavailable");
+    app.create(json!({"title": "Same", "content": "second"}).to_string()).await.expect_error(503, "unavailable");
     assert_eq!(app.page(&first.slug).await["content"], "first");
 }

@@ -10,7 +10,8 @@ use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{InsertResult, PageStore};
 
-use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::in_process::app::{Setup, TestApp};
+use crate::support::app::BASE_URL;
 use crate::support::exchange::Request;
 
 const NOINDEX_META: &str = r#"<meta name="robots" content="noindex">"#;
@@ -42,10 +43,10 @@ async fn a_page_with_an_external_link_is_not_to_be_indexed_in_any_view() {
     let app = TestApp::new();
     let slug = page_with_links_to(&app, &["https://elsewhere.example"]).await;
     let html = app.get(&format!("/{slug}")).await;
-    assert!(html.has(200).text().contains(NOINDEX_META), "{html:?}");
+    assert!(html.expect_status(200).text().contains(NOINDEX_META), "{html:?}");
     assert!(html.header("x-robots-tag").contains("noindex"));
     let markdown = app.get(&format!("/{slug}.md")).await;
-    assert!(markdown.has(200).header("x-robots-tag").contains("noindex"));
+    assert!(markdown.expect_status(200).header("x-robots-tag").contains("noindex"));
     let negotiated = app.send(Request::get(format!("/{slug}")).header("accept", "text/markdown")).await;
     assert!(negotiated.header("x-robots-tag").contains("noindex"));
 }
@@ -57,7 +58,7 @@ async fn a_page_without_an_external_link_may_be_indexed_in_every_view() {
         let slug = page_with_links_to(&app, origins).await;
         for target in [format!("/{slug}"), format!("/{slug}.md")] {
             let answer = app.get(&target).await;
-            assert!(!answer.has(200).headers.contains_key("x-robots-tag"), "{answer:?}");
+            assert!(!answer.expect_status(200).headers.contains_key("x-robots-tag"), "{answer:?}");
             assert!(!answer.text().contains("noindex"), "{answer:?}");
         }
     }

@@ -1,7 +1,7 @@
 //! Whom a request for a token looks for (spec §4.5).
 
+use crate::in_process::app::TestApp;
 use crate::spec::token::ask_without_credentials;
-use crate::support::app::TestApp;
 
 #[tokio::test]
 async fn nobody_is_looked_for_who_has_not_said_who_they_are() {

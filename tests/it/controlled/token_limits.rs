@@ -7,10 +7,10 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::spec::token::{GRANT, post_form};
-use crate::spec::token_limits::{attempt_sixty_times, limited_to};
-use crate::support::app::TestApp;
+use crate::spec::token_limits::attempt_sixty_times;
 use crate::support::exchange::Request;
 
 #[tokio::test]
@@ -19,18 +19,19 @@ async fn a_client_that_waits_for_retry_after_gets_a_token_and_a_second_earlier_d
     let page = app.published().await;
     attempt_sixty_times(&app, &page).await;
     let refused = app.send(Request::token(post_form(&page))).await;
-    refused.fails(429, "rate_limited");
+    refused.expect_error(429, "rate_limited");
     assert_eq!(refused.retry_after(), 3600);
     assert!(refused.field("message").contains("3600 seconds"), "{refused:?}");
     app.clock.advance(Duration::from_secs(3_599));
-    app.send(Request::token(post_form(&page))).await.has(429);
+    app.send(Request::token(post_form(&page))).await.expect_status(429);
     app.clock.advance(Duration::from_secs(1));
-    app.send(Request::token(post_form(&page))).await.has(200);
+    app.send(Request::token(post_form(&page))).await.expect_status(200);
 }
 
 #[tokio::test]
 async fn every_answer_behind_the_limit_says_what_is_left_of_it() {
-    let (app, page) = limited_to(3).await;
+    let app = Setup::new().token_limit(3).start();
+    let page = app.published().await;
     for (left, form) in [(2, post_form(&page)), (1, GRANT.to_owned()), (0, String::new()), (0, String::new())] {
         let answer = app.send(Request::token(form)).await;
         assert_eq!(answer.header("ratelimit"), format!(r#""token";r={left};t=3600"#), "{answer:?}");
@@ -40,11 +41,12 @@ async fn every_answer_behind_the_limit_says_what_is_left_of_it() {
 
 #[tokio::test]
 async fn a_client_over_the_limit_reaches_no_store() {
-    let (app, page) = limited_to(1).await;
-    app.send(Request::token(post_form(&page))).await.has(200);
+    let app = Setup::new().token_limit(1).start();
+    let page = app.published().await;
+    app.send(Request::token(post_form(&page))).await.expect_status(200);
     let before = app.store.calls();
     for form in [" ".repeat(131_073), "scope=admin".to_owned(), post_form(&page)] {
-        app.send(Request::token(form)).await.fails(429, "rate_limited");
+        app.send(Request::token(form)).await.expect_error(429, "rate_limited");
     }
     assert_eq!(app.store.calls(), before);
 }
@@ -53,14 +55,14 @@ async fn a_client_over_the_limit_reaches_no_store() {
 async fn a_body_that_does_not_arrive_answers_408() {
     let app = TestApp::new();
     let stalled = Body::from_stream(stream::pending::<Result<Bytes, Infallible>>());
-    app.send(Request::token(stalled)).await.fails(408, "timeout");
+    app.send(Request::token(stalled)).await.expect_error(408, "timeout");
 }
 
 #[tokio::test]
 async fn a_body_that_breaks_off_answers_400_invalid_request() {
     let app = TestApp::new();
     let broken = Body::from_stream(stream::iter([Ok(Bytes::from(GRANT)), Err(std::io::Error::other("gone"))]));
-    app.send(Request::token(broken)).await.fails(400, "invalid_request");
+    app.send(Request::token(broken)).await.expect_error(400, "invalid_request");
 }
 
 #[tokio::test]
@@ -68,12 +70,12 @@ async fn too_many_headers_a_bug_and_an_outage_are_answered_as_oauth_has_it_too()
     let app = TestApp::new();
     let page = app.published().await;
     let request = || Request::token(post_form(&page));
-    app.send(request().header("x-long", "x".repeat(40_000))).await.fails(431, "headers_too_large");
+    app.send(request().header("x-long", "x".repeat(40_000))).await.expect_error(431, "headers_too_large");
     app.store.next(Operation::Lookup, Fault::Panic);
-    app.send(request()).await.fails(500, "internal");
+    app.send(request()).await.expect_error(500, "internal");
     app.store.next(Operation::Lookup, Fault::Unavailable);
-    app.send(request()).await.fails(503, "unavailable");
-    app.send(request()).await.has(200);
+    app.send(request()).await.expect_error(503, "unavailable");
+    app.send(request()).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -82,7 +84,7 @@ async fn a_store_that_never_answers_is_answered_503_in_time() {
     let page = app.published().await;
     tokio::time::pause();
     app.store.next(Operation::Lookup, Fault::Hang);
-    app.send(Request::token(post_form(&page))).await.fails(503, "unavailable");
+    app.send(Request::token(post_form(&page))).await.expect_error(503, "unavailable");
 }
 
 #[tokio::test]
@@ -90,6 +92,6 @@ async fn a_token_is_given_without_a_write() {
     let app = TestApp::new();
     let page = app.published().await;
     let before = app.store.calls();
-    app.send(Request::token(post_form(&page))).await.has(200);
+    app.send(Request::token(post_form(&page))).await.expect_status(200);
     assert_eq!(app.store.calls(), Calls { lookups: before.lookups + 1, ..before });
 }

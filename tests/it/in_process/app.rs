@@ -1,13 +1,13 @@
-//! The whole service behind its real router, in this process, with time, chance and the store in the test's hand.
+//! The whole service behind its real router, in this process, with time, randomness and the store under the test's control.
 //!
-//! [`TestApp::send`] holds every answer against the rules for all answers and against the OpenAPI document, so any test
-//! that sees an undocumented answer fails; and the store against the answer: what was refused has written nothing.
-//! `tests/services/replicas` has another of the same name, whose requests go through a network.
+//! Besides the answer, each request checks the store: a refused request has written nothing.
 
+use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Surroundings, public_router};
@@ -30,17 +30,13 @@ use tower::ServiceExt;
 use super::entropy::TestEntropy;
 use super::skew::SkewedClock;
 use super::stores::{Calls, WatchedStore};
-use crate::support::document::DOCUMENT;
-use crate::support::exchange::{Answer, Request, check_common_rules};
-
-/// Where the service under test believes that it is served.
-pub(crate) const BASE_URL: &str = "https://pages.example";
+use crate::support::app as support;
+use crate::support::app::{BASE_URL, Limits, Target};
+use crate::support::exchange::{Answer, Request};
 
 /// How a service under test differs from one without any settings.
 pub(crate) struct Setup {
-    create_limit: u32,
-    edit_limit: u32,
-    token_limit: u32,
+    limits: Limits,
     window: Duration,
     base_url: String,
     proxies: TrustedProxies,
@@ -53,9 +49,7 @@ impl Setup {
     /// The limits of the specification (§8), and no trusted proxies.
     pub(crate) fn new() -> Self {
         Self {
-            create_limit: 10,
-            edit_limit: 60,
-            token_limit: 60,
+            limits: Limits { create: 10, edit: 60, token: 60 },
             window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
             proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
@@ -71,13 +65,15 @@ impl Setup {
     }
 
     #[must_use]
-    pub(crate) fn limits(self, create_limit: u32, edit_limit: u32) -> Self {
-        Self { create_limit, edit_limit, ..self }
+    pub(crate) fn limits(mut self, create: u32, edit: u32) -> Self {
+        self.limits = Limits { create, edit, ..self.limits };
+        self
     }
 
     #[must_use]
-    pub(crate) fn token_limit(self, token_limit: u32) -> Self {
-        Self { token_limit, ..self }
+    pub(crate) fn token_limit(mut self, token: u32) -> Self {
+        self.limits.token = token;
+        self
     }
 
     #[must_use]
@@ -107,7 +103,11 @@ impl Setup {
     /// Another replica over the store of `app`.
     #[must_use]
     pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
-        Self { store: Some(Arc::clone(&app.store) as Arc<dyn PageStore>), ..self }
+        self.over(Arc::clone(&app.store) as Arc<dyn PageStore>)
+    }
+
+    fn over(self, store: Arc<dyn PageStore>) -> Self {
+        Self { store: Some(store), ..self }
     }
 
     pub(crate) fn start(self) -> TestApp {
@@ -127,26 +127,36 @@ impl Setup {
         let metrics = Arc::clone(&around.metrics);
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,
-            Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) },
+            Quotas {
+                create: quota(self.limits.create),
+                edit: quota(self.limits.edit),
+                token: quota(self.limits.token),
+            },
             base_url,
             self.proxies,
             allowed,
             &around,
         );
-        TestApp { clock, entropy, store, metrics, router, sent: Arc::default(), answered: Arc::default() }
+        let service = Arc::new(InProcess {
+            store: Arc::clone(&store),
+            router,
+            sent: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
+        });
+        let app = support::TestApp::asking(Arc::clone(&service) as Arc<dyn Target>);
+        TestApp { clock, entropy, store, metrics, app, service }
     }
 }
 
-/// A service under test. Clones are the same service.
+/// A service under test and what a test controls of it. Clones are the same service.
 #[derive(Clone)]
 pub(crate) struct TestApp {
     pub(crate) clock: Arc<SkewedClock>,
     pub(crate) entropy: Arc<TestEntropy>,
     pub(crate) store: Arc<WatchedStore>,
     pub(crate) metrics: Arc<Metrics>,
-    router: Router,
-    sent: Arc<AtomicUsize>,
-    answered: Arc<AtomicUsize>,
+    app: support::TestApp,
+    service: Arc<InProcess>,
 }
 
 impl TestApp {
@@ -155,25 +165,9 @@ impl TestApp {
         Setup::new().start()
     }
 
-    /// Sends `request` and reads the answer to its end.
-    pub(crate) async fn send(&self, request: Request) -> Answer {
-        let (method, path) = (request.method.clone(), request.path().to_owned());
-        let (alone, before) = (self.begin(), self.writes());
-        let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
-        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
-        check_common_rules(&method, &path, &answer);
-        DOCUMENT.check(method.as_str(), &path, &answer);
-        if self.ends(alone) && (400..500).contains(&answer.status) {
-            assert_eq!(self.writes(), before, "it was refused, and written: {answer:?}");
-        }
-        answer
-    }
-
-    /// How many bytes each piece of the answer to `request` has.
+    /// The size of each piece of the answer to `request`, in bytes.
     pub(crate) async fn pieces(&self, request: Request) -> Vec<usize> {
-        let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
+        let Ok(response) = self.service.router.clone().oneshot(request.into_http()).await;
         let mut body = response.into_body();
         let mut pieces = Vec::new();
         while let Some(frame) = body.frame().await {
@@ -182,26 +176,69 @@ impl TestApp {
         pieces
     }
 
-    /// Counts a request, and answers how many will have been answered after it if no other runs beside it.
+    /// What the store holds, read without any rule of the service.
+    pub(crate) async fn stored(&self, slug: &str) -> Lookup {
+        self.store.lookup(&Slug::parse(slug).unwrap()).await.unwrap()
+    }
+}
+
+impl Deref for TestApp {
+    type Target = support::TestApp;
+
+    fn deref(&self) -> &support::TestApp {
+        &self.app
+    }
+}
+
+/// The service of `it`: a router in this process.
+struct InProcess {
+    store: Arc<WatchedStore>,
+    router: Router,
+    sent: AtomicUsize,
+    answered: AtomicUsize,
+}
+
+#[async_trait]
+impl Target for InProcess {
+    /// A refused request must have written nothing.
+    async fn answer(&self, request: Request) -> Answer {
+        let (alone, before) = (self.begin(), self.writes());
+        let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
+        if self.ends(alone) && (400..500).contains(&answer.status) {
+            assert_eq!(self.writes(), before, "it was refused, and written: {answer:?}");
+        }
+        answer
+    }
+
+    fn replica(&self, limits: Limits) -> Arc<dyn Target> {
+        Setup { limits, ..Setup::new() }.over(Arc::clone(&self.store) as Arc<dyn PageStore>).start().service
+    }
+}
+
+impl InProcess {
+    /// Counts a request. If no other runs beside it, returns how many will have been answered after it.
     fn begin(&self) -> Option<usize> {
         let sent = self.sent.fetch_add(1, Ordering::SeqCst);
         (self.answered.load(Ordering::SeqCst) == sent).then_some(sent + 1)
     }
 
-    /// Counts an answer, and says whether no other request ran beside its own, which [`TestApp::begin`] began as `alone`.
+    /// Counts an answer. Returns whether no other request ran beside its own, which [`InProcess::begin`] began as `alone`.
     fn ends(&self, alone: Option<usize>) -> bool {
         let answered = self.answered.fetch_add(1, Ordering::SeqCst) + 1;
         alone == Some(answered) && self.sent.load(Ordering::SeqCst) == answered
     }
 
-    /// What was asked of the store that would change it.
+    /// The calls that would change the store.
     fn writes(&self) -> (usize, usize) {
         let Calls { inserts, swaps, .. } = self.store.calls();
         (inserts, swaps)
     }
+}
 
-    /// What the store holds, past every rule of the service.
-    pub(crate) async fn stored(&self, slug: &str) -> Lookup {
-        self.store.lookup(&Slug::parse(slug).unwrap()).await.unwrap()
-    }
+/// What the specification's sections ask: a service in this process with these limits.
+pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
+    Setup { limits, ..Setup::new() }.start().service
 }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::client::{Client, Outcome};
-use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::in_process::app::{Setup, TestApp};
+use crate::support::app::BASE_URL;
 use crate::support::calls::Published;
 
 /// Every tool with arguments of the right shape.
@@ -69,7 +70,7 @@ async fn a_page_s_url_a_slash_and_the_name_of_its_markdown_are_taken_as_its_slug
             let name = &names_of(&page.slug)[form];
             let deleted = client.call("delete_page", json!({"slug": name, "edit_key": page.key})).await.done();
             assert_eq!(deleted, json!({"slug": page.slug, "deleted": true}), "{name:?}");
-            app.read(&page.slug).await.fails(410, "gone");
+            app.read(&page.slug).await.expect_error(410, "gone");
         }
     }
 }
@@ -102,13 +103,14 @@ async fn what_is_no_name_of_a_page_is_not_found_by_every_tool_alike_and_is_not_c
             format!("//pages.example/{slug}"),
         ] {
             for (tool, arguments) in &right(&page)[1..] {
-                let failed = client.call(tool, with(arguments, "slug", json!(name))).await.fails(404, "not_found");
+                let failed =
+                    client.call(tool, with(arguments, "slug", json!(name))).await.expect_error(404, "not_found");
                 assert!(failed.message.contains("last part of the `url`"), "{failed:?}");
             }
         }
     }
     // The one edit that the limit admits is left.
-    app.update(&page, json!({"content": "new"})).await.has(200);
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -121,7 +123,7 @@ async fn a_key_is_taken_with_bearer_and_white_space_around_it_by_every_tool() {
             client.call("update_page", with(&own, "title", json!("New"))).await.done();
             assert_eq!(app.page(&page.slug).await["title"], "New");
             client.call("delete_page", own).await.done();
-            app.read(&page.slug).await.fails(410, "gone");
+            app.read(&page.slug).await.expect_error(410, "gone");
         }
     }
 }
@@ -135,7 +137,7 @@ async fn a_key_in_any_other_text_is_invalid_and_none_at_all_is_missing_for_every
         for (tool, arguments) in &right(&page)[2..] {
             for missing in ["", " ", "Bearer", "bearer  "] {
                 let call = client.call(tool, with(arguments, "edit_key", json!(missing)));
-                call.await.fails(401, "missing_key");
+                call.await.expect_error(401, "missing_key");
             }
             for wrong in [
                 format!("Bearer Bearer {key}"),
@@ -146,11 +148,11 @@ async fn a_key_in_any_other_text_is_invalid_and_none_at_all_is_missing_for_every
                 format!("edit_key={key}"),
             ] {
                 let call = client.call(tool, with(arguments, "edit_key", json!(wrong)));
-                call.await.fails(401, "invalid_key");
+                call.await.expect_error(401, "invalid_key");
             }
         }
     }
-    app.read(&page.slug).await.has(200);
+    app.read(&page.slug).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -163,7 +165,7 @@ async fn an_argument_of_another_type_is_invalid_body_and_is_named_by_every_tool(
             for name in arguments.as_object().unwrap().keys() {
                 for value in [json!(7), json!(0.5), json!([]), json!(["x"]), json!({}), json!({"x": 1})] {
                     let call = client.call(tool, with(&arguments, name, value.clone())).await;
-                    let failed = call.fails(400, "invalid_body");
+                    let failed = call.expect_error(400, "invalid_body");
                     let expected = if name == "include_html" { "`true` or `false`" } else { "as a string" };
                     assert!(failed.message.contains(&format!("`{name}`")), "{tool} {name} {value}: {failed:?}");
                     assert!(failed.message.contains(expected), "{tool} {name} {value}: {failed:?}");
@@ -185,7 +187,7 @@ async fn an_argument_that_is_null_is_as_one_that_is_left_out_for_every_tool() {
                 if tool == "delete_page" {
                     let null = client.call(tool, with(&arguments, name, json!(null))).await;
                     let code = if name == "slug" { (400, "invalid_body") } else { (401, "missing_key") };
-                    null.fails(code.0, code.1);
+                    null.expect_error(code.0, code.1);
                     continue;
                 }
                 let mut without = arguments.clone();
@@ -212,7 +214,8 @@ async fn an_argument_that_is_not_known_is_invalid_body_and_those_that_are_are_na
     for client in Client::each(&app) {
         for (tool, arguments) in right(&page) {
             for unknown in ["unknown", "Slug", "editKey", "url"] {
-                let failed = client.call(tool, with(&arguments, unknown, json!("x"))).await.fails(400, "invalid_body");
+                let failed =
+                    client.call(tool, with(&arguments, unknown, json!("x"))).await.expect_error(400, "invalid_body");
                 assert!(failed.message.contains(&format!("`{unknown}`")), "{tool}: {failed:?}");
                 for known in arguments.as_object().unwrap().keys() {
                     assert!(failed.message.contains(&format!("`{known}`")), "{tool} lacks {known}: {failed:?}");

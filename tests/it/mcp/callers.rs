@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::client::post;
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Fault, Operation};
-use crate::support::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
 fn ping() -> Request {
@@ -27,7 +27,7 @@ fn preflight(origin: &str) -> Request {
 async fn the_host_is_that_of_the_base_url_with_any_port() {
     let app = TestApp::new();
     for host in ["pages.example", "Pages.Example", "pages.example:443", "pages.example:8080"] {
-        app.send(by_host(host)).await.has(200);
+        app.send(by_host(host)).await.expect_status(200);
     }
     for host in
         ["evil.example", "pages.example.evil.example", "localhost", "127.0.0.1:8080", "user@pages.example", "a b", ""]
@@ -43,7 +43,7 @@ async fn the_host_is_that_of_the_base_url_with_any_port() {
 async fn further_hosts_are_those_that_the_operator_allows() {
     let app = Setup::new().mcp_allows(&["handbill", "pages.internal:8443"], &[]).start();
     for host in ["pages.example", "handbill", "handbill:8080", "pages.internal:8443"] {
-        app.send(by_host(host)).await.has(200);
+        app.send(by_host(host)).await.expect_status(200);
     }
     for host in ["pages.internal", "pages.internal:8080", "localhost"] {
         app.send(by_host(host)).await.refuses(403, -32600);
@@ -54,7 +54,7 @@ async fn further_hosts_are_those_that_the_operator_allows() {
 async fn a_page_of_the_base_url_may_call_and_one_of_any_other_origin_may_not() {
     let app = TestApp::new();
     let answer = app.send(ping().header("origin", "https://pages.example")).await;
-    assert_eq!(answer.has(200).header("access-control-allow-origin"), "https://pages.example");
+    assert_eq!(answer.expect_status(200).header("access-control-allow-origin"), "https://pages.example");
     assert!(answer.members("vary").contains(&"origin".to_owned()), "{answer:?}");
     for origin in [
         "https://evil.example",
@@ -81,7 +81,7 @@ async fn a_page_of_the_base_url_may_call_and_one_of_any_other_origin_may_not() {
 async fn what_names_no_origin_is_no_browser_and_may_call() {
     let app = TestApp::new();
     let answer = app.send(ping()).await;
-    assert!(!answer.has(200).headers.contains_key("access-control-allow-origin"), "{answer:?}");
+    assert!(!answer.expect_status(200).headers.contains_key("access-control-allow-origin"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -89,7 +89,7 @@ async fn further_origins_are_those_that_the_operator_allows() {
     let app = Setup::new().mcp_allows(&[], &["https://agents.example", "http://localhost:6274"]).start();
     for origin in ["https://pages.example", "https://agents.example", "http://localhost:6274"] {
         let answer = app.send(ping().header("origin", origin)).await;
-        assert_eq!(answer.has(200).header("access-control-allow-origin"), origin);
+        assert_eq!(answer.expect_status(200).header("access-control-allow-origin"), origin);
     }
     for origin in ["http://agents.example", "http://localhost:6275", "http://localhost"] {
         app.send(ping().header("origin", origin)).await.refuses(403, -32600);
@@ -101,10 +101,10 @@ async fn at_a_loopback_base_url_every_loopback_name_will_do() {
     for base_url in ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080", "http://0.0.0.0:8080"] {
         let app = Setup::new().base_url(base_url).start();
         for host in ["localhost", "localhost:9999", "127.0.0.1:8080", "127.100.1.2:8080", "[::1]:8080"] {
-            app.send(by_host(host)).await.has(200);
+            app.send(by_host(host)).await.expect_status(200);
         }
         for origin in ["http://localhost:6274", "http://127.0.0.1", "https://[::1]:1"] {
-            app.send(by_host("localhost").header("origin", origin)).await.has(200);
+            app.send(by_host("localhost").header("origin", origin)).await.expect_status(200);
         }
         for name in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1"] {
             app.send(by_host(name)).await.refuses(403, -32600);
@@ -172,7 +172,7 @@ async fn a_page_that_may_call_may_read_every_error_those_of_layers_included() {
         (431, ping().query(&"q".repeat(40_000))),
     ] {
         let answer = app.send(from_a_page(request)).await;
-        assert_eq!(answer.has(status).header("access-control-allow-origin"), origin, "{answer:?}");
+        assert_eq!(answer.expect_status(status).header("access-control-allow-origin"), origin, "{answer:?}");
     }
     app.store.next(Operation::Lookup, Fault::Panic);
     let call = json!({"name": "get_page", "arguments": {"slug": page.slug}});
@@ -186,5 +186,5 @@ async fn the_api_stays_open_to_every_host_and_origin() {
     let app = TestApp::new();
     let request = Request::create(r#"{"title": "T", "content": "c"}"#).header("host", "other.example");
     let answer = app.send(request.header("origin", "https://evil.example")).await;
-    assert_eq!(answer.has(201).header("access-control-allow-origin"), "*");
+    assert_eq!(answer.expect_status(201).header("access-control-allow-origin"), "*");
 }

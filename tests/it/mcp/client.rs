@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::app::TestApp;
+use crate::in_process::app::TestApp;
 use crate::support::exchange::{Answer, Request, holds_a_key};
 use crate::support::revision::{self, MODERN, REVISIONS};
 
@@ -72,7 +72,7 @@ impl Client {
     /// The result of a method that succeeds.
     pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
         let answer = self.ask(method, params).await;
-        assert_eq!(answer.has(200).header("content-type"), "application/json");
+        assert_eq!(answer.expect_status(200).header("content-type"), "application/json");
         let body = answer.json();
         assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), &json!(7)), "{body}");
         let result = &body["result"];
@@ -136,7 +136,7 @@ impl Outcome {
 
     /// Fails unless this is the error `code` with `status`, in the shape that every error has; its message.
     #[track_caller]
-    pub(crate) fn fails(self, status: u16, code: &str) -> Failed {
+    pub(crate) fn expect_error(self, status: u16, code: &str) -> Failed {
         let Self::Failed(error) = self else { panic!("{self:?} is no error") };
         let members: HashSet<&str> = error.as_object().unwrap().keys().map(String::as_str).collect();
         let waits = matches!(status, 429 | 503);
@@ -175,7 +175,7 @@ impl Answer {
     /// Fails unless this refuses a request with a JSON-RPC error of `code` and with `status`; the error.
     #[track_caller]
     pub(crate) fn refuses(&self, status: u16, code: i64) -> Value {
-        assert_eq!(self.has(status).header("content-type"), "application/json");
+        assert_eq!(self.expect_status(status).header("content-type"), "application/json");
         let body = self.json();
         assert_eq!((&body["jsonrpc"], &body["error"]["code"]), (&json!("2.0"), &json!(code)), "{body}");
         body["error"].clone()

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::client::{Client, TEST_TIMEOUT};
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Calls, Fault, Operation};
-use crate::support::app::{Setup, TestApp};
 
 const NEVER_USED: &str = "never-was-2222bbbb";
 
@@ -15,21 +15,21 @@ async fn what_rest_answers_404_410_and_401_a_tool_answers_with_the_same_codes() 
         let page = app.published().await;
         let gone = app.deleted().await.slug;
         for (slug, status, code) in [(NEVER_USED, 404, "not_found"), (gone.as_str(), 410, "gone")] {
-            client.call("get_page", json!({"slug": slug})).await.fails(status, code);
-            client.call("update_page", json!({"slug": slug, "edit_key": page.key})).await.fails(status, code);
-            client.call("delete_page", json!({"slug": slug, "edit_key": page.key})).await.fails(status, code);
+            client.call("get_page", json!({"slug": slug})).await.expect_error(status, code);
+            client.call("update_page", json!({"slug": slug, "edit_key": page.key})).await.expect_error(status, code);
+            client.call("delete_page", json!({"slug": slug, "edit_key": page.key})).await.expect_error(status, code);
         }
         let other = app.published().await.key;
         for tool in ["update_page", "delete_page"] {
             let slug = &page.slug;
-            let failed = client.call(tool, json!({"slug": slug})).await.fails(401, "missing_key");
+            let failed = client.call(tool, json!({"slug": slug})).await.expect_error(401, "missing_key");
             assert!(failed.message.contains("`edit_key`"), "{failed:?}");
-            client.call(tool, json!({"slug": slug, "edit_key": null})).await.fails(401, "missing_key");
+            client.call(tool, json!({"slug": slug, "edit_key": null})).await.expect_error(401, "missing_key");
             for wrong in [json!(other), json!("hbk_short"), json!(format!("{other}{}", page.key))] {
-                client.call(tool, json!({"slug": slug, "edit_key": wrong})).await.fails(401, "invalid_key");
+                client.call(tool, json!({"slug": slug, "edit_key": wrong})).await.expect_error(401, "invalid_key");
             }
         }
-        app.read(&page.slug).await.has(200);
+        app.read(&page.slug).await.expect_status(200);
     }
 }
 
@@ -38,7 +38,7 @@ async fn a_slug_that_cannot_be_one_answers_404_and_reaches_no_store() {
     let app = TestApp::new();
     for client in Client::each(&app) {
         for slug in ["", "noslug", "https://other.example/hello-2222bbbb", "../etc", "HELLO-2222bbbb"] {
-            let failed = client.call("get_page", json!({"slug": slug})).await.fails(404, "not_found");
+            let failed = client.call("get_page", json!({"slug": slug})).await.expect_error(404, "not_found");
             assert!(failed.message.contains("last part of the `url`"), "{failed:?}");
         }
     }
@@ -75,14 +75,14 @@ async fn arguments_that_do_not_fit_are_invalid_body_and_the_message_names_the_fi
     let before = app.page(slug).await;
     for client in Client::each(&app) {
         for (tool, arguments, told) in &cases {
-            let failed = client.call(tool, arguments.clone()).await.fails(400, "invalid_body");
+            let failed = client.call(tool, arguments.clone()).await.expect_error(400, "invalid_body");
             for part in *told {
                 assert!(failed.message.contains(part), "{tool} {arguments}: {failed:?} lacks {part}");
             }
         }
-        client.call("create_page", json!({"title": "T", "content": ""})).await.fails(400, "empty_content");
+        client.call("create_page", json!({"title": "T", "content": ""})).await.expect_error(400, "empty_content");
         let empty = json!({"slug": slug, "edit_key": key, "content": ""});
-        client.call("update_page", empty).await.fails(400, "empty_content");
+        client.call("update_page", empty).await.expect_error(400, "empty_content");
     }
     assert_eq!(app.page(slug).await, before);
 }
@@ -94,7 +94,7 @@ async fn an_unknown_argument_that_could_be_a_key_is_not_repeated() {
     let client = Client::new(&app, "2026-07-28");
     let mut arguments = json!({"slug": page.slug});
     arguments[&page.key] = json!(true);
-    client.call("get_page", arguments).await.fails(400, "invalid_body");
+    client.call("get_page", arguments).await.expect_error(400, "invalid_body");
 }
 
 #[tokio::test]
@@ -104,12 +104,12 @@ async fn content_over_its_limit_is_content_too_large() {
     for client in Client::each(&app) {
         let content = "a".repeat(102_401);
         let failed = client.call("create_page", json!({"title": "T", "content": content})).await;
-        assert!(failed.fails(413, "content_too_large").message.contains("102400"));
+        assert!(failed.expect_error(413, "content_too_large").message.contains("102400"));
         // Size is judged before shape.
         let misshapen = json!({"title": 7, "content": content, "more": 1});
-        client.call("create_page", misshapen).await.fails(413, "content_too_large");
+        client.call("create_page", misshapen).await.expect_error(413, "content_too_large");
         let update = json!({"slug": page.slug, "edit_key": page.key, "content": content});
-        client.call("update_page", update).await.fails(413, "content_too_large");
+        client.call("update_page", update).await.expect_error(413, "content_too_large");
         let fits = json!({"title": "T", "content": "a".repeat(102_400)});
         client.call("create_page", fits).await.done();
     }
@@ -121,11 +121,11 @@ async fn a_store_out_of_reach_is_unavailable_and_says_when_to_come_back() {
     let page = app.published().await;
     for client in Client::each(&app) {
         app.store.next(Operation::Lookup, Fault::Unavailable);
-        let failed = client.call("get_page", json!({"slug": page.slug})).await.fails(503, "unavailable");
+        let failed = client.call("get_page", json!({"slug": page.slug})).await.expect_error(503, "unavailable");
         assert!(failed.message.contains("after 5 seconds"), "{failed:?}");
         app.store.next(Operation::Insert, Fault::NotDoneAndUnknown);
         let create = json!({"title": "T", "content": "c"});
-        let failed = client.call("create_page", create).await.fails(503, "unavailable");
+        let failed = client.call("create_page", create).await.expect_error(503, "unavailable");
         assert!(failed.message.contains("may or may not"), "{failed:?}");
     }
 }
@@ -136,10 +136,10 @@ async fn what_cannot_be_read_and_what_panics_is_internal_and_the_next_call_is_se
     let page = app.published().await;
     for client in Client::each(&app) {
         app.store.next(Operation::Lookup, Fault::Unreadable);
-        client.call("get_page", json!({"slug": page.slug})).await.fails(500, "internal");
+        client.call("get_page", json!({"slug": page.slug})).await.expect_error(500, "internal");
         app.store.next(Operation::Lookup, Fault::Panic);
         let call = client.call("get_page", json!({"slug": page.slug}));
-        tokio::time::timeout(TEST_TIMEOUT, call).await.expect("it is answered").fails(500, "internal");
+        tokio::time::timeout(TEST_TIMEOUT, call).await.expect("it is answered").expect_error(500, "internal");
         client.call("get_page", json!({"slug": page.slug})).await.done();
     }
 }
@@ -161,7 +161,7 @@ async fn calls_are_counted_by_tool_and_outcome_and_by_nothing_else() {
     let app = TestApp::new();
     let client = Client::new(&app, "2026-07-28");
     client.published().await;
-    client.call("get_page", json!({"slug": NEVER_USED})).await.fails(404, "not_found");
+    client.call("get_page", json!({"slug": NEVER_USED})).await.expect_error(404, "not_found");
     client.ask("tools/call", json!({"name": "invented-by-a-client", "arguments": {}})).await;
     let metrics = app.metrics.exposition();
     for line in [

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::client::Client;
-use crate::support::app::TestApp;
+use crate::in_process::app::TestApp;
 use crate::support::revision::{LEGACY, MODERN, REVISIONS, opening};
 
 #[tokio::test]
@@ -39,11 +39,11 @@ async fn no_session_is_begun_and_none_is_asked_for() {
         let answer = client.ask("initialize", opening(revision)).await;
         assert!(!answer.headers.contains_key("mcp-session-id"), "{answer:?}");
         let request = client.request("tools/list", json!({})).header("mcp-session-id", "made-up");
-        app.send(request).await.has(200);
+        app.send(request).await.expect_status(200);
     }
     let request = Client::new(&app, MODERN).request("tools/list", json!({})).header("mcp-session-id", "made-up");
     let answer = app.send(request).await;
-    assert!(!answer.has(200).headers.contains_key("mcp-session-id"), "{answer:?}");
+    assert!(!answer.expect_status(200).headers.contains_key("mcp-session-id"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -54,7 +54,7 @@ async fn a_notification_is_answered_202_without_a_body() {
             let mut message = client.message(method, json!({"requestId": 1}));
             message.as_object_mut().unwrap().remove("id");
             let answer = app.send(client.carrying(&message)).await;
-            assert_eq!(answer.has(202).text(), "", "{method}");
+            assert_eq!(answer.expect_status(202).text(), "", "{method}");
         }
     }
 }

@@ -4,7 +4,7 @@ use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
 use super::client::{Client, post};
-use crate::support::app::TestApp;
+use crate::in_process::app::TestApp;
 use crate::support::revision::{LEGACY, MODERN};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -38,7 +38,7 @@ async fn a_name_in_base64_is_decoded_before_it_is_compared() {
     let app = TestApp::new();
     let client = Client::new(&app, MODERN);
     let request = || client.carrying(&reading(&client)).without("mcp-name");
-    app.send(request().header("mcp-name", "=?base64?Z2V0X3BhZ2U=?=")).await.has(200);
+    app.send(request().header("mcp-name", "=?base64?Z2V0X3BhZ2U=?=")).await.expect_status(200);
     app.send(request().header("mcp-name", "=?base64?ZGVsZXRlX3BhZ2U=?=")).await.refuses(400, -32020);
 }
 
@@ -57,7 +57,7 @@ async fn meta_must_have_the_revision_and_the_capabilities_and_may_lack_the_clien
     app.send(client.carrying(&message)).await.refuses(400, -32602);
     let mut message = reading(&client);
     message["params"]["_meta"].as_object_mut().unwrap().remove(CLIENT);
-    app.send(client.carrying(&message)).await.has(200);
+    app.send(client.carrying(&message)).await.expect_status(200);
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use handbill::domain::client::ForwardedHeader;
 use serde_json::json;
 
 use super::client::Client;
-use crate::support::app::Setup;
+use crate::in_process::app::Setup;
 use crate::support::exchange::Request;
 use crate::support::revision::MODERN;
 
@@ -16,17 +16,17 @@ async fn creates_by_tool_and_by_rest_are_counted_together() {
     let clients: Vec<_> = Client::each(&app).collect();
     for call in 0..10 {
         match call % 5 {
-            4 => app.create(r#"{"title": "T", "content": "c"}"#).await.has(201).status,
+            4 => app.create(r#"{"title": "T", "content": "c"}"#).await.expect_status(201).status,
             revision => clients[revision].published().await.0.len().try_into().unwrap(),
         };
     }
     for client in &clients {
         let create = json!({"title": "T", "content": "c"});
-        let failed = client.call("create_page", create).await.fails(429, "rate_limited");
+        let failed = client.call("create_page", create).await.expect_error(429, "rate_limited");
         assert_eq!(failed.retry_after, 3600);
         assert!(failed.message.contains("after 3600 seconds"), "{failed:?}");
     }
-    app.create(r#"{"title": "T", "content": "c"}"#).await.fails(429, "rate_limited");
+    app.create(r#"{"title": "T", "content": "c"}"#).await.expect_error(429, "rate_limited");
     clients[0].clone().peer("192.0.2.2").published().await;
 }
 
@@ -37,13 +37,16 @@ async fn updates_and_deletes_by_tool_and_by_rest_are_counted_together() {
     let (slug, key) = client.published().await;
     let own = json!({"slug": slug, "edit_key": key});
     client.call("update_page", own.clone()).await.done();
-    client.call("update_page", json!({"slug": slug})).await.fails(401, "missing_key");
-    client.call("delete_page", json!({"slug": "never-was-2222bbbb"})).await.fails(404, "not_found");
-    client.call("delete_page", json!({"slug": slug, "edit_key": key, "sure": true})).await.fails(400, "invalid_body");
-    app.send(Request::update(&slug, "{}").key(&key)).await.has(200);
-    client.call("update_page", own.clone()).await.fails(429, "rate_limited");
-    client.call("delete_page", own).await.fails(429, "rate_limited");
-    app.send(Request::delete(&slug).key(&key)).await.fails(429, "rate_limited");
+    client.call("update_page", json!({"slug": slug})).await.expect_error(401, "missing_key");
+    client.call("delete_page", json!({"slug": "never-was-2222bbbb"})).await.expect_error(404, "not_found");
+    client
+        .call("delete_page", json!({"slug": slug, "edit_key": key, "sure": true}))
+        .await
+        .expect_error(400, "invalid_body");
+    app.send(Request::update(&slug, "{}").key(&key)).await.expect_status(200);
+    client.call("update_page", own.clone()).await.expect_error(429, "rate_limited");
+    client.call("delete_page", own).await.expect_error(429, "rate_limited");
+    app.send(Request::delete(&slug).key(&key)).await.expect_error(429, "rate_limited");
     client.call("get_page", json!({"slug": slug})).await.done();
 }
 
@@ -55,7 +58,7 @@ async fn who_waits_as_told_gets_through() {
         app.clock.advance(Duration::from_millis(1_200_500));
         client.published().await;
         let create = json!({"title": "T", "content": "c"});
-        let wait = client.call("create_page", create).await.fails(429, "rate_limited").retry_after;
+        let wait = client.call("create_page", create).await.expect_error(429, "rate_limited").retry_after;
         assert_eq!(wait, 2400);
         app.clock.advance(Duration::from_secs(wait));
         client.published().await;
@@ -68,7 +71,7 @@ async fn a_call_that_cannot_be_a_create_spends_no_quota() {
     let app = Setup::new().limits(1, 60).start();
     let client = Client::new(&app, MODERN);
     for _ in 0..3 {
-        client.call("create_page", json!({"title": "T"})).await.fails(400, "invalid_body");
+        client.call("create_page", json!({"title": "T"})).await.expect_error(400, "invalid_body");
         client.tools().await;
     }
     client.published().await;

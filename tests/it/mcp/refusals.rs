@@ -8,7 +8,7 @@ use futures_util::stream;
 use serde_json::{Value, json};
 
 use super::client::{Client, TEST_TIMEOUT, post};
-use crate::support::app::{Setup, TestApp};
+use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::{Answer, Request};
 use crate::support::revision::MODERN;
 
@@ -87,7 +87,7 @@ async fn an_id_is_a_string_or_an_integer_and_comes_back_as_it_was() {
     }
     for id in [json!(0), json!(-7), json!(i64::MAX), json!(""), json!("7")] {
         let answer = send(&app, json!({"jsonrpc": "2.0", "id": id, "method": "ping"})).await;
-        assert_eq!(answer.has(200).json(), json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+        assert_eq!(answer.expect_status(200).json(), json!({"jsonrpc": "2.0", "id": id, "result": {}}));
         let answer = send(&app, json!({"jsonrpc": "1.0", "id": id, "method": "ping"})).await;
         answer.refuses(400, -32600);
         assert_eq!(answer.json()["id"], id);
@@ -148,10 +148,10 @@ async fn a_client_that_accepts_json_in_any_way_or_says_nothing_is_answered() {
     let app = TestApp::new();
     for client in Client::each(&app) {
         let request = || client.request("tools/list", json!({})).without("accept");
-        app.send(request()).await.has(200);
+        app.send(request()).await.expect_status(200);
         for accept in ["*/*", "application/json", "text/html, application/*;q=0.5", "APPLICATION/JSON; q=1"] {
             let answer = app.send(request().header("accept", accept)).await;
-            assert_eq!(answer.has(200).header("content-type"), "application/json", "{accept}");
+            assert_eq!(answer.expect_status(200).header("content-type"), "application/json", "{accept}");
         }
         for accept in ["text/html", "text/event-stream", "application/json;q=0", ""] {
             app.send(request().header("accept", accept)).await.refuses(406, -32600);
@@ -165,7 +165,7 @@ async fn every_other_method_is_405_in_json_and_names_post() {
     for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE"] {
         let request = Request::new(method, "/mcp").header("host", "pages.example");
         let answer = app.send(request.header("accept", "text/event-stream")).await;
-        assert_eq!(answer.has(405).members("allow"), ["post"], "{method}");
+        assert_eq!(answer.expect_status(405).members("allow"), ["post"], "{method}");
         if method != "HEAD" {
             answer.refuses(405, -32600);
         }
@@ -185,14 +185,14 @@ async fn a_body_that_is_not_declared_as_json_is_refused_as_rest_refuses_it() {
     app.send(encoded).await.refuses(400, -32600);
     for content_type in ["application/json; charset=utf-8", "application/mcp+json"] {
         let request = post(padded(100)).without("content-type").header("content-type", content_type);
-        app.send(request).await.has(200);
+        app.send(request).await.expect_status(200);
     }
 }
 
 #[tokio::test]
 async fn a_body_over_131072_bytes_is_413_in_json() {
     let app = TestApp::new();
-    send(&app, padded(131_072)).await.has(200);
+    send(&app, padded(131_072)).await.expect_status(200);
     for bytes in [131_073, 3_000_000] {
         let error = send(&app, padded(bytes)).await.refuses(413, -32600);
         assert_eq!(error["data"], json!({"error": "body_too_large", "status": 413}));
@@ -225,7 +225,7 @@ async fn a_body_for_which_there_is_no_room_is_503_in_json_and_says_when_to_come_
 #[tokio::test]
 async fn a_head_of_over_32_kib_is_431() {
     let app = TestApp::new();
-    app.send(post(padded(100)).header("x-long", "x".repeat(40_000))).await.fails(431, "headers_too_large");
+    app.send(post(padded(100)).header("x-long", "x".repeat(40_000))).await.expect_error(431, "headers_too_large");
 }
 
 #[tokio::test]
@@ -234,7 +234,7 @@ async fn no_answer_may_be_kept_for_any_may_show_a_key() {
     let client = Client::new(&app, MODERN);
     let create = json!({"name": "create_page", "arguments": {"title": "T", "content": "c"}});
     let answer = client.ask("tools/call", create).await;
-    assert!(answer.has(200).text().contains("hbk_"));
+    assert!(answer.expect_status(200).text().contains("hbk_"));
     assert_eq!(answer.header("cache-control"), "no-store");
 }
 
@@ -281,7 +281,7 @@ async fn a_key_in_the_query_is_an_invalid_request_and_nothing_is_done() {
         }
         app.send(client.request("tools/list", json!({})).query("key=x")).await.refuses(400, -32600);
         for query in ["", "utm_source=x", "x=hbk_", "monkey=1"] {
-            app.send(client.request("tools/list", json!({})).query(query)).await.has(200);
+            app.send(client.request("tools/list", json!({})).query(query)).await.expect_status(200);
         }
     }
     assert_eq!(app.page(slug).await, before);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::client::{Client, check_shape};
-use crate::support::app::{Setup, TestApp};
+use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::Request;
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn the_four_tools_do_what_rest_does() {
         assert_eq!(updated, app.page(&slug).await);
         let deleted = client.call("delete_page", json!({"slug": slug, "edit_key": key})).await.done();
         assert_eq!(deleted, json!({"slug": slug, "deleted": true}));
-        app.read(&slug).await.fails(410, "gone");
+        app.read(&slug).await.expect_error(410, "gone");
     }
 }
 
@@ -145,11 +145,13 @@ async fn a_key_that_a_tool_gave_out_opens_the_page_over_rest_and_the_other_way_r
     let app = Setup::unlimited().start();
     for client in Client::each(&app) {
         let (slug, key) = client.published().await;
-        app.send(crate::support::exchange::Request::update(&slug, r#"{"title": "By REST"}"#).key(&key)).await.has(200);
+        app.send(crate::support::exchange::Request::update(&slug, r#"{"title": "By REST"}"#).key(&key))
+            .await
+            .expect_status(200);
         assert_eq!(client.call("get_page", json!({"slug": slug})).await.done()["title"], "By REST");
         let page = app.published().await;
         client.call("delete_page", json!({"slug": page.slug, "edit_key": page.key})).await.done();
-        app.read(&page.slug).await.fails(410, "gone");
+        app.read(&page.slug).await.expect_error(410, "gone");
     }
 }
 
@@ -173,7 +175,7 @@ async fn text_and_identifiers_that_look_like_an_empty_result_change_nothing() {
         let mut message = client.message("tools/call", json!({"name": "get_page", "arguments": {"slug": slug}}));
         message["id"] = json!(sly);
         let answer = app.send(client.carrying(&message)).await;
-        let body = answer.has(200).json();
+        let body = answer.expect_status(200).json();
         assert_eq!((&body["id"], &body["result"]["structuredContent"]), (&json!(sly), &app.page(slug).await));
         let text: Value = serde_json::from_str(body["result"]["content"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(text, body["result"]["structuredContent"]);

@@ -147,7 +147,7 @@ async fn what_llms_txt_shows_works_as_it_is_written() {
     let bodies: Vec<&str> = text.split("-d '").skip(1).map(|rest| rest.split('\'').next().unwrap()).collect();
     let [create, update] = bodies.as_slice() else { panic!("{bodies:?}") };
     let created = app.create((*create).to_owned()).await;
-    let (slug, key) = (created.has(201).field("slug"), created.field("edit_key"));
-    app.send(Request::update(&slug, (*update).to_owned()).key(&key)).await.has(200);
+    let (slug, key) = (created.expect_status(201).field("slug"), created.field("edit_key"));
+    app.send(Request::update(&slug, (*update).to_owned()).key(&key)).await.expect_status(200);
     assert!(text.contains(&format!("`{BASE_URL}/<slug>`")));
 }

@@ -12,7 +12,7 @@ async fn refused(app: &TestApp, page: &Published, code: &str, present: impl Fn(R
     let mut answers = Vec::new();
     for request in [Request::update(&page.slug, r#"{"content": "changed"}"#), Request::delete(&page.slug)] {
         let answer = app.send(present(request)).await;
-        answer.fails(401, code);
+        answer.expect_error(401, code);
         answers.push(answer);
     }
     assert_eq!(app.page(&page.slug).await, before);
@@ -40,7 +40,7 @@ async fn the_key_of_another_page_answers_401_and_leaves_both_pages() {
     let app = TestApp::new();
     let (page, other) = (app.published().await, app.published().await);
     refused(&app, &page, "invalid_key", |request| request.key(&other.key)).await;
-    app.read(&other.slug).await.has(200);
+    app.read(&other.slug).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -93,7 +93,7 @@ async fn the_scheme_is_read_in_any_case() {
     let page = app.published().await;
     for scheme in ["bearer", "BEARER", "Bearer"] {
         let value = format!("{scheme} {}", page.key);
-        app.send(Request::update(&page.slug, "{}").header("authorization", value)).await.has(200);
+        app.send(Request::update(&page.slug, "{}").header("authorization", value)).await.expect_status(200);
     }
 }
 
@@ -186,7 +186,7 @@ async fn a_query_without_a_key_is_ignored() {
         &shorter,
         &elsewhere,
     ] {
-        app.send(Request::update(&page.slug, "{}").key(&page.key).query(query)).await.has(200);
+        app.send(Request::update(&page.slug, "{}").key(&page.key).query(query)).await.expect_status(200);
     }
 }
 
@@ -198,7 +198,7 @@ async fn a_key_in_another_header_or_in_the_body_is_no_key() {
         refused(&app, &page, "missing_key", |request| request.header(header, &page.key)).await;
     }
     let body = json!({"edit_key": page.key}).to_string();
-    app.send(Request::update(&page.slug, body)).await.fails(401, "missing_key");
+    app.send(Request::update(&page.slug, body)).await.expect_error(401, "missing_key");
 }
 
 #[tokio::test]

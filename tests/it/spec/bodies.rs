@@ -28,7 +28,7 @@ pub(crate) async fn refused(status: u16, code: &str, shape: impl Fn(Request) -> 
     let mut answers = Vec::new();
     for request in [Request::create(""), Request::update(&page.slug, "").key(&page.key)] {
         let answer = app.send(shape(request)).await;
-        answer.fails(status, code);
+        answer.expect_error(status, code);
         answers.push(answer);
     }
     assert_eq!(app.page(&page.slug).await, before);
@@ -82,8 +82,8 @@ async fn anything_after_the_json_answers_400() {
 async fn white_space_around_the_json_is_accepted() {
     let (app, page) = service().await;
     let body = " \r\n\t{\"title\": \"T\", \"content\": \"c\"}\n ";
-    app.create(body).await.has(201);
-    app.send(Request::update(&page.slug, body).key(&page.key)).await.has(200);
+    app.create(body).await.expect_status(201);
+    app.send(Request::update(&page.slug, body).key(&page.key)).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -171,8 +171,8 @@ async fn json_may_be_declared_with_parameters_and_in_any_case() {
     let body = r#"{"title": "T", "content": "c"}"#;
     for content_type in ["application/json; charset=utf-8", "Application/JSON", "application/json ;charset=UTF-8"] {
         let declare = |request: Request| request.without("content-type").header("content-type", content_type);
-        app.send(declare(Request::create(body))).await.has(201);
-        app.send(declare(Request::update(&page.slug, body)).key(&page.key)).await.has(200);
+        app.send(declare(Request::create(body))).await.expect_status(201);
+        app.send(declare(Request::update(&page.slug, body)).key(&page.key)).await.expect_status(200);
     }
 }
 
@@ -190,8 +190,8 @@ async fn a_body_of_131072_bytes_is_accepted_and_of_one_more_answers_413() {
     let (app, page) = service().await;
     let body = r#"{"title": "T", "content": "c"}"#;
     let largest = format!("{body}{}", " ".repeat(MAX_BODY_BYTES - body.len()));
-    app.create(largest.clone()).await.has(201);
-    app.send(Request::update(&page.slug, largest.clone()).key(&page.key)).await.has(200);
+    app.create(largest.clone()).await.expect_status(201);
+    app.send(Request::update(&page.slug, largest.clone()).key(&page.key)).await.expect_status(200);
     let larger = format!("{largest} ");
     refused(413, "body_too_large", |request| request.body(larger.clone())).await;
 }
@@ -248,7 +248,7 @@ async fn no_message_quotes_a_value_or_a_key_that_stands_in_a_wrong_place() {
     for body in bodies {
         for request in [Request::create(body.clone()), Request::update(&page.slug, body.clone()).key(key)] {
             let answer = app.send(request).await;
-            answer.fails(400, "invalid_body");
+            answer.expect_error(400, "invalid_body");
             assert!(!holds_a_key(&answer.body) && !answer.text().contains(&key[4..24]), "{answer:?}");
         }
     }

@@ -8,11 +8,11 @@ use crate::support::calls::Published;
 
 /// An update of `page` by another client at another moment, which must succeed.
 pub(crate) async fn update(app: TestApp, page: Published, fields: Value) {
-    app.update(&page, fields).await.has(200);
+    app.update(&page, fields).await.expect_status(200);
 }
 
 pub(crate) async fn delete(app: TestApp, page: Published) {
-    app.delete(&page).await.has(204);
+    app.delete(&page).await.expect_status(204);
 }
 
 /// Sixteen updates of one page at once, of its title and of its text, none of which may be lost. Answers the page.
@@ -49,7 +49,7 @@ async fn updates_and_a_delete_at_once_end_with_a_deleted_page() {
     }
     requests.spawn(delete(app.clone(), page.clone()));
     requests.join_all().await;
-    app.read(&page.slug).await.fails(410, "gone");
+    app.read(&page.slug).await.expect_error(410, "gone");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -83,6 +83,6 @@ async fn a_change_through_one_replica_is_seen_at_another_at_once() {
     let one = TestApp::new();
     let two = Setup::new().over_the_store_of(&one).start();
     let page = one.published().await;
-    two.update(&page, json!({"content": "by the other"})).await.has(200);
+    two.update(&page, json!({"content": "by the other"})).await.expect_status(200);
     assert_eq!(one.page(&page.slug).await["content"], "by the other");
 }

@@ -36,7 +36,7 @@ async fn every_answer_may_be_read_from_any_origin_errors_included() {
         (431, Request::get("/").header("x-long", "x".repeat(40_000))),
     ] {
         let answer = app.send(from_elsewhere(request)).await;
-        assert_eq!(answer.has(status).header("access-control-allow-origin"), "*");
+        assert_eq!(answer.expect_status(status).header("access-control-allow-origin"), "*");
     }
 }
 
@@ -68,7 +68,7 @@ async fn a_preflight_spends_no_quota() {
     let page = app.published().await;
     preflights(&app, &page).await;
     app.published().await;
-    app.update(&page, json!({})).await.has(200);
+    app.update(&page, json!({})).await.expect_status(200);
 }
 
 /// Asks several times whether a create and an update would be allowed.

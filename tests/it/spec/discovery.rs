@@ -31,7 +31,7 @@ const FIXED: [&str; 3] = ["/", "/robots.txt", "/favicon.ico"];
 /// The document at `path`, of a service without any settings.
 pub(crate) async fn json(path: &str) -> Value {
     let answer = TestApp::new().get(path).await;
-    answer.has(200).json()
+    answer.expect_status(200).json()
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn every_document_is_served_in_its_type_and_may_be_kept_for_an_hour() {
     let app = TestApp::new();
     for (path, content_type) in DOCUMENTS {
         let answer = app.get(path).await;
-        assert_eq!(answer.has(200).header("content-type"), content_type, "{path}");
+        assert_eq!(answer.expect_status(200).header("content-type"), content_type, "{path}");
         assert_eq!(answer.header("cache-control"), "public, max-age=3600", "{path}");
         assert!(answer.members("access-control-expose-headers").contains(&"etag".to_owned()), "{path}");
         if content_type.ends_with("json") {
@@ -53,18 +53,18 @@ async fn what_a_client_holds_already_is_answered_304_without_a_body() {
     let app = TestApp::new();
     for path in DOCUMENTS.iter().map(|(path, _)| *path).chain(FIXED) {
         let answer = app.get(path).await;
-        let tag = answer.has(200).header("etag").to_owned();
+        let tag = answer.expect_status(200).header("etag").to_owned();
         assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 10, "{path} has a strong tag: {tag}");
         for held in [tag.clone(), format!("W/{tag}"), format!("\"other\", {tag}"), "*".to_owned()] {
             let again = app.send(Request::get(path).header("if-none-match", &held)).await;
-            assert!(again.has(304).body.is_empty(), "{path}");
+            assert!(again.expect_status(304).body.is_empty(), "{path}");
             assert_eq!(again.header("etag"), tag, "{path}");
             for header in ["cache-control", "vary", "link"] {
                 assert_eq!(again.members(header), answer.members(header), "{path}: {header}");
             }
         }
         let other = app.send(Request::get(path).header("if-none-match", "\"other\"")).await;
-        assert_eq!(other.has(200).body, answer.body, "{path}");
+        assert_eq!(other.expect_status(200).body, answer.body, "{path}");
     }
 }
 
@@ -73,7 +73,7 @@ async fn head_answers_as_get_does_without_the_body() {
     let app = TestApp::new();
     for path in DOCUMENTS.iter().map(|(path, _)| *path).chain(FIXED) {
         let (get, head) = (app.get(path).await, app.send(Request::new("HEAD", path)).await);
-        assert!(head.has(200).body.is_empty(), "{path}");
+        assert!(head.expect_status(200).body.is_empty(), "{path}");
         for header in ["content-type", "content-length", "etag", "cache-control", "vary", "link"] {
             assert_eq!(head.members(header), get.members(header), "{path}: {header}");
         }
@@ -87,7 +87,7 @@ async fn another_method_answers_405_that_names_get_and_head() {
     for (path, _) in DOCUMENTS {
         for method in ["POST", "PUT", "PATCH", "DELETE"] {
             let answer = app.send(Request::new(method, path)).await;
-            answer.fails(405, "method_not_allowed");
+            answer.expect_error(405, "method_not_allowed");
             assert_eq!(answer.members("allow"), ["get", "head"], "{path}");
             assert!(answer.field("message").contains("GET and HEAD"), "{answer:?}");
         }
@@ -99,7 +99,7 @@ async fn any_page_on_the_web_may_read_a_card() {
     let app = TestApp::new();
     for path in [WELL_KNOWN_CARD, CARD] {
         let answer = app.send(Request::get(path).header("origin", "https://elsewhere.example")).await;
-        assert_eq!(answer.has(200).members("access-control-allow-methods"), ["get"], "{path}");
+        assert_eq!(answer.expect_status(200).members("access-control-allow-methods"), ["get"], "{path}");
         assert_eq!(answer.members("access-control-allow-headers"), ["content-type", "if-none-match"], "{path}");
         let preflight = Request::new("OPTIONS", path)
             .header("origin", "https://elsewhere.example")
@@ -135,7 +135,7 @@ async fn the_home_page_and_every_answer_of_the_api_lead_to_the_description_of_th
         (400, Request::token("")),
     ] {
         let answer = app.send(request).await;
-        assert_eq!(linked(answer.has(status), "service-desc"), [openapi.as_str()], "{answer:?}");
+        assert_eq!(linked(answer.expect_status(status), "service-desc"), [openapi.as_str()], "{answer:?}");
     }
     let home = app.get("/").await;
     assert_eq!(linked(&home, "service-doc"), [format!("{BASE_URL}/llms.txt")]);

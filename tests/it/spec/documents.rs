@@ -28,7 +28,7 @@ async fn the_server_card_comes_in_the_type_that_is_asked_for_and_else_in_that_of
         (CARD, "application/mcp-server-card+json;q=0.1, application/json", PLAIN),
     ] {
         let answer = app.send(Request::get(path).header("accept", accept)).await;
-        assert_eq!(answer.has(200).header("content-type"), expected, "{path} {accept}");
+        assert_eq!(answer.expect_status(200).header("content-type"), expected, "{path} {accept}");
         assert_eq!(answer.members("vary"), ["accept"], "{path} {accept}");
     }
     let tag = |path, accept| {
@@ -117,8 +117,8 @@ async fn a_well_known_document_that_does_not_exist_is_404_in_json_also_for_a_bro
         "/oauth/register",
         "/mcp/other",
     ] {
-        app.get(path).await.fails(404, "not_found");
-        app.send(Request::get(path).header("accept", "text/html,*/*;q=0.8")).await.fails(404, "not_found");
+        app.get(path).await.expect_error(404, "not_found");
+        app.send(Request::get(path).header("accept", "text/html,*/*;q=0.8")).await.expect_error(404, "not_found");
     }
 }
 

@@ -36,12 +36,12 @@ pub(crate) async fn no_route_takes(methods: &[&str]) {
                 continue;
             }
             let answer = app.send(Request::new(method, &path)).await;
-            let mut allow = answer.has(405).members("allow");
+            let mut allow = answer.expect_status(405).members("allow");
             allow.retain(|method| method != "options");
             allow.sort();
             assert_eq!(allow, allowed, "{method} {path}");
             if method != "HEAD" {
-                answer.fails(405, "method_not_allowed");
+                answer.expect_error(405, "method_not_allowed");
             }
         }
     }
@@ -60,7 +60,7 @@ async fn what_has_no_route_answers_404_with_every_method() {
             if path == "/api" {
                 assert!([404, 405].contains(&answer.status), "{answer:?}");
             } else {
-                answer.fails(404, "not_found");
+                answer.expect_error(404, "not_found");
             }
         }
     }
@@ -76,11 +76,11 @@ pub(crate) async fn ask_in_malformed_percent_encoding(app: &TestApp) {
     for path in
         ["/api/pages/%", "/api/pages/%2", "/api/pages/%zz", "/api/pages/%ff", "/%zz.md", "/x/%zz", "/assets/%zz"]
     {
-        app.get(path).await.fails(404, "not_found");
+        app.get(path).await.expect_error(404, "not_found");
     }
-    app.send(Request::update("%zz", "{}")).await.fails(404, "not_found");
-    app.send(Request::delete("%ff")).await.fails(404, "not_found");
-    app.get("/%zz").await.has(404);
+    app.send(Request::update("%zz", "{}")).await.expect_error(404, "not_found");
+    app.send(Request::delete("%ff")).await.expect_error(404, "not_found");
+    app.get("/%zz").await.expect_status(404);
 }
 
 #[tokio::test]
@@ -89,10 +89,10 @@ async fn a_head_of_over_32_kib_answers_431_on_every_route() {
     let page = app.published().await;
     let before = app.page(&page.slug).await;
     for request in requests(&page) {
-        app.send(request.header("x-long", "x".repeat(32 * 1024))).await.fails(431, "headers_too_large");
+        app.send(request.header("x-long", "x".repeat(32 * 1024))).await.expect_error(431, "headers_too_large");
     }
     for request in requests(&page) {
-        app.send(request.query(&"q".repeat(32 * 1024))).await.fails(431, "headers_too_large");
+        app.send(request.query(&"q".repeat(32 * 1024))).await.expect_error(431, "headers_too_large");
     }
     assert_eq!(app.page(&page.slug).await, before);
 }
@@ -115,7 +115,7 @@ async fn a_head_of_nearly_32_kib_is_accepted() {
     let app = TestApp::new();
     let page = app.published().await;
     let request = Request::get(format!("/api/pages/{}", page.slug)).header("x-long", "x".repeat(32 * 1024 - 512));
-    app.send(request).await.has(200);
+    app.send(request).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -124,9 +124,9 @@ async fn an_unexpected_accept_header_changes_nothing_of_the_api() {
     let page = app.published().await;
     for accept in ["text/html", "text/markdown", "application/xml", "nonsense", "*/*;q=0"] {
         let answer = app.send(Request::get(format!("/api/pages/{}", page.slug)).header("accept", accept)).await;
-        assert_eq!(answer.has(200).header("content-type"), "application/json");
+        assert_eq!(answer.expect_status(200).header("content-type"), "application/json");
         let answer = app.send(Request::get("/api/pages/x").header("accept", accept)).await;
-        answer.fails(404, "not_found");
+        answer.expect_error(404, "not_found");
     }
 }
 
@@ -135,7 +135,7 @@ async fn an_answer_that_depends_on_accept_says_so() {
     let app = TestApp::new();
     for path in ["/no/such/route", "/hello-2222bbbb", "/hello-2222bbbb.md", "/assets/none.css"] {
         let answer = app.get(path).await;
-        assert!(answer.has(404).members("vary").contains(&"accept".to_owned()), "{path}: {answer:?}");
+        assert!(answer.expect_status(404).members("vary").contains(&"accept".to_owned()), "{path}: {answer:?}");
     }
 }
 
@@ -185,7 +185,7 @@ async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
         (Request::token("grant_type=password"), "`grant_type`", "names another grant"),
     ] {
         let answer = app.send(request).await;
-        let message = answer.has(400).field("message");
+        let message = answer.expect_status(400).field("message");
         assert!(message.contains(named) && message.contains(why), "{named} {why}: {message}");
     }
 }
@@ -201,10 +201,10 @@ async fn a_404_and_a_410_in_json_are_revalidated() {
         (410, format!("/api/pages/{}", deleted.slug)),
     ] {
         let answer = app.get(&target).await;
-        assert_eq!(answer.has(status).header("cache-control"), "no-cache", "{target}: {answer:?}");
+        assert_eq!(answer.expect_status(status).header("cache-control"), "no-cache", "{target}: {answer:?}");
     }
     let updated = app.update(&deleted, json!({})).await;
-    assert_eq!(updated.has(410).header("cache-control"), "no-cache");
+    assert_eq!(updated.expect_status(410).header("cache-control"), "no-cache");
 }
 
 #[tokio::test]
@@ -213,11 +213,11 @@ async fn a_body_of_another_type_is_answered_with_the_form_that_works() {
     let page = app.published().await;
     let typed = |request: Request| request.without("content-type").header("content-type", "text/plain");
     for request in [Request::create("A page."), Request::update(&page.slug, "A page.").key(&page.key)] {
-        let message = app.send(typed(request)).await.fails(400, "invalid_body").field("message");
+        let message = app.send(typed(request)).await.expect_error(400, "invalid_body").field("message");
         let shown = &message[message.find('{').unwrap()..=message.find('}').unwrap()];
         assert!(message.contains("`Content-Type: application/json`"), "{message}");
-        app.create(shown.to_owned()).await.has(201);
-        app.send(Request::update(&page.slug, shown.to_owned()).key(&page.key)).await.has(200);
+        app.create(shown.to_owned()).await.expect_status(201);
+        app.send(Request::update(&page.slug, shown.to_owned()).key(&page.key)).await.expect_status(200);
     }
 }
 

@@ -452,8 +452,8 @@ async fn an_update_that_takes_the_external_link_out_takes_the_mark_away() {
     let app = TestApp::new();
     let page = app.publish("T", "[x](https://elsewhere.example/)").await;
     assert_eq!(app.get(&format!("/{}", page.slug)).await.header("x-robots-tag"), "noindex");
-    app.update(&page, json!({"content": "[x](/here)"})).await.has(200);
+    app.update(&page, json!({"content": "[x](/here)"})).await.expect_status(200);
     assert!(!app.get(&format!("/{}", page.slug)).await.headers.contains_key("x-robots-tag"));
-    app.update(&page, json!({"content": "[x](https://elsewhere.example/)"})).await.has(200);
+    app.update(&page, json!({"content": "[x](https://elsewhere.example/)"})).await.expect_status(200);
     assert_eq!(app.get(&format!("/{}", page.slug)).await.header("x-robots-tag"), "noindex");
 }

@@ -21,9 +21,9 @@ pub(crate) fn parameter(answer: &Answer, field: &str, name: &str) -> u64 {
 async fn ten_creates_an_hour_are_admitted_and_the_eleventh_is_not() {
     let app = TestApp::new();
     for _ in 0..10 {
-        app.send(create()).await.has(201);
+        app.send(create()).await.expect_status(201);
     }
-    app.send(create()).await.fails(429, "rate_limited");
+    app.send(create()).await.expect_error(429, "rate_limited");
 }
 
 #[tokio::test]
@@ -31,21 +31,21 @@ async fn sixty_updates_and_deletes_an_hour_are_admitted_together_and_the_next_is
     let app = TestApp::new();
     let page = app.published().await;
     for _ in 0..30 {
-        app.update(&page, json!({})).await.has(200);
-        app.send(Request::delete(&page.slug)).await.has(401);
+        app.update(&page, json!({})).await.expect_status(200);
+        app.send(Request::delete(&page.slug)).await.expect_status(401);
     }
-    app.update(&page, json!({})).await.fails(429, "rate_limited");
-    app.delete(&page).await.fails(429, "rate_limited");
-    app.read(&page.slug).await.has(200);
+    app.update(&page, json!({})).await.expect_error(429, "rate_limited");
+    app.delete(&page).await.expect_error(429, "rate_limited");
+    app.read(&page.slug).await.expect_status(200);
 }
 
 #[tokio::test]
 async fn creates_and_edits_have_windows_of_their_own() {
     let app = Setup::new().limits(1, 1).start();
     let page = app.published().await;
-    app.send(create()).await.has(429);
-    app.update(&page, json!({})).await.has(200);
-    app.update(&page, json!({})).await.has(429);
+    app.send(create()).await.expect_status(429);
+    app.update(&page, json!({})).await.expect_status(200);
+    app.update(&page, json!({})).await.expect_status(429);
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn every_attempt_to_update_or_delete_is_counted_whatever_becomes_of_it() {
     for attempt in attempts {
         assert_ne!(app.send(attempt).await.status, 429);
     }
-    app.update(&page, json!({})).await.fails(429, "rate_limited");
+    app.update(&page, json!({})).await.expect_error(429, "rate_limited");
 }
 
 #[tokio::test]
@@ -80,10 +80,10 @@ async fn a_malformed_slug_is_not_counted_and_told_nothing_of_the_limit() {
     let page = app.published().await;
     for request in [Request::update("no_slug", "{}"), Request::delete("no_slug"), Request::delete("%zz")] {
         let answer = app.send(request.key(&page.key)).await;
-        answer.fails(404, "not_found");
+        answer.expect_error(404, "not_found");
         assert!(!answer.headers.contains_key("ratelimit"), "{answer:?}");
     }
-    app.update(&page, json!({})).await.has(200);
+    app.update(&page, json!({})).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -130,12 +130,12 @@ async fn a_limit_of_0_is_off() {
     let app = Setup::new().limits(0, 0).start();
     for _ in 0..20 {
         let created = app.send(create()).await;
-        created.has(201);
+        created.expect_status(201);
         assert!(!created.headers.contains_key("ratelimit") && !created.headers.contains_key("ratelimit-policy"));
     }
     let page = app.published().await;
     for _ in 0..100 {
-        app.update(&page, json!({})).await.has(200);
+        app.update(&page, json!({})).await.expect_status(200);
     }
 }
 
@@ -143,25 +143,25 @@ async fn a_limit_of_0_is_off() {
 async fn one_limit_can_be_off_and_the_other_on() {
     let app = Setup::new().limits(0, 1).start();
     for _ in 0..11 {
-        app.send(create()).await.has(201);
+        app.send(create()).await.expect_status(201);
     }
-    app.send(Request::delete(NEVER_USED)).await.has(404);
-    app.send(Request::delete(NEVER_USED)).await.has(429);
+    app.send(Request::delete(NEVER_USED)).await.expect_status(404);
+    app.send(Request::delete(NEVER_USED)).await.expect_status(429);
 }
 
 #[tokio::test]
 async fn each_ipv4_address_is_a_client_of_its_own() {
     let app = Setup::new().limits(1, 60).start();
-    app.send(create().peer("192.0.2.1")).await.has(201);
-    app.send(create().peer("192.0.2.2")).await.has(201);
-    app.send(create().peer("192.0.2.1")).await.has(429);
+    app.send(create().peer("192.0.2.1")).await.expect_status(201);
+    app.send(create().peer("192.0.2.2")).await.expect_status(201);
+    app.send(create().peer("192.0.2.1")).await.expect_status(429);
 }
 
 #[tokio::test]
 async fn without_trusted_proxies_no_forwarding_header_is_believed() {
     let app = Setup::new().limits(1, 60).start();
-    app.send(create()).await.has(201);
-    app.send(create().header("x-forwarded-for", "198.51.100.7")).await.has(429);
-    app.send(create().header("forwarded", "for=198.51.100.7")).await.has(429);
-    app.send(create().header("x-real-ip", "198.51.100.7")).await.has(429);
+    app.send(create()).await.expect_status(201);
+    app.send(create().header("x-forwarded-for", "198.51.100.7")).await.expect_status(429);
+    app.send(create().header("forwarded", "for=198.51.100.7")).await.expect_status(429);
+    app.send(create().header("x-real-ip", "198.51.100.7")).await.expect_status(429);
 }

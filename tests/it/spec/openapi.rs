@@ -14,7 +14,7 @@ use crate::support::exchange::Answer;
 #[tokio::test]
 async fn the_document_is_served_as_json() {
     let answer = TestApp::new().get("/openapi.json").await;
-    assert_eq!(answer.has(200).header("content-type"), "application/json");
+    assert_eq!(answer.expect_status(200).header("content-type"), "application/json");
     assert_eq!(answer.json(), DOCUMENT.0);
 }
 

@@ -8,7 +8,7 @@ async fn a_page_is_read_without_a_credential() {
     let app = TestApp::new();
     let page = app.published().await;
     let answer = app.read(&page.slug).await;
-    answer.has(200);
+    answer.expect_status(200);
     assert_eq!(answer.header("content-type"), "application/json");
 }
 
@@ -17,8 +17,8 @@ async fn a_page_is_read_whatever_credential_is_sent() {
     let app = TestApp::new();
     let page = app.published().await;
     let path = format!("/api/pages/{}", page.slug);
-    app.send(Request::get(&path).header("authorization", "Bearer nonsense")).await.has(200);
-    app.send(Request::get(&path).key(&page.key)).await.has(200);
+    app.send(Request::get(&path).header("authorization", "Bearer nonsense")).await.expect_status(200);
+    app.send(Request::get(&path).key(&page.key)).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn a_key_in_the_query_of_a_read_opens_and_refuses_nothing() {
     let app = TestApp::new();
     let page = app.published().await;
     let answer = app.get(&format!("/api/pages/{}?edit_key={}", page.slug, page.key)).await;
-    assert!(!answer.has(200).text().contains(&page.key));
+    assert!(!answer.expect_status(200).text().contains(&page.key));
 }
 
 #[tokio::test]
@@ -44,7 +44,7 @@ async fn reading_is_not_limited() {
     let page = app.published().await;
     for _ in 0..100 {
         let answer = app.read(&page.slug).await;
-        answer.has(200);
+        answer.expect_status(200);
         assert!(!answer.headers.contains_key("ratelimit"));
     }
 }
@@ -56,7 +56,7 @@ async fn head_answers_as_get_without_a_body() {
     for path in [format!("/api/pages/{}", page.slug), format!("/{}", page.slug), format!("/{}.md", page.slug)] {
         let get = app.get(&path).await;
         let head = app.send(Request::new("HEAD", &path)).await;
-        head.has(200);
+        head.expect_status(200);
         assert!(head.body.is_empty());
         for name in ["content-type", "etag", "cache-control", "content-length"] {
             assert_eq!(head.header(name), get.header(name), "{name} of {path}");
@@ -95,9 +95,9 @@ pub(crate) async fn read_what_no_slug_can_be(app: &TestApp) {
         &"a".repeat(5000),
     ];
     for name in names {
-        app.read(name).await.fails(404, "not_found");
-        app.get(&format!("/{name}")).await.has(404);
-        app.get(&format!("/{name}.md")).await.has(404);
+        app.read(name).await.expect_error(404, "not_found");
+        app.get(&format!("/{name}")).await.expect_status(404);
+        app.get(&format!("/{name}.md")).await.expect_status(404);
     }
 }
 
@@ -106,5 +106,5 @@ async fn a_slug_may_be_percent_encoded() {
     let app = TestApp::new();
     let page = app.publish("hello", "c").await;
     let encoded = page.slug.replacen('h', "%68", 1);
-    assert_eq!(app.read(&encoded).await.has(200).field("slug"), page.slug);
+    assert_eq!(app.read(&encoded).await.expect_status(200).field("slug"), page.slug);
 }

@@ -14,7 +14,7 @@ fn names(value: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn a_creation_result_has_slug_url_edit_key_and_created_at_and_nothing_else() {
     let created = TestApp::new().create(json!({"title": "T", "content": "c"}).to_string()).await;
-    created.has(201);
+    created.expect_status(201);
     assert_eq!(names(&created.json()), ["created_at", "edit_key", "slug", "url"]);
 }
 
@@ -89,7 +89,7 @@ pub(crate) async fn the_url_leads_to_the_page(app: &TestApp, base_url: &str) {
     let url = created.field("url");
     assert_eq!(url, format!("{base_url}/{}", created.field("slug")));
     assert_eq!(app.page(&created.field("slug")).await["url"], url.as_str());
-    app.get(url.strip_prefix(base_url).unwrap()).await.has(200);
+    app.get(url.strip_prefix(base_url).unwrap()).await.expect_status(200);
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn no_later_answer_shows_the_key() {
     let slug = &page.slug;
     let mut answers = vec![app.update(&page, json!({"content": "new"})).await];
     for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
-        answers.push(app.get(&target).await.has(200).clone());
+        answers.push(app.get(&target).await.expect_status(200).clone());
     }
     answers.push(app.delete(&page).await);
     answers.push(app.read(slug).await);

@@ -24,7 +24,7 @@ async fn a_page_is_html_that_holds_content_html_unchanged_but_for_code_blocks_th
     let page = app.publish("Hello", content).await;
     let content_html = app.page(&page.slug).await["content_html"].as_str().unwrap().to_owned();
     let answer = app.get(&format!("/{}", page.slug)).await;
-    assert!(is_html(answer.has(200)), "{answer:?}");
+    assert!(is_html(answer.expect_status(200)), "{answer:?}");
     let reachable = content_html.replace("<pre>", "<pre tabindex=\"0\">");
     assert_ne!(reachable, content_html);
     assert!(answer.text().contains(&reachable), "{reachable} is not in {}", answer.text());
@@ -38,7 +38,7 @@ async fn a_leading_heading_that_repeats_the_title_is_shown_once_and_stays_in_con
     let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
     assert!(html.contains("<article dir=\"auto\">\n<p>Text.</p>\n"), "{html}");
     // What only begins as the title does is shown.
-    app.update(&page, json!({"content": "# Two words more\n\nText."})).await.has(200);
+    app.update(&page, json!({"content": "# Two words more\n\nText."})).await.expect_status(200);
     assert!(app.get(&format!("/{}", page.slug)).await.text().contains("<h2>Two words more</h2>"));
 }
 
@@ -61,7 +61,7 @@ async fn a_page_has_the_language_of_its_text_where_that_is_sure() {
     }
     // An update finds it again.
     let page = app.publish("A title", german).await;
-    app.update(&page, json!({"content": english})).await.has(200);
+    app.update(&page, json!({"content": english})).await.expect_status(200);
     assert_eq!(attribute(app.get(&format!("/{}", page.slug)).await.text(), "<html", "lang"), "en");
 }
 
@@ -96,9 +96,9 @@ async fn a_title_is_shown_as_text_and_in_its_own_direction() {
 async fn a_page_without_a_title_is_shown() {
     let app = TestApp::new();
     let page = app.published().await;
-    app.update(&page, json!({"title": null})).await.has(200);
+    app.update(&page, json!({"title": null})).await.expect_status(200);
     let html = app.get(&format!("/{}", page.slug)).await;
-    assert!(!html.has(200).text().contains("<title></title>"), "{html:?}");
+    assert!(!html.expect_status(200).text().contains("<title></title>"), "{html:?}");
     assert!(html.text().contains(">Untitled page</h1>"), "a reader of headings finds one: {html:?}");
 }
 
@@ -106,7 +106,7 @@ async fn a_page_without_a_title_is_shown() {
 async fn a_page_shows_a_change_at_once() {
     let app = TestApp::new();
     let page = app.published().await;
-    app.update(&page, json!({"title": "Renamed", "content": "Rewritten"})).await.has(200);
+    app.update(&page, json!({"title": "Renamed", "content": "Rewritten"})).await.expect_status(200);
     let html = app.get(&format!("/{}", page.slug)).await;
     assert!(html.text().contains("Renamed") && html.text().contains("Rewritten"), "{html:?}");
 }
@@ -129,7 +129,7 @@ async fn the_source_is_given_byte_for_byte_under_md() {
     let content = "\u{feff}# A title\r\n\r\n*text*  \n<b>\0\u{1f600}\n\n";
     let page = app.publish("T", content).await;
     let answer = app.get(&format!("/{}.md", page.slug)).await;
-    assert_eq!(answer.has(200).header("content-type"), "text/markdown; charset=utf-8");
+    assert_eq!(answer.expect_status(200).header("content-type"), "text/markdown; charset=utf-8");
     assert_eq!(answer.body, content.as_bytes());
 }
 
@@ -141,7 +141,7 @@ async fn a_client_that_would_rather_have_markdown_gets_it() {
         ["text/markdown", "Text/Markdown", "text/markdown, text/html;q=0.9", "text/html;q=0.5,text/markdown ; q=0.6"]
     {
         let answer = app.send(Request::get(format!("/{}", page.slug)).header("accept", accept)).await;
-        assert_eq!(answer.has(200).header("content-type"), "text/markdown; charset=utf-8", "{accept}");
+        assert_eq!(answer.expect_status(200).header("content-type"), "text/markdown; charset=utf-8", "{accept}");
         assert_eq!(answer.text(), "A *first* page.");
     }
 }
@@ -153,7 +153,7 @@ async fn a_client_that_would_not_rather_have_markdown_gets_html() {
     let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
     for accept in [browser, "*/*", "", "text/markdown;q=0", "text/html, text/markdown;q=0.5", "text/*", "nonsense"] {
         let answer = app.send(Request::get(format!("/{}", page.slug)).header("accept", accept)).await;
-        assert!(is_html(answer.has(200)), "{accept}: {answer:?}");
+        assert!(is_html(answer.expect_status(200)), "{accept}: {answer:?}");
     }
 }
 
@@ -174,9 +174,9 @@ async fn markdown_at_the_address_of_the_html_is_kept_by_no_shared_cache() {
     let html = app.get(&format!("/{}", page.slug)).await;
     assert_eq!(html.header("cache-control"), "no-cache");
     let negotiated = app.send(Request::get(format!("/{}", page.slug)).header("accept", "text/markdown")).await;
-    assert_eq!(negotiated.has(200).members("cache-control"), ["private", "no-cache"]);
+    assert_eq!(negotiated.expect_status(200).members("cache-control"), ["private", "no-cache"]);
     let own = app.send(Request::get(format!("/{}.md", page.slug)).header("accept", "text/markdown")).await;
-    assert_eq!(own.has(200).header("cache-control"), "no-cache");
+    assert_eq!(own.expect_status(200).header("cache-control"), "no-cache");
 }
 
 #[tokio::test]
@@ -186,20 +186,20 @@ async fn an_address_with_punctuation_behind_it_is_redirected_to_the_page() {
     for behind in ["/", ".", ")", "%29", ").", "/)", "//"] {
         for method in ["GET", "HEAD"] {
             let answer = app.send(Request::new(method, format!("/{}{behind}", page.slug))).await;
-            assert_eq!(answer.has(308).header("location"), format!("{BASE_URL}/{}", page.slug), "{behind}");
+            assert_eq!(answer.expect_status(308).header("location"), format!("{BASE_URL}/{}", page.slug), "{behind}");
             assert!(answer.body.is_empty(), "{behind}");
         }
     }
     let source = app.get(&format!("/{}.md.", page.slug)).await;
-    assert_eq!(source.has(308).header("location"), format!("{BASE_URL}/{}.md", page.slug));
+    assert_eq!(source.expect_status(308).header("location"), format!("{BASE_URL}/{}.md", page.slug));
     // Whether there is a page, its own address says.
-    app.get("/never-was-2222bbbb/").await.has(308);
+    app.get("/never-was-2222bbbb/").await.expect_status(308);
     for path in
         ["/no-slug/", "/no-slug.", "/no-slug)", &format!("/{},", page.slug), &format!("/api/pages/{}/", page.slug)]
     {
-        app.get(path).await.has(404);
+        app.get(path).await.expect_status(404);
     }
-    app.send(Request::new("POST", format!("/{}/", page.slug))).await.fails(404, "not_found");
+    app.send(Request::new("POST", format!("/{}/", page.slug))).await.expect_error(404, "not_found");
 }
 
 #[tokio::test]
@@ -212,13 +212,13 @@ async fn a_dead_address_of_markdown_answers_by_accept() {
         let ask = |accept: &str| Request::get(path).header("accept", accept);
         for accept in ["text/html,application/xhtml+xml,*/*;q=0.8", "text/markdown, text/html;q=0.5"] {
             let answer = app.send(ask(accept)).await;
-            assert!(is_html(answer.has(status)), "{accept}: {answer:?}");
+            assert!(is_html(answer.expect_status(status)), "{accept}: {answer:?}");
             assert!(answer.header("content-security-policy").contains("style-src"), "{answer:?}");
         }
         for accept in
             ["*/*", "", "text/markdown", "application/json", "text/html;q=0", "text/html;q=0.5, application/json"]
         {
-            app.send(ask(accept)).await.fails(status, code);
+            app.send(ask(accept)).await.expect_error(status, code);
         }
         assert!(app.get(path).await.members("vary").contains(&"accept".to_owned()));
     }
@@ -231,11 +231,11 @@ async fn what_is_not_there_is_asked_for_again_each_time() {
     for view in ["/api/pages/SLUG", "/SLUG", "/SLUG.md"] {
         for (slug, status) in [("never-was-2222bbbb", 404), (deleted.slug.as_str(), 410)] {
             let answer = app.get(&view.replace("SLUG", slug)).await;
-            assert_eq!(answer.has(status).header("cache-control"), "no-cache", "{view}");
+            assert_eq!(answer.expect_status(status).header("cache-control"), "no-cache", "{view}");
         }
     }
     for path in ["/no/such/route", "/api/no-such-route"] {
-        assert_eq!(app.get(path).await.has(404).header("cache-control"), "no-cache", "{path}");
+        assert_eq!(app.get(path).await.expect_status(404).header("cache-control"), "no-cache", "{path}");
     }
     for request in [Request::delete("never-was-2222bbbb"), Request::update(&deleted.slug, "{}")] {
         assert_eq!(app.send(request).await.header("cache-control"), "no-cache");
@@ -248,7 +248,7 @@ async fn a_404_and_a_410_are_pages_that_say_which() {
     let deleted = app.deleted().await;
     for (path, status) in [("/never-was-2222bbbb", 404), ("/no-slug", 404), (&format!("/{}", deleted.slug), 410)] {
         let answer = app.get(path).await;
-        assert!(is_html(answer.has(status)), "{answer:?}");
+        assert!(is_html(answer.expect_status(status)), "{answer:?}");
         assert!(answer.text().contains(&status.to_string()) && answer.text().contains("<h1"), "{answer:?}");
         assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{answer:?}");
     }
@@ -258,15 +258,15 @@ async fn a_404_and_a_410_are_pages_that_say_which() {
 async fn a_browser_that_asks_for_nothing_of_ours_gets_a_page_and_the_api_stays_json() {
     let app = TestApp::new();
     let browse = |path: &str| Request::get(path).header("accept", "text/html,*/*;q=0.8");
-    assert!(is_html(app.send(browse("/no/such/route")).await.has(404)));
-    app.send(browse("/api/no-such-route")).await.fails(404, "not_found");
+    assert!(is_html(app.send(browse("/no/such/route")).await.expect_status(404)));
+    app.send(browse("/api/no-such-route")).await.expect_error(404, "not_found");
 }
 
 #[tokio::test]
 async fn the_home_page_says_what_this_is_and_shows_the_curl() {
     let app = TestApp::new();
     let answer = app.get("/").await;
-    assert!(is_html(answer.has(200)), "{answer:?}");
+    assert!(is_html(answer.expect_status(200)), "{answer:?}");
     assert!(answer.text().contains(&format!("curl {BASE_URL}/api/pages")), "{answer:?}");
     assert!(!answer.text().contains("<script"), "{answer:?}");
 }
@@ -293,20 +293,20 @@ async fn a_page_of_release_0_2_gets_the_style_sheet_and_icon_of_today_and_keeps_
         ("/assets/favicon-0123456789abcdef.svg", "image/svg+xml"),
     ] {
         let answer = app.get(path).await;
-        assert_eq!(answer.has(200).header("content-type"), content_type);
+        assert_eq!(answer.expect_status(200).header("content-type"), content_type);
         assert_eq!(answer.header("cache-control"), "no-cache");
     }
-    app.get("/assets/other-0123456789abcdef.css").await.has(404);
+    app.get("/assets/other-0123456789abcdef.css").await.expect_status(404);
 }
 
 #[tokio::test]
 async fn robots_txt_and_favicon_are_there() {
     let app = TestApp::new();
     let robots = app.get("/robots.txt").await;
-    assert!(robots.has(200).header("content-type").starts_with("text/plain"), "{robots:?}");
+    assert!(robots.expect_status(200).header("content-type").starts_with("text/plain"), "{robots:?}");
     assert!(robots.text().to_ascii_lowercase().contains("user-agent: *"), "{robots:?}");
     let icon = app.get("/favicon.ico").await;
-    assert!(icon.has(200).header("content-type").starts_with("image/"), "{icon:?}");
+    assert!(icon.expect_status(200).header("content-type").starts_with("image/"), "{icon:?}");
     assert_eq!(icon.header("cache-control"), "public, max-age=3600", "its address does not change with it");
 }
 
@@ -314,6 +314,6 @@ async fn robots_txt_and_favicon_are_there() {
 async fn a_slug_that_ends_in_md_twice_is_no_page() {
     let app = TestApp::new();
     let page = app.published().await;
-    app.get(&format!("/{}.md.md", page.slug)).await.fails(404, "not_found");
-    app.read(&format!("{}.md", page.slug)).await.fails(404, "not_found");
+    app.get(&format!("/{}.md.md", page.slug)).await.expect_error(404, "not_found");
+    app.read(&format!("{}.md", page.slug)).await.expect_error(404, "not_found");
 }

@@ -23,7 +23,7 @@ pub(crate) struct Reply {
 impl Reply {
     /// This reply, which must have `status`.
     #[track_caller]
-    pub(crate) fn has(self, status: u16) -> Self {
+    pub(crate) fn expect_status(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
@@ -44,7 +44,7 @@ pub(crate) struct Published {
 
 /// Publishes a page, which must succeed.
 pub(crate) async fn publish(service: SocketAddr) -> Published {
-    let reply = create(service, Ipv4Addr::LOCALHOST).await.has(201);
+    let reply = create(service, Ipv4Addr::LOCALHOST).await.expect_status(201);
     Published { slug: reply.text("slug").to_owned(), key: reply.text("edit_key").to_owned() }
 }
 

@@ -28,16 +28,16 @@ async fn what_one_replica_acknowledged_every_other_shows_at_once() {
         let at = |replica: usize| service.replicas[(round + replica) % 3].public;
         let page = publish(at(0)).await;
         for replica in 0..3 {
-            assert_eq!(read(at(replica), &page).await.has(200).text("content"), "first");
+            assert_eq!(read(at(replica), &page).await.expect_status(200).text("content"), "first");
         }
-        rewrite(at(1), &page, "second").await.has(200);
+        rewrite(at(1), &page, "second").await.expect_status(200);
         for replica in 0..3 {
-            assert_eq!(read(at(replica), &page).await.has(200).text("content"), "second");
+            assert_eq!(read(at(replica), &page).await.expect_status(200).text("content"), "second");
         }
-        delete(at(2), &page).await.has(204);
+        delete(at(2), &page).await.expect_status(204);
         for replica in 0..3 {
-            read(at(replica), &page).await.has(410);
-            rewrite(at(replica), &page, "third").await.has(410);
+            read(at(replica), &page).await.expect_status(410);
+            rewrite(at(replica), &page, "third").await.expect_status(410);
         }
     }
 }
@@ -169,17 +169,17 @@ async fn an_update_that_races_a_delete_is_before_it_or_answered_410() {
             tokio::spawn(async move { rewrite(replica, &page, &format!("update {update}")).await })
         });
         let updates: Vec<_> = updates.collect();
-        delete(service.balancer, &page).await.has(204);
+        delete(service.balancer, &page).await.expect_status(204);
         for replica in &service.replicas {
-            rewrite(replica.public, &page, "too late").await.has(410);
-            delete(replica.public, &page).await.has(410);
+            rewrite(replica.public, &page, "too late").await.expect_status(410);
+            delete(replica.public, &page).await.expect_status(410);
         }
         for update in join_all(updates).await {
             let update = update.unwrap();
             assert!(matches!(update.status, 200 | 410), "{update:?}");
         }
         for replica in &service.replicas {
-            read(replica.public, &page).await.has(410);
+            read(replica.public, &page).await.expect_status(410);
         }
     }
 }

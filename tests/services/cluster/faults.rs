@@ -90,10 +90,10 @@ async fn without_a_quorum_everybody_is_told_503_in_time_and_with_it_the_service_
     service.nodes.resume(3);
     until_it_publishes(&service).await;
     for page in &pages {
-        read(service.balancer, page).await.has(200);
+        read(service.balancer, page).await.expect_status(200);
     }
     for replica in &service.replicas {
-        read(replica.public, &pages[0]).await.has(200);
+        read(replica.public, &pages[0]).await.expect_status(200);
     }
     assert_eq!(service.metric(AVAILABLE).await, [1.0; 3]);
 }
@@ -139,7 +139,7 @@ async fn a_replica_is_not_ready_before_it_has_reached_its_database_and_says_so()
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     let said: Value = serde_json::from_str(&said).expect("it is JSON");
     assert!(said["missing"].as_object().is_some_and(|missing| !missing.is_empty()), "{said}");
-    let reply = create(late.public, Ipv4Addr::LOCALHOST).await.has(503);
+    let reply = create(late.public, Ipv4Addr::LOCALHOST).await.expect_status(503);
     assert!(reply.retry_after.is_some());
 
     for node in 1..=3 {
@@ -166,7 +166,7 @@ async fn without_redis_pages_are_served_as_before_and_its_return_is_noticed() {
     // A replica that was not asked for anything has not noticed.
     for replica in &service.replicas {
         for _ in 0..3 {
-            rewrite(replica.public, &pages[0], "again").await.has(200);
+            rewrite(replica.public, &pages[0], "again").await.expect_status(200);
         }
     }
     until_every_replica_says(&service, true).await;

@@ -4,32 +4,29 @@ use std::fs;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::sync::{Mutex, MutexGuard};
 
 use crate::deployment::{self, command_line};
+use crate::turns::Alone;
 
 /// How often a process is looked at that must end.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Tests do harm to the nodes, so they take turns.
-static TURN: Mutex<()> = Mutex::const_new(());
-
 /// The nodes, for one test at a time. Each is numbered from 1.
 pub(crate) struct Nodes {
     nodes: deployment::Nodes,
-    _turn: MutexGuard<'static, ()>,
+    _turn: Alone,
 }
 
 impl Nodes {
     /// Waits for its turn, and then until all nodes are up and see each other.
     pub(crate) async fn all() -> Self {
-        let turn = TURN.lock().await;
+        let turn = Alone::wait();
         let nodes = deployment::Nodes::of_this_run();
         nodes.heal().await;
         Self { nodes, _turn: turn }
     }
 
-    /// What no test needs to take turns for.
+    /// Operations that harm no node.
     pub(crate) fn shared(&self) -> &deployment::Nodes {
         &self.nodes
     }

@@ -62,9 +62,9 @@ async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_s
         let motto = format!("UPDATE {keyspace}.pages SET motto = 'kept' WHERE slug = ? IF state = 'active'");
         session.query_unpaged(motto, (&page.slug,)).await.unwrap();
         for (replica, content) in [(old, "by the old"), (new.public, "by the new")] {
-            rewrite(replica, page, content).await.has(200);
+            rewrite(replica, page, content).await.expect_status(200);
             for reader in [old, new.public] {
-                assert_eq!(read(reader, page).await.has(200).text("content"), content);
+                assert_eq!(read(reader, page).await.expect_status(200).text("content"), content);
             }
         }
         let motto = format!("SELECT motto FROM {keyspace}.pages WHERE slug = ?");
@@ -72,9 +72,9 @@ async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_s
         let row: Row = row.first_row().unwrap();
         assert_eq!(row.columns[0].as_ref().and_then(|motto| motto.as_text().cloned()).as_deref(), Some("kept"));
     }
-    delete(old, &after).await.has(204);
-    read(new.public, &after).await.has(410);
-    delete(new.public, &before).await.has(204);
-    read(old, &before).await.has(410);
+    delete(old, &after).await.expect_status(204);
+    read(new.public, &after).await.expect_status(410);
+    delete(new.public, &before).await.expect_status(204);
+    read(old, &before).await.expect_status(410);
     assert!(new.stop().await.success());
 }

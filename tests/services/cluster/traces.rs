@@ -110,9 +110,9 @@ async fn each_request_is_one_trace_with_a_span_for_each_call_of_a_database() {
     let replica = traced(&service, &collector).await;
     let page = publish(replica.public).await;
     let other = publish(replica.public).await;
-    read(replica.public, &page).await.has(200);
-    rewrite(replica.public, &page, "second").await.has(200);
-    rewrite(replica.public, &Published { key: other.key, ..page }, "third").await.has(401);
+    read(replica.public, &page).await.expect_status(200);
+    rewrite(replica.public, &page, "second").await.expect_status(200);
+    rewrite(replica.public, &Published { key: other.key, ..page }, "third").await.expect_status(401);
     assert!(replica.stop().await.success());
 
     let lookup = || call("cassandra", "lookup pages", "active");

@@ -6,11 +6,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use super::services::{Limits, STARTER, service};
+use super::services::{STARTER, service};
 use crate::exposition::undocumented;
+use crate::support::app::Limits;
+use crate::turns::Sharing;
 
 /// Most lines that the whole suite may leave in the metrics of one replica, as docs/observability.md says. A path or a slug
 /// as a label would exceed it even if nothing else told of it.
@@ -26,16 +28,19 @@ struct Visits {
 static VISITS: Mutex<Option<Visits>> = Mutex::new(None);
 
 /// A test that is there.
-pub(crate) struct Visit(());
+pub(crate) struct Visit {
+    _turn: Sharing,
+}
 
 impl Visit {
     /// Of the service with these limits.
-    pub(crate) fn to(limits: Limits) -> Arc<Self> {
+    pub(crate) fn to(limits: Limits) -> Self {
+        let turn = Sharing::wait();
         let mut visits = visits();
         let here = visits.get_or_insert_default();
         here.present += 1;
         here.used.insert(limits);
-        Arc::new(Self(()))
+        Self { _turn: turn }
     }
 }
 

@@ -4,31 +4,49 @@
 use std::collections::HashMap;
 use std::future::pending;
 use std::net::SocketAddr;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, LazyLock, PoisonError, mpsc};
 use std::thread;
 
 use tokio::process::Child;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::OnceCell;
+use tokio::sync::{Mutex, OnceCell};
 
-use super::app::BASE_URL;
 use crate::deployment::{Addresses, Nodes, balance, migrated, redis};
 use crate::replica::Replica;
-
-/// How a service differs from others. Zero switches a limit off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Limits {
-    pub(crate) create: u32,
-    pub(crate) edit: u32,
-    pub(crate) token: u32,
-}
+use crate::support::app::{BASE_URL, Limits};
+use crate::turns::ended_alone;
 
 /// Three replicas behind a load balancer.
 pub(crate) struct Service {
     /// The load balancer's listener.
     pub(crate) balancer: SocketAddr,
     pub(crate) replicas: [Replica; 3],
+    /// How many tests had had the nodes alone when these replicas were last seen to be ready.
+    ready_at: Mutex<u64>,
     _balancer: Child,
+}
+
+impl Service {
+    /// Waits until the replicas are ready again, if a test of `cluster` has harmed the nodes.
+    async fn recover(&self) {
+        let mut ready_at = self.ready_at.lock().await;
+        if *ready_at != ended_alone() {
+            for replica in &self.replicas {
+                replica.ready().await;
+            }
+            *ready_at = ended_alone();
+        }
+    }
+}
+
+/// Brings the nodes back, if a test of `cluster` has harmed them.
+async fn heal_nodes() {
+    static HEALED_AT: Mutex<u64> = Mutex::const_new(0);
+    let mut healed_at = HEALED_AT.lock().await;
+    if *healed_at != ended_alone() {
+        Nodes::of_this_run().heal().await;
+        *healed_at = ended_alone();
+    }
 }
 
 /// What all services stand on.
@@ -53,10 +71,14 @@ pub(crate) static STARTER: LazyLock<Handle> = LazyLock::new(|| {
 /// The service with these limits, started when it is first asked for. One that did not start is not tried again.
 pub(crate) async fn service(limits: Limits) -> Arc<Service> {
     type Started = Arc<OnceCell<Option<Arc<Service>>>>;
-    static STARTED: LazyLock<Mutex<HashMap<Limits, Started>>> = LazyLock::new(Mutex::default);
+    static STARTED: LazyLock<std::sync::Mutex<HashMap<Limits, Started>>> = LazyLock::new(std::sync::Mutex::default);
+    heal_nodes().await;
     let started = Arc::clone(STARTED.lock().unwrap_or_else(PoisonError::into_inner).entry(limits).or_default());
     let service = started.get_or_init(|| async { STARTER.spawn(start(limits)).await.ok().map(Arc::new) }).await;
-    Arc::clone(service.as_ref().unwrap_or_else(|| panic!("{limits:?} did not start, standard error says why")))
+    let service =
+        Arc::clone(service.as_ref().unwrap_or_else(|| panic!("{limits:?} did not start, standard error says why")));
+    service.recover().await;
+    service
 }
 
 async fn start(limits: Limits) -> Service {
@@ -86,7 +108,12 @@ async fn start(limits: Limits) -> Service {
     let (one, two, three) = tokio::join!(replica(1), replica(2), replica(3));
     // It takes every replica for ready until it has looked, and by now they are.
     let process = balance(addresses).await;
-    Service { balancer: addresses.balancer(), replicas: [one, two, three], _balancer: process }
+    Service {
+        balancer: addresses.balancer(),
+        replicas: [one, two, three],
+        ready_at: Mutex::new(ended_alone()),
+        _balancer: process,
+    }
 }
 
 /// Waits until all database nodes are up and see each other, and prepares what services share.
