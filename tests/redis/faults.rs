@@ -16,7 +16,7 @@ const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
 /// Short enough that a frozen server is found out soon, and long enough that a healthy one answers on a slow machine.
-const SHORT: TimeLimits = TimeLimits {
+pub(crate) const SHORT: TimeLimits = TimeLimits {
     first_try: Duration::from_secs(1),
     second_try: Duration::from_secs(1),
     connect: Duration::from_secs(10),

@@ -92,7 +92,7 @@ impl RedisConnection {
             out_of_reach: watch::Sender::new(false),
             probe_key,
         });
-        drop(tokio::spawn(Arc::clone(&redis).lend()));
+        drop(tokio::spawn(Arc::clone(&redis).connect()));
         redis
     }
 
@@ -126,8 +126,12 @@ impl RedisConnection {
             }
             Err(error) => {
                 tracing::debug!(%error, "a call to Redis failed");
-                let is_failure = !matches!(error, CallError::Unreachable(_));
-                if is_failure && self.breaker().failed(began, self.clock.monotonic()) {
+                let now = self.clock.monotonic();
+                let opened = match error {
+                    CallError::Unreachable(_) => self.breaker().refused(),
+                    CallError::NoAnswer | CallError::Failed(_) => self.breaker().failed(began, now),
+                };
+                if opened {
                     self.lost(&error);
                 }
                 mark_unavailable();
@@ -145,12 +149,7 @@ impl RedisConnection {
         F: Future<Output = RedisResult<T>> + Send,
     {
         let began = Instant::now();
-        // A task of its own, so that a connection is made to the end for others when this caller stops waiting.
-        let lending = tokio::spawn(Arc::clone(self).lend());
-        let asked = async {
-            let connection = lending.await.unwrap_or(Err(CallError::NoAnswer))?;
-            ask(connection).await.map_err(CallError::Failed)
-        };
+        let asked = async { ask(self.lend().await?).await.map_err(CallError::Failed) };
         let answer = timeout(limit, asked).await.unwrap_or(Err(CallError::NoAnswer));
         if matches!(answer, Err(CallError::NoAnswer | CallError::Failed(_))) {
             self.replace_older_than(began);
@@ -158,9 +157,18 @@ impl RedisConnection {
         answer
     }
 
-    /// A connection from the pool. Opens the breaker where none can be made, even if no caller waits any more, so that
-    /// the metric is right on an idle replica.
-    async fn lend(self: Arc<Self>) -> Result<Connection, CallError> {
+    /// A connection from the pool.
+    async fn lend(self: &Arc<Self>) -> Result<Connection, CallError> {
+        if self.pool.status().available > 0 {
+            return Ok(self.pool.get().await?.clone());
+        }
+        // A task of its own, so that the connection is made to the end for others when this caller stops waiting.
+        tokio::spawn(Arc::clone(self).connect()).await.unwrap_or(Err(CallError::NoAnswer))
+    }
+
+    /// A connection that may have to be made. If it cannot be made, this opens the breaker although no caller may wait
+    /// any more, so that the metric is right on an idle replica.
+    async fn connect(self: Arc<Self>) -> Result<Connection, CallError> {
         let lent = self.pool.get().await.map_err(CallError::from);
         if let Err(error @ CallError::Unreachable(_)) = &lent
             && self.breaker().refused()
