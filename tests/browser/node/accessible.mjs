@@ -1,4 +1,4 @@
-// Holds every page to axe-core, on a phone and a desktop, in light and, in Chromium, in dark.
+// Checks every page with axe-core, on a phone and a desktop, in light and, in Chromium, also in dark colours.
 //
 //   node accessible.mjs chromium|firefox <base URL>
 
@@ -12,7 +12,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 
 const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
 
-// Best practices, not WCAG, that the author's text decides.
+// Best practices outside of WCAG that depend on the author's text.
 const LEFT_TO_AUTHORS = ['heading-order', 'empty-heading', 'image-redundant-alt'];
 
 const SIZES = { phone: { width: 360, height: 740 }, desktop: { width: 1440, height: 900 } };
@@ -22,7 +22,7 @@ async function violations(tab) {
     return tab.evaluate(async (tags, leftOut) => {
         const rules = Object.fromEntries(leftOut.map((rule) => [rule, { enabled: false }]));
         const found = await window.axe.run(document, { runOnly: { type: 'tag', values: tags }, rules });
-        if (found.passes.length < 10) throw new Error('axe-core did not look');
+        if (found.passes.length < 10) throw new Error('axe-core checked almost nothing');
         return found.violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(({ html }) => html.slice(0, 200)) }));
     }, TAGS, LEFT_TO_AUTHORS);
 }
@@ -45,12 +45,12 @@ async function check(browser, scheme, pages) {
             expectNothing(await violations(tab), where);
         }
     }
-    // A 404 and a 410 are logged as such by the browser.
+    // The browser logs every 404 and 410.
     expectNothing((await complaints()).filter((complaint) => !/status of 4(04|10)/.test(complaint)), name);
 }
 
 const pages = await everyPage(base);
 await withBrowser(name, async (browser) => {
-    // Firefox would have to be started again for the dark, and what differs there are colours, which Chromium has checked.
+    // Firefox would need another start for dark mode. Only colours differ there, and Chromium has checked those.
     for (const scheme of name === 'chromium' ? ['light', 'dark'] : ['light']) await check(browser, scheme, pages);
 });

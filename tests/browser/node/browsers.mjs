@@ -1,11 +1,11 @@
-// Starts Debian's browsers, which are driven over their own protocols: Chromium over DevTools, Firefox over WebDriver BiDi.
+// Starts Debian's browsers and controls them over their own protocols: Chromium over DevTools, Firefox over WebDriver BiDi.
 
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { inspect } from 'node:util';
 import puppeteer from 'puppeteer-core';
 
-// What keeps a browser quiet and lets it run as root in a container, where the pages it opens are our own.
+// Options that keep a browser quiet and let it run as root in a container. It only opens pages of the tests.
 const CHROMIUM = [
     '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking',
     '--disable-component-update', '--disable-sync', '--no-first-run',
@@ -21,7 +21,7 @@ const FIREFOX = {
     'network.connectivity-service.enabled': false,
 };
 
-/** Runs `visit` with a new browser that has seen nothing yet, and ends the browser whatever happens. */
+/** Runs `visit` with a new browser without any state, and ends the browser in any case. */
 export async function withBrowser(name, visit) {
     const profile = mkdtempSync(join(process.cwd(), `${name}-`));
     const common = { headless: true, userDataDir: profile, acceptInsecureCerts: true, protocolTimeout: 120_000 };
@@ -40,7 +40,7 @@ export async function withBrowser(name, visit) {
     }
 }
 
-/** A new tab that keeps what the page complains of, and what its Content-Security-Policy refused. */
+/** A new tab that records the page's console messages and errors, and what its Content-Security-Policy refused. */
 export async function openTab(browser) {
     const tab = await browser.newPage();
     const complaints = [];
@@ -57,7 +57,7 @@ export async function openTab(browser) {
     return { tab, complaints: all };
 }
 
-/** Publishes a page, and answers its address, slug and key. */
+/** Publishes a page and returns its address, slug and key. */
 export async function publish(base, title, content) {
     const answer = await fetch(`${base}/api/pages`, {
         method: 'POST',
@@ -79,13 +79,13 @@ export async function change(base, page, method, fields) {
     if (!answer.ok) throw new Error(`${answer.status}: ${await answer.text()}`);
 }
 
-/** Saves what the tab shows, for whoever sets SCREENSHOTS to a folder. */
+/** Saves a screenshot of the tab if SCREENSHOTS names a folder. */
 export async function keepScreenshot(tab, name) {
     const folder = process.env.SCREENSHOTS;
     if (folder) writeFileSync(join(folder, `${name}.png`), await tab.screenshot({ fullPage: true }));
 }
 
-/** Fails with all of `found`, if there is anything. */
+/** Fails with all of `found`, unless it is empty. */
 export function expectNothing(found, where) {
     if (found.length > 0) throw new Error(`${where}: ${inspect(found, { depth: null })}`);
 }

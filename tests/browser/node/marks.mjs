@@ -1,4 +1,4 @@
-// A letter with hundreds of marks above and below it paints nothing outside the block of text that it is in.
+// A letter with hundreds of marks above and below it paints nothing outside its block of text.
 //
 //   node marks.mjs chromium|firefox <base URL>
 
@@ -10,10 +10,10 @@ const [name, base] = process.argv.slice(2);
 // An acute accent is drawn above the letter and each further one above the last.
 const tower = (height) => `o${'\u0301'.repeat(height)}`;
 
-// The sign of millions is drawn around the letter and takes room beside it, but no line may break there.
+// The sign of millions is drawn around the letter and needs space beside it, but no line may break there.
 const beam = (length) => `o${'\u0489'.repeat(length)}`;
 
-// What languages put on their letters. It begins with one that paints nothing left of itself, where Firefox rounds.
+// Marks of real languages. The first letter paints nothing to its left, where Firefox rounds.
 const LETTERS = 'l ÅẾỘŐǗÇĢ gjpqyŲ ỵợ|{} ﷺ Ѣѣ Ё ў';
 
 const page = await publish(base, `A title ${tower(50)} ${LETTERS} ${beam(80)}`, [
@@ -28,7 +28,7 @@ const page = await publish(base, `A title ${tower(50)} ${LETTERS} ${beam(80)}`, 
     'The last paragraph.',
 ].join('\n\n'));
 
-// Each has marks heaped in it, and none lies in another.
+// Each block has stacked marks, and no block contains another.
 const BLOCKS = ['h1', 'article > p:nth-of-type(3)', 'article > p:nth-of-type(4)', 'h2', 'li:nth-child(2)', 'blockquote p', 'pre'];
 
 await withBrowser(name, async (browser) => {
@@ -42,7 +42,7 @@ await withBrowser(name, async (browser) => {
     });
     assert.equal(sideways, 0, 'the page scrolls sideways');
 
-    // What is above the first block, between each two and below the last.
+    // The space above the first block, between the blocks, and below the last.
     const boxes = await tab.evaluate((blocks) => blocks.map((block) => {
         const { top, bottom } = document.querySelector(block).getBoundingClientRect();
         return { top: Math.floor(top + scrollY), bottom: Math.ceil(bottom + scrollY) };
@@ -68,7 +68,7 @@ await withBrowser(name, async (browser) => {
         assert.ok(picture === hidden.pictures[at], `marks paint ${where}`);
     }
 
-    // The other way round: what no mark is heaped on is not cut off.
+    // And the reverse: letters without stacked marks are not cut off.
     const plain = await publish(
         base, LETTERS, ['', '## ', '### ', '#### ', '- ', '> '].map((marker) => marker + LETTERS).join('\n\n'));
     await tab.goto(plain.address);

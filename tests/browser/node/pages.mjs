@@ -1,4 +1,4 @@
-// The pages that the browsers are shown: each kind that a reader meets, with what authors do to them.
+// The pages that the browsers open: every kind of page that a reader can see, with typical and extreme content.
 
 import { change, publish } from './browsers.mjs';
 
@@ -22,7 +22,7 @@ const HEBREW = [
     'And a paragraph in English, which reads the other way.',
 ].join('\n\n');
 
-/** Publishes them all; the address of each by its name. */
+/** Publishes all pages. Returns the address of each by its name. */
 export async function everyPage(base) {
     const wide = await publish(base, 'A page with everything in it, and a title that takes two lines on a phone', EVERYTHING);
     const hebrew = await publish(base, 'כותרת בעברית', HEBREW);

@@ -1,4 +1,5 @@
-// Loads a page, reloads it and opens it in a new tab: it must look the same each time, with our font, icon and its images.
+// Loads a page, reloads it and opens it in a new tab. It must look the same each time, with Handbill's font and icon and with its
+// images.
 //
 //   node visits.mjs chromium|firefox <base URL> <certificate> <key>     for a server of images over https
 
@@ -26,12 +27,12 @@ const page = await publish(base, 'Visited twice', [
     '    a block of code',
 ].join('\n\n'));
 
-/** What a reader would notice. */
+/** The parts of a page that a reader would notice. */
 async function look(tab) {
     await tab.waitForFunction(() => [...document.images].every((image) => image.complete));
     return tab.evaluate(async () => {
         const style = (selector) => getComputedStyle(document.querySelector(selector));
-        // As a browser loads the icon: under the page's policy for images.
+        // The browser loads the icon under the page's policy for images.
         const icon = new Image();
         icon.src = document.querySelector('link[rel=icon]').href;
         await icon.decode().catch(() => {});
@@ -55,21 +56,21 @@ await withBrowser(name, async (browser) => {
     await keepScreenshot(tab, `${name}-visit-1`);
     expectNothing(await complaints(), 'first visit');
 
-    // The answer has no body now: the browser shows what it kept, under the headers of the 304.
+    // The answer has no body now: the browser shows its cached page with the headers of the 304.
     const answers = [];
     tab.on('response', (response) => response.url() === page.address && answers.push(response.status()));
     await tab.reload();
     assert.deepEqual(await look(tab), first, 'reload');
     await keepScreenshot(tab, `${name}-visit-2`);
     expectNothing(await complaints(), 'reload');
-    assert.deepEqual(answers, [304], 'the page was asked for again, and had not changed');
+    assert.deepEqual(answers, [304], 'the page was requested again and had not changed');
 
     const other = await openTab(browser);
     await other.tab.goto(page.address);
     assert.deepEqual(await look(other.tab), first, 'new tab');
     expectNothing(await other.complaints(), 'new tab');
 
-    // Once more in the first one, where the headers of every answer have been kept.
+    // Once more in the first tab, which has cached the headers of every answer.
     await tab.bringToFront();
     await tab.goto(`${base}/`);
     await tab.goto(page.address);

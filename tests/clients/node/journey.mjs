@@ -1,11 +1,10 @@
-// An agent that is given nothing but the base URL, whichever SDK it is built with: it finds the MCP server, publishes a
-// page, edits it, is refused with a wrong key and recovers, meets the limit and waits as told, and deletes the page.
-// v1.mjs and v2.mjs run it.
+// An agent that only knows the base URL, with either SDK. It finds the MCP server, publishes a page, edits it, recovers from a wrong
+// key, reaches the limit and waits as told, and deletes the page. v1.mjs and v2.mjs run this.
 
 import assert from 'node:assert/strict';
 import { setTimeout as wait } from 'node:timers/promises';
 
-/** The address of the MCP server, as its card has it. */
+/** The address of the MCP server, from its card. */
 export async function mcpUrl(baseUrl) {
   const card = await (await fetch(`${baseUrl}/.well-known/mcp/server-card.json`)).json();
   assert.equal(card.remotes[0].type, 'streamable-http');
@@ -14,7 +13,7 @@ export async function mcpUrl(baseUrl) {
 
 /** `client` is connected; the service has a short `--rate-window`. */
 export async function journey(client) {
-  /** What a tool answers: its result, or the failure as the tool tells it. */
+  /** Calls a tool. Returns its result, or the error that it reports. */
   async function call(name, args) {
     const result = await client.callTool({ name, arguments: args });
     const answer = JSON.parse(result.content[0].text);
@@ -22,7 +21,7 @@ export async function journey(client) {
     return answer;
   }
 
-  // The SDK checks each result against the schemas that it learns here.
+  // The SDK learns the output schemas here and checks each result.
   const { tools } = await client.listTools();
   assert.deepEqual(tools.map((tool) => tool.name), ['create_page', 'delete_page', 'get_page', 'update_page']);
   assert.match(client.getInstructions(), /edit_key/);
@@ -40,7 +39,7 @@ export async function journey(client) {
   const edited = await call('update_page', { slug, edit_key, title: 'Edited by an agent' });
   assert.deepEqual([edited.title, edited.content], ['Edited by an agent', 'A *second* version.']);
 
-  // However slow this is, the window once holds as many as the limit allows.
+  // Even if this is slow, the window will hold as many creates as the limit allows.
   let limited;
   do limited = await call('create_page', { title: 'One more', content: '…' });
   while (!limited.error);

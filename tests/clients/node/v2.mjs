@@ -2,7 +2,7 @@
 //
 //     node v2.mjs http://127.0.0.1:8080 auto
 //
-// The mode is auto or pinned (both end at 2026-07-28), or legacy, which is what the SDK does unless told otherwise.
+// The mode is auto or pinned (both lead to 2026-07-28), or legacy, which is the SDK's default.
 
 import assert from 'node:assert/strict';
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';

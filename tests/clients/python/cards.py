@@ -1,4 +1,4 @@
-"""Validates the agent card by the A2A SDK, and the MCP server cards by the schema that is published for them.
+"""Validates the agent card with the A2A SDK, and the MCP server cards with their published schema.
 
     python cards.py http://127.0.0.1:8080
 """
@@ -24,11 +24,11 @@ def document(path, accept="application/json"):
 
 
 agent_card = document("/.well-known/agent-card.json")
-# The strict reading refuses fields that A2A 1.0 does not have; clients read more leniently.
+# The strict parser refuses fields that A2A 1.0 does not have. Clients are more lenient.
 validate_proto_required_fields(json_format.ParseDict(agent_card, AgentCard()))
 assert parse_agent_card(agent_card).name == agent_card["name"]
 
-# From modelcontextprotocol/experimental-ext-server-card, schema.json.
+# The schema is schema.json of modelcontextprotocol/experimental-ext-server-card.
 schema = json.loads((Path(__file__).parents[2] / "spec" / "server-card.schema.json").read_text())
 validator = Draft202012Validator({"$ref": "#/$defs/ServerCard", "$defs": schema["$defs"]})
 cards = [document("/.well-known/mcp/server-card.json"), document("/mcp/server-card", "application/mcp-server-card+json")]

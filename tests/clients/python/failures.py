@@ -1,4 +1,4 @@
-"""Every way in which a tool can fail, as the official SDK sees it. The service should have no limits.
+"""Every way in which a tool can fail, seen through the official SDK. The service must have no limits.
 
     python failures.py http://127.0.0.1:8080 auto
 """
@@ -74,7 +74,7 @@ async def failures(base_url, mode):
         except MCPError as error:
             assert error.error.code == INVALID_PARAMS, error
 
-        # A page's address is taken as its slug, and a key with the scheme of the header before it.
+        # A tool accepts a page's address as its slug, and a key with "Bearer" before it.
         by_address = await call(client, "update_page", slug=page["url"], edit_key=f"Bearer {key}")
         assert by_address["slug"] == slug, by_address
         for name in (page["url"], f"/{slug}", f"{slug}.md"):

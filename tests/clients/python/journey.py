@@ -1,5 +1,5 @@
-"""An agent that is given nothing but the base URL: it finds the MCP server, publishes a page, edits it, is refused with a
-wrong key and recovers, meets the limit and waits as told, and deletes the page.
+"""An agent that only knows the base URL. It finds the MCP server, publishes a page, edits it, recovers from a wrong key, reaches the
+limit and waits as told, and deletes the page.
 
     python journey.py http://127.0.0.1:8080 auto
 
@@ -14,7 +14,7 @@ from mcp import Client
 
 
 async def until_refused(client):
-    """Publishes until the limit refuses it; the refusal. However slow this is, the window once holds enough."""
+    """Publishes until the limit refuses it, and returns the refusal. Even if this is slow, the window will hold enough creates."""
     while True:
         try:
             await call(client, "create_page", title="One more", content="…")
@@ -39,7 +39,7 @@ async def journey(base_url, mode):
 
         try:
             await call(client, "update_page", slug=slug, edit_key="hbk_" + 43 * "0", title="Taken over")
-            raise AssertionError("a wrong key was taken")
+            raise AssertionError("a wrong key was accepted")
         except Refused as refused:
             assert (refused.failure["status"], refused.code) == (401, "invalid_key"), refused.failure
         read = await call(client, "update_page", slug=slug, edit_key=key, title="Edited by an agent")

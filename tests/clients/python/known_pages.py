@@ -1,4 +1,4 @@
-"""What Schemathesis cannot know of Handbill: which pages there are, and that each has a key of its own."""
+"""Tells Schemathesis what it cannot know about Handbill: which pages exist, and that each has its own key."""
 
 import json
 from urllib.request import Request, urlopen
@@ -6,7 +6,7 @@ from urllib.request import Request, urlopen
 import schemathesis
 from schemathesis.generation.meta import ParameterLocation
 
-# The key of each page that was made here or by a case.
+# The key of each page that this module or a test case made.
 keys = {}
 
 
@@ -20,7 +20,7 @@ def publish(base_url):
 
 @schemathesis.hook
 def map_case(context, case):
-    """Gives a form that is right, but for no page, the credentials of one."""
+    """Gives a valid form that is for no existing page the credentials of a page."""
     is_right = case.path == "/oauth/token" and not case.meta.is_negative_at(ParameterLocation.BODY)
     if is_right and isinstance(case.body, dict) and {"client_id", "client_secret"} <= case.body.keys():
         slug = publish(case.operation.base_url)
@@ -39,16 +39,16 @@ def after_call(context, case, response):
 
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
-    """Whether a finding counts. What does not is right by the specification, which the check has no setting for."""
+    """Whether a finding counts. The others are right by the specification, and the check has no setting for them."""
     match type(failure).__name__:
         case "MissingHeaderNotRejected":
-            # A deleted page is 410 whatever else the request is (section 3), also without a key.
+            # A deleted page is answered 410 whatever else the request is (section 3), even without a key.
             return response.status_code != 410
         case "IgnoredAuth":
-            # The check has deleted the page when it asks for the same without a key.
+            # The check has already deleted the page when it repeats the request without a key.
             return not (case.method == "DELETE" and response.status_code == 204)
         case "AcceptedNegativeData":
-            # The schema counts the white space around a title, which the service drops before it counts.
+            # The schema counts the white space around a title. The service drops it before it counts.
             title = case.body.get("title") if isinstance(case.body, dict) else None
             return not (isinstance(title, str) and len(title.strip()) <= 200 < len(title))
     return True
@@ -56,7 +56,7 @@ def filter_failure(context, failure, case, response):
 
 @schemathesis.auth(refresh_interval=None).apply_to(method=["GET", "PATCH", "DELETE"])
 class EditKey:
-    """The key of the page that a case is about; a slug that is right, but of no page, becomes that of one."""
+    """The key of a test case's page. A valid slug without a page is replaced by the slug of a page."""
 
     def get(self, case, context):
         slug = str(case.path_parameters.get("slug"))
@@ -65,6 +65,6 @@ class EditKey:
         return keys.get(slug)
 
     def set(self, case, key, context):
-        # Reading needs the page and no key.
+        # Reading needs a page but no key.
         if case.method != "GET":
             case.headers["Authorization"] = f"Bearer {key}"

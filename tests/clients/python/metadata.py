@@ -1,4 +1,4 @@
-"""Validates the OAuth metadata: RFC 8414 by authlib, RFC 9728 by the MCP SDK.
+"""Validates the OAuth metadata: RFC 8414 with authlib, RFC 9728 with the MCP SDK.
 
     python metadata.py http://127.0.0.1:8080
 """
@@ -19,7 +19,7 @@ def document(url):
 
 
 resource = ProtectedResourceMetadata.model_validate(document(f"{base_url}/.well-known/oauth-protected-resource"))
-# RFC 9728 §3.3: what the document is about is what its address was made of.
+# RFC 9728 §3.3: the document's resource must be the URL from which its address was made.
 assert str(resource.resource).rstrip("/") == base_url, resource
 [issuer] = (str(server).rstrip("/") for server in resource.authorization_servers)
 

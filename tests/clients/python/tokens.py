@@ -27,10 +27,10 @@ def with_authlib(slug, key):
 
 
 def with_requests_oauthlib(slug, key):
-    # The library wants TLS, and needs to be told that this machine talks to itself.
+    # The library requires TLS, except with this setting for a test on one machine.
     os.environ["OAUTHLIB_INSECURE_TRANSPORT"] = "1"
     session = RequestsSession(client=BackendApplicationClient(client_id=slug))
-    # Unless it is told to put them into the form, it sends them by HTTP Basic.
+    # By default the library sends the credentials by HTTP Basic.
     in_form = authentication == "client_secret_post"
     token = session.fetch_token(token_url, client_id=slug, client_secret=key, include_client_id=in_form)
     return session, token
@@ -49,8 +49,8 @@ except (OAuthError, InvalidClientError) as error:
     assert error.error == "invalid_client" and error.description, error
 
 session, token = session_for(slug, key)
-assert token["access_token"] == key and token["token_type"] == "Bearer", "the token is the key"
-# requests-oauthlib has the scope as a list.
+assert token["access_token"] == key and token["token_type"] == "Bearer", "the token must be the key"
+# requests-oauthlib returns the scope as a list.
 scope = token["scope"] if isinstance(token["scope"], str) else " ".join(token["scope"])
 assert scope == "post:edit post:delete", scope
 
@@ -61,6 +61,6 @@ assert requests.get(page_url).status_code == 410
 
 try:
     session_for(slug, key)
-    raise AssertionError("a deleted page gave out a token")
+    raise AssertionError("a deleted page got a token")
 except (OAuthError, InvalidClientError) as error:
     assert error.error == "invalid_client", error
