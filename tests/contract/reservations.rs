@@ -1,15 +1,11 @@
-//! The contract of [`SlugReservations`], and the bounds of those in the process.
+//! The contract of `SlugReservations`.
 
-use std::num::NonZeroUsize;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::memory::MemorySlugReservations;
-use handbill::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
+use handbill::ports::slug_reservations::{Reservation, TIME_TO_LIVE};
 
 use crate::backends::{reservations, reservations_by_any_clock};
-use crate::clock::TestClock;
 use crate::pages::slug;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -58,17 +54,4 @@ async fn a_reservation_that_nobody_releases_ends_by_itself() {
         reservations.clock.advance(Duration::from_nanos(1));
         assert_eq!(reservations.backend.reserve(&slug).await, Reservation::Held, "{}", reservations.name);
     }
-}
-
-#[tokio::test]
-async fn reservations_take_bounded_memory_and_ended_ones_are_dropped() {
-    let clock = Arc::new(TestClock::new());
-    let reservations = MemorySlugReservations::with_capacity(clock.clone(), NonZeroUsize::new(10).unwrap());
-    for _ in 0..1000 {
-        assert_eq!(reservations.reserve(&slug()).await, Reservation::Held);
-        assert!(reservations.count() <= 10);
-    }
-    clock.advance(TIME_TO_LIVE);
-    reservations.reserve(&slug()).await;
-    assert_eq!(reservations.count(), 1);
 }
