@@ -1,4 +1,4 @@
-//! TLS and login, and what happens where they fail.
+//! TLS and login, their failures, and passwords that change.
 
 use std::fs;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ impl Guarded {
     /// A replica that has its first connection.
     async fn connected_replica(&self, limits: TimeLimits) -> Replica {
         let replica = Replica::start(&self.settings(), limits);
-        // Each question takes time too, so that this ends.
+        // The replica connects meanwhile, so this loop ends.
         while !self.administer::<String>(&["CLIENT", "LIST"]).await.contains(" user=handbill ") {}
         replica.limiter.decide(LimitKind::Create, TEN, client()).await;
         assert_eq!(replica.decided_alone(), 0);

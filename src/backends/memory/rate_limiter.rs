@@ -18,7 +18,7 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 /// An entry takes about 200 bytes, plus 16 for each attempt that its window may count, rounded up to a power of two. With
 /// the specification's limits that is at most 45 MB for creates and 120 MB each for edits and tokens, if 100 000 clients
 /// use up their limits within one window, and 20 MB each if they come once. A full table drops the window that ends
-/// soonest, so that client gets its limit again early. Only a client with that many addresses can fill the table.
+/// soonest, so that client gets its limit again early. Only somebody with that many addresses can fill it.
 const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
 
 /// Most ended windows that one decision drops. It is more than the one that a decision may add, so ended windows cannot
