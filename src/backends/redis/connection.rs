@@ -126,12 +126,9 @@ impl RedisConnection {
             }
             Err(error) => {
                 tracing::debug!(%error, "a call to Redis failed");
+                let is_refused = matches!(error, CallError::Unreachable(_));
                 let now = self.clock.monotonic();
-                let opened = match error {
-                    CallError::Unreachable(_) => self.breaker().refused(),
-                    CallError::NoAnswer | CallError::Failed(_) => self.breaker().failed(began, now),
-                };
-                if opened {
+                if !is_refused && self.breaker().failed(began, now) {
                     self.lost(&error);
                 }
                 mark_unavailable();

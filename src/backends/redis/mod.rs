@@ -35,8 +35,8 @@ mod keys;
 mod limiter;
 mod pool;
 mod reservations;
+mod settings;
 mod time_limits;
-mod topology;
 
 use std::sync::Arc;
 
@@ -44,11 +44,11 @@ use tokio::sync::watch;
 
 pub use self::limiter::RedisLimiter;
 pub use self::reservations::RedisReservations;
+pub use self::settings::OpenError;
 pub use self::time_limits::TimeLimits;
-pub use self::topology::OpenError;
 
 use self::connection::RedisConnection;
-use self::topology::Topology;
+use self::pool::Manager;
 use crate::config::RedisSettings;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{SharedEntropy, hex_id};
@@ -82,7 +82,7 @@ impl Redis {
         entropy: SharedEntropy,
         metrics: Arc<Metrics>,
     ) -> Result<Self, OpenError> {
-        let pool = pool::build(Topology::parse(settings, limits)?, limits);
+        let pool = Manager::new(settings, limits)?.into_pool();
         let probe_key = keys::probe(&hex_id(&*entropy));
         let connection = RedisConnection::open(pool, limits, Arc::clone(&clock), Arc::clone(&metrics), probe_key);
         Ok(Self { connection, clock, entropy, metrics })
