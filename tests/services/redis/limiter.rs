@@ -61,7 +61,7 @@ async fn a_window_that_has_passed_leaves_nothing_in_redis() {
         replica.limiter.decide(LimitKind::Create, quota, client()).await;
     }
     let mut connection = connect(&server.address()).await;
-    // Each question takes time too, so that this ends.
+    // The window passes meanwhile, so this loop ends.
     while redis::cmd("DBSIZE").query_async::<u32>(&mut connection).await.unwrap() > 0 {}
 }
 
@@ -105,7 +105,7 @@ async fn a_connection_that_was_cut_is_made_again_within_the_same_decision() {
 
 #[tokio::test]
 async fn a_shared_server_answers_within_the_limits_that_the_service_has() {
-    // Only that the limits do not forbid what works: a slow machine may decide a few attempts alone.
+    // The limits must not reject a healthy server. On a slow machine the replica may decide a few attempts alone.
     for servers in ALL {
         let replica = Replica::start(&servers.settings(), TimeLimits::default());
         let client = client();

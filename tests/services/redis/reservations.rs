@@ -79,6 +79,6 @@ async fn a_redis_that_does_not_answer_holds_no_create_up() {
     server.freeze();
     let started = Instant::now();
     assert_eq!(replica.reservations.reserve(&slug()).await, Reservation::Held);
-    // Many times what the limits allow, and nothing to what a frozen server takes.
+    // Many times longer than the limits allow. A frozen server would never answer.
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
