@@ -28,7 +28,7 @@ async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
         let client = stranger();
         let attempts = (0..100).map(|_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.decide(LimitKind::Create, TEN, client).await.admitted })
+            tokio::spawn(async move { limiter.check(LimitKind::Create, TEN, client).await.admitted })
         });
         let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
         assert_eq!(admitted, 10, "{name}");
@@ -39,17 +39,17 @@ async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
 async fn the_window_slides_attempt_by_attempt() {
     for limiter in limiters() {
         for _ in 0..10 {
-            assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+            assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
             limiter.clock.advance(Duration::from_mins(1));
         }
         // Ten attempts, at minutes 0 to 9; it is minute 10.
         limiter.clock.advance(Duration::from_mins(50) - Duration::from_nanos(1));
-        assert!(!limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(!limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
         limiter.clock.advance(Duration::from_nanos(1));
-        assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
-        assert!(!limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(!limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
         limiter.clock.advance(Duration::from_mins(1));
-        assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
     }
 }
 
@@ -57,13 +57,13 @@ async fn the_window_slides_attempt_by_attempt() {
 async fn a_refused_attempt_is_not_counted() {
     for limiter in limiters() {
         let quota = Quota { limit: 1, window: HOUR };
-        assert!(limiter.backend.decide(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.check(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
         for _ in 0..59 {
             limiter.clock.advance(Duration::from_mins(1));
-            assert!(!limiter.backend.decide(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+            assert!(!limiter.backend.check(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
         }
         limiter.clock.advance(Duration::from_mins(1));
-        assert!(limiter.backend.decide(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.check(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
     }
 }
 
@@ -71,16 +71,16 @@ async fn a_refused_attempt_is_not_counted() {
 async fn a_client_that_waits_as_long_as_it_is_told_gets_through_and_not_a_second_earlier() {
     for limiter in limiters() {
         for _ in 0..10 {
-            limiter.backend.decide(LimitKind::Create, TEN, client(1)).await;
+            limiter.backend.check(LimitKind::Create, TEN, client(1)).await;
             limiter.clock.advance(Duration::from_millis(700));
         }
-        let refused = limiter.backend.decide(LimitKind::Create, TEN, client(1)).await;
+        let refused = limiter.backend.check(LimitKind::Create, TEN, client(1)).await;
         assert!(!refused.admitted, "{}", limiter.name);
         assert_eq!(refused.retry_after_seconds(), 3593, "{}", limiter.name);
         limiter.clock.advance(Duration::from_secs(refused.retry_after_seconds() - 1));
-        assert!(!limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(!limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
         limiter.clock.advance(Duration::from_secs(1));
-        assert!(limiter.backend.decide(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
     }
 }
 
@@ -89,10 +89,10 @@ async fn what_remains_counts_down_to_nothing() {
     for (name, limiter) in limiters_by_any_clock() {
         let client = stranger();
         for left in (0..10).rev() {
-            let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
+            let decision = limiter.check(LimitKind::Edit, TEN, client).await;
             assert_eq!((decision.admitted, decision.remaining), (true, left), "{name}");
         }
-        let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
+        let decision = limiter.check(LimitKind::Edit, TEN, client).await;
         assert_eq!((decision.admitted, decision.remaining, decision.quota), (false, 0, TEN), "{name}");
     }
 }
@@ -104,7 +104,7 @@ async fn clients_and_limits_are_counted_apart() {
             let client = stranger();
             for limited in [LimitKind::Create, LimitKind::Edit, LimitKind::Token] {
                 for attempt in 0..11 {
-                    let decision = limiter.decide(limited, TEN, client).await;
+                    let decision = limiter.check(limited, TEN, client).await;
                     assert_eq!(decision.admitted, attempt < 10, "{name}");
                 }
             }
@@ -117,13 +117,13 @@ async fn windows_that_ended_are_dropped_though_their_clients_never_return() {
     let clock = Arc::new(TestClock::new());
     let limiter = MemoryRateLimiter::new(clock.clone());
     for number in 0..1000 {
-        limiter.decide(LimitKind::Create, TEN, client(number)).await;
+        limiter.check(LimitKind::Create, TEN, client(number)).await;
     }
     assert_eq!(limiter.clients(LimitKind::Create), 1000);
     assert_eq!(limiter.clients(LimitKind::Edit), 0);
     clock.advance(HOUR);
     for _ in 0..200 {
-        limiter.decide(LimitKind::Create, TEN, client(5000)).await;
+        limiter.check(LimitKind::Create, TEN, client(5000)).await;
     }
     assert_eq!(limiter.clients(LimitKind::Create), 1);
 }
@@ -133,13 +133,13 @@ async fn a_client_that_is_refused_does_not_keep_ended_windows_in_the_table() {
     let clock = Arc::new(TestClock::new());
     let limiter = MemoryRateLimiter::new(clock.clone());
     let quota = Quota { limit: 1, window: HOUR };
-    limiter.decide(LimitKind::Create, quota, client(0)).await;
+    limiter.check(LimitKind::Create, quota, client(0)).await;
     clock.advance(Duration::from_mins(30));
-    limiter.decide(LimitKind::Create, quota, client(1)).await;
+    limiter.check(LimitKind::Create, quota, client(1)).await;
     // Refused, and so still the first to end.
-    limiter.decide(LimitKind::Create, quota, client(0)).await;
+    limiter.check(LimitKind::Create, quota, client(0)).await;
     clock.advance(Duration::from_mins(30));
-    limiter.decide(LimitKind::Create, quota, client(1)).await;
+    limiter.check(LimitKind::Create, quota, client(1)).await;
     assert_eq!(limiter.clients(LimitKind::Create), 1);
 }
 
@@ -149,22 +149,22 @@ async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() 
     let limiter = MemoryRateLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
     let quota = Quota { limit: 2, window: HOUR };
     for number in [0, 1, 2, 0] {
-        limiter.decide(LimitKind::Create, quota, client(number)).await;
+        limiter.check(LimitKind::Create, quota, client(number)).await;
         clock.advance(Duration::from_secs(1));
     }
     // Client 0 came last again, so the window of client 1 ends first.
-    limiter.decide(LimitKind::Create, quota, client(3)).await;
+    limiter.check(LimitKind::Create, quota, client(3)).await;
     assert_eq!(limiter.clients(LimitKind::Create), 3);
-    assert!(!limiter.decide(LimitKind::Create, quota, client(0)).await.admitted);
-    assert_eq!(limiter.decide(LimitKind::Create, quota, client(2)).await.remaining, 0);
-    assert_eq!(limiter.decide(LimitKind::Create, quota, client(1)).await.remaining, 1);
+    assert!(!limiter.check(LimitKind::Create, quota, client(0)).await.admitted);
+    assert_eq!(limiter.check(LimitKind::Create, quota, client(2)).await.remaining, 0);
+    assert_eq!(limiter.check(LimitKind::Create, quota, client(1)).await.remaining, 1);
 }
 
 #[tokio::test]
 async fn a_flood_of_clients_never_fills_more_than_the_table() {
     let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
     for number in 0..10_000 {
-        assert!(limiter.decide(LimitKind::Token, TEN, client(number)).await.admitted);
+        assert!(limiter.check(LimitKind::Token, TEN, client(number)).await.admitted);
         assert!(limiter.clients(LimitKind::Token) <= 100);
     }
 }

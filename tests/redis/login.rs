@@ -94,7 +94,7 @@ fn authority() -> ((CertificateParams, String), KeyPair) {
 /// Whether Redis decides an attempt, rather than the replica alone.
 async fn is_reached(settings: &RedisSettings) -> bool {
     let replica = Replica::start(settings, PATIENT);
-    assert!(replica.limiter.decide(LimitKind::Create, TEN, client()).await.admitted);
+    assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
     replica.decided_alone() == 0
 }
 
@@ -176,5 +176,5 @@ async fn several_addresses_mean_a_cluster() {
         ..to("")
     };
     let replica = Replica::start(&settings, TimeLimits::default());
-    assert!(replica.limiter.decide(LimitKind::Create, TEN, client()).await.admitted);
+    assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
 }

@@ -56,15 +56,15 @@ impl MemoryRateLimiter {
         Self { clock, create: windows(), edit: windows(), token: windows() }
     }
 
-    /// How many clients have a window for `limited`, ended ones that were not yet dropped included.
-    pub fn clients(&self, limited: LimitKind) -> usize {
-        self.windows(limited).len()
+    /// How many clients have a window for `kind`, ended ones that were not yet dropped included.
+    pub fn clients(&self, kind: LimitKind) -> usize {
+        self.windows(kind).len()
     }
 
     /// Counts an attempt that another limiter admitted just now. Where that makes more than `quota` allows, the oldest
     /// are forgotten: they would be the first to leave.
-    pub fn count(&self, limited: LimitKind, quota: Quota, client: Client) {
-        let mut windows = self.windows(limited);
+    pub fn count(&self, kind: LimitKind, quota: Quota, client: Client) {
+        let mut windows = self.windows(kind);
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
         let counted = windows.get_or_insert_mut(client, Counted::new);
@@ -74,8 +74,8 @@ impl MemoryRateLimiter {
         }
     }
 
-    fn windows(&self, limited: LimitKind) -> MutexGuard<'_, Windows> {
-        let windows = match limited {
+    fn windows(&self, kind: LimitKind) -> MutexGuard<'_, Windows> {
+        let windows = match kind {
             LimitKind::Create => &self.create,
             LimitKind::Edit => &self.edit,
             LimitKind::Token => &self.token,
@@ -98,8 +98,8 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
-        let mut windows = self.windows(limited);
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        let mut windows = self.windows(kind);
         // Under the lock, so that the order of decisions is the order of their times.
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
