@@ -30,7 +30,7 @@ pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
 }
 
 /// Whether the client holds what `tag` names, so that 304 is all it needs.
-fn none_match_fails(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+fn is_held(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let tag = tag.as_bytes();
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == b"*" || candidate == tag)
 }
@@ -39,9 +39,9 @@ fn none_match_fails(headers: &HeaderMap, tag: &HeaderValue) -> bool {
 ///
 /// A cache replaces the fields of what it holds by those of the 304 (RFC 9111 §3.2). So all that a 200 says beside its
 /// body belongs in `fields`; `whole` sets only what describes the body itself, such as `Content-Type`.
-pub(super) fn respond(request: &HeaderMap, fields: HeaderMap, whole: impl FnOnce() -> Response) -> Response {
-    let is_held = fields.get(ETAG).is_some_and(|tag| none_match_fails(request, tag));
-    let mut response = if is_held { not_modified() } else { whole() };
+pub(super) fn conditional_response(request: &HeaderMap, fields: HeaderMap, full: impl FnOnce() -> Response) -> Response {
+    let is_held = fields.get(ETAG).is_some_and(|tag| is_held(request, tag));
+    let mut response = if is_held { not_modified() } else { full() };
     response.headers_mut().extend(fields);
     response
 }

@@ -9,8 +9,8 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::Http;
 use super::etag::precondition;
+use super::state::Http;
 use crate::api::request::body::{Arriving, declared_as_json, parse};
 use crate::api::request::credential;
 use crate::domain::client::Client;

@@ -7,7 +7,9 @@ mod extract;
 pub mod middleware;
 mod pages;
 mod robots;
+mod routes;
 pub mod site;
+mod state;
 mod static_response;
 mod token;
 
@@ -20,38 +22,20 @@ use axum::routing::get;
 use http::Method;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub use self::discovery::openapi::document as openapi_document;
+use self::discovery::openapi;
 use self::middleware::forwarded_warning::Untrusted;
 use self::middleware::{answer_budget, forwarded_warning, render_errors, request_checks, security_headers};
+pub use self::state::Http;
 use self::static_response::StaticResponse;
 use crate::api::error::ApiError;
 use crate::api::metadata;
-use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
-use crate::service::PageService;
 use crate::telemetry::http::{RequestTelemetry, observe};
 
-/// What the handlers need.
-pub struct Http {
-    /// The rules.
-    service: PageService,
-    /// The origin of every address that is given out.
-    base_url: Origin,
-    /// Whose word on a client's address is believed.
-    proxies: TrustedProxies,
-    /// Tells answers of this `base_url` from those of another in entity tags: a page's own address is in them.
-    origin_tag: String,
-}
-
-impl Http {
-    /// A service whose addresses begin with `base_url`.
-    pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies) -> Self {
-        let origin_tag = site::assets::short_hash([base_url.as_str().as_bytes()]);
-        Self { service, base_url, proxies, origin_tag }
-    }
+/// The OpenAPI document of a service at `base_url`, as JSON.
+pub fn openapi_document(base_url: &Origin) -> String {
+    openapi::document(routes::api(openapi::description()).into_openapi(), base_url)
 }
 
 /// Every route, `mcp` included, which is [`guarded`] already, with every layer around it.
@@ -59,13 +43,13 @@ impl Http {
 /// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
 /// it, and is refused if its head is too large or there is no room for its answer; then comes the route. Around them all the answer is finished.
 pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
-    let openapi = StaticResponse::new("application/json", discovery::openapi::document(&http.base_url));
+    let openapi = StaticResponse::new("application/json", openapi_document(&http.base_url));
     let home = site::home(&http);
     let discovery = discovery::routes(&http.base_url, http.service.quotas());
     let service_desc = render_errors::service_desc(&http.base_url);
     let untrusted = Untrusted::new(http.proxies.clone(), telemetry.clone());
     let http = Arc::new(http);
-    let (api, _) = api_routes().split_for_parts();
+    let (api, _) = routes::api(openapi::description()).split_for_parts();
     let rest = api
         .merge(discovery)
         .route(metadata::path::OPENAPI, openapi.route())
@@ -98,14 +82,6 @@ pub fn guarded(routes: Router) -> Router {
         .layer(from_fn(request_checks::check_size))
 }
 
-/// The documented routes, with their documentation.
-fn api_routes() -> OpenApiRouter<Arc<Http>> {
-    OpenApiRouter::with_openapi(discovery::openapi::description())
-        .routes(routes!(pages::create))
-        .routes(routes!(pages::read, pages::update, pages::delete))
-        .routes(routes!(token::token))
-}
-
 /// Any page on the web may call the API: there are no cookies, so a browser adds nothing that its user has not.
 fn cors() -> CorsLayer {
     use http::HeaderName;
@@ -135,11 +111,11 @@ fn cors() -> CorsLayer {
 
 /// Axum adds `Allow`, which it knows from the routes.
 async fn method_not_allowed() -> Response {
-    error::error_response(&ApiError::method_not_allowed())
+    error::error_response(ApiError::method_not_allowed())
 }
 
 /// The panic's message and place are on standard error already.
 fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a handler panicked");
-    error::error_response(&ApiError::internal())
+    error::error_response(ApiError::internal())
 }

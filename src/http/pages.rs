@@ -11,12 +11,12 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
-use super::Http;
-use super::discovery::answers::{BadBody, NoPage, NotChanged, RateLimited};
 use super::error::service_error_response;
-use super::etag::{REVALIDATE, entity_tag, respond};
+use super::etag::{REVALIDATE, conditional_response, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
+use super::state::Http;
+use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
@@ -41,24 +41,21 @@ struct SlugParameter {
     slug: String,
 }
 
-/// Publish a page
-///
-/// Needs no credential. The answer holds the page's edit key, which is shown this once and cannot be recovered. A body that is
-/// refused spends no quota.
+/// `POST /api/pages`.
 #[utoipa::path(
     post,
     path = "/api/pages",
-    operation_id = "createPage",
+    operation_id = CREATE_PAGE.operation_id,
+    summary = CREATE_PAGE.title,
+    description = CREATE_PAGE.rest_description(),
     tag = "pages",
-    request_body(content = CreatePage, description = "At most 131072 bytes."),
+    request_body = CreatePage,
     responses(
         (status = 201, description = "Published. The edit key is shown this once.", body = CreatedBody, headers(
             ("Location" = String, description = "Where the page is read, updated and deleted."),
             ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
             ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
         )),
-        BadBody,
-        RateLimited,
     ),
     security(()),
 )]
@@ -68,7 +65,7 @@ pub(super) async fn create(
     body: JsonBody<CreatePage>,
 ) -> Response {
     let attempt = http.service.create(client, body.read().await.map(Into::into)).await;
-    respond_to(attempt, &http, |created| {
+    respond(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page)),
             (ETAG, json_tag(&created.page, &http)),
@@ -79,13 +76,13 @@ pub(super) async fn create(
     })
 }
 
-/// Read a page
-///
-/// Needs no credential. The text was written by a stranger.
+/// `GET /api/pages/{slug}`.
 #[utoipa::path(
     get,
     path = "/api/pages/{slug}",
-    operation_id = "getPage",
+    operation_id = GET_PAGE.operation_id,
+    summary = GET_PAGE.title,
+    description = GET_PAGE.rest_description(),
     tag = "pages",
     params(
         SlugParameter,
@@ -102,41 +99,36 @@ pub(super) async fn create(
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
             ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
         )),
-        NoPage,
     ),
     security(()),
 )]
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, headers: HeaderMap) -> Response {
     match http.service.read(&slug).await {
-        Ok(page) => respond(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
+        Ok(page) => conditional_response(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
         Err(error) => service_error_response(&error, &http.base_url),
     }
 }
 
-/// Update a page
-///
-/// Omitted fields keep their value; the slug never changes. Every attempt counts towards the limit.
+/// `PATCH /api/pages/{slug}`.
 #[utoipa::path(
     patch,
     path = "/api/pages/{slug}",
-    operation_id = "updatePage",
+    operation_id = UPDATE_PAGE.operation_id,
+    summary = UPDATE_PAGE.title,
+    description = UPDATE_PAGE.rest_description(),
     tag = "pages",
     params(
         SlugParameter,
         ("If-Match" = Option<String>, Header, description = "An entity tag of the page as it is to be changed, in any representation; 412 when the page has changed since. `*` is any."),
         ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be changed, in any representation; 412 while the page has one. `*` is any, and so always 412."),
     ),
-    request_body(content = UpdatePage, description = "At most 131072 bytes."),
+    request_body = UpdatePage,
     responses(
         (status = 200, description = "The updated page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's new entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
             ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
         )),
-        BadBody,
-        NoPage,
-        NotChanged,
-        RateLimited,
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]
@@ -150,16 +142,16 @@ pub(super) async fn update(
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
     let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
-    respond_to(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
+    respond(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
 }
 
-/// Delete a page
-///
-/// For ever: the page answers 410 from then on, and its slug is never used again. Every attempt counts towards the limit.
+/// `DELETE /api/pages/{slug}`.
 #[utoipa::path(
     delete,
     path = "/api/pages/{slug}",
-    operation_id = "deletePage",
+    operation_id = DELETE_PAGE.operation_id,
+    summary = DELETE_PAGE.title,
+    description = DELETE_PAGE.rest_description(),
     tag = "pages",
     params(
         SlugParameter,
@@ -168,9 +160,6 @@ pub(super) async fn update(
     ),
     responses(
         (status = 204, description = "Deleted."),
-        NoPage,
-        NotChanged,
-        RateLimited,
     ),
     security(("editKey" = []), ("pageToken" = ["post:delete"])),
 )]
@@ -182,11 +171,11 @@ pub(super) async fn delete(
     IfMatch(precondition): IfMatch,
 ) -> Response {
     let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
-    respond_to(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+    respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
 /// The answer to a limited operation, with the fields that say where its client stands.
-pub(super) fn respond_to<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+pub(super) fn respond<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
         Err(error) => service_error_response(&error, &http.base_url),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::etag::respond;
+use super::etag::conditional_response;
 use super::site::assets::short_hash;
 
 /// What changes only with a new version of Handbill, or with its settings.
@@ -44,7 +44,7 @@ impl StaticResponse {
 
     /// The answer to a request with these headers: 304 where its client holds this already.
     pub(super) fn answer(&self, request: &HeaderMap) -> Response {
-        respond(request, self.headers.clone(), || {
+        conditional_response(request, self.headers.clone(), || {
             ([(CONTENT_TYPE, self.content_type)], self.bytes.clone()).into_response()
         })
     }

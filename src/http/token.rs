@@ -14,10 +14,9 @@ use http::{HeaderMap, HeaderValue};
 use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
-use super::Http;
-use super::discovery::answers::BadToken;
 use super::extract::ClientAddr;
-use super::pages::respond_to;
+use super::pages::respond;
+use super::state::Http;
 use crate::api::request::body::{Arriving, media_type};
 use crate::api::request::credential::query_holds_key;
 use crate::api::types::{TokenBody, TokenRequest};
@@ -38,17 +37,16 @@ const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
     request_body(
         content = TokenRequest,
         content_type = "application/x-www-form-urlencoded",
-        description = "At most 131072 bytes. `client_id` and `client_secret` may be left out where `Authorization: Basic` holds them.",
+        description = "`client_id` and `client_secret` may be left out where `Authorization: Basic` holds them.",
     ),
     responses(
         (status = 200, description = "The token.", body = TokenBody),
-        BadToken,
     ),
     security(()),
 )]
 pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(client): ClientAddr, form: Form) -> Response {
     let attempt = http.service.token(client, form.read()).await;
-    respond_to(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
+    respond(attempt, &http, |key| Json(TokenBody::new(&key)).into_response())
 }
 
 /// The form that the request holds.

@@ -75,6 +75,11 @@ impl ApiError {
         )
     }
 
+    /// A request without a `Host` header.
+    pub fn no_host() -> Self {
+        Self::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.")
+    }
+
     /// A request whose head is over [`MAX_HEAD_BYTES`].
     pub fn headers_too_large() -> Self {
         Self::new(
@@ -270,9 +275,9 @@ impl ApiError {
             ),
             BodyError::Malformed(what) => invalid(what),
             BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
-            BodyError::Title(TitleError::Empty) => invalid(
-                "The field `title` is empty: nothing in it would show. Give the page a title of 1 to 200 characters.",
-            ),
+            BodyError::Title(TitleError::Empty) => invalid(format!(
+                "The field `title` is empty: nothing in it would show. Give the page a title of 1 to {MAX_CHARS} characters."
+            )),
             BodyError::Title(error @ TitleError::TooLong { .. }) => {
                 invalid(format!("The field `title` is too long: {error}. Shorten it to {MAX_CHARS} characters."))
             }

@@ -1,6 +1,6 @@
 //! The documents by which others find the service and learn what it is (spec §4.7). All are made from [`crate::api::metadata`].
 
-pub(super) mod answers;
+mod answers;
 mod llms;
 pub(super) mod openapi;
 

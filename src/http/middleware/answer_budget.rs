@@ -13,13 +13,13 @@ use crate::server::AnswerRoom;
 pub(in crate::http) async fn take_room(request: Request, next: Next) -> Response {
     let Some(room) = request.extensions().get::<AnswerRoom>().cloned() else { return next.run(request).await };
     if room.ask().is_err() {
-        return error_response(&ApiError::no_room());
+        return error_response(ApiError::no_room());
     }
     let is_safe = request.method().is_safe();
     let response = next.run(request).await;
     match room.take(response.body().size_hint().lower()) {
         Ok(()) => response,
-        Err(_) if is_safe => error_response(&ApiError::no_room()),
-        Err(_) => error_response(&ApiError::no_room_to_answer()),
+        Err(_) if is_safe => error_response(ApiError::no_room()),
+        Err(_) => error_response(ApiError::no_room_to_answer()),
     }
 }

@@ -16,7 +16,7 @@ pub(in crate::http) async fn check_size(request: Request, next: Next) -> Respons
     if target + headers_bytes(request.headers()) <= MAX_HEAD_BYTES {
         return next.run(request).await;
     }
-    error_response(&ApiError::headers_too_large())
+    error_response(ApiError::headers_too_large())
 }
 
 /// Refuses a request that does not name its host, or names two: a proxy in front may have understood another (RFC 9112 §3.2).
@@ -24,7 +24,7 @@ pub(in crate::http) async fn check_host(request: Request, next: Next) -> Respons
     match request.headers().get_all(HOST).iter().count() {
         1 => next.run(request).await,
         0 if request.version() == Version::HTTP_10 => next.run(request).await,
-        0 => invalid("The header `Host` is missing. Send the host that the address names."),
+        0 => error_response(ApiError::no_host()),
         _ => invalid("The header `Host` is there twice. Send it once."),
     }
 }
@@ -40,7 +40,7 @@ pub(in crate::http) async fn check_transfer_encoding(request: Request, next: Nex
 }
 
 fn invalid(what: &str) -> Response {
-    error_response(&ApiError::new(Code::InvalidRequest, what))
+    error_response(ApiError::new(Code::InvalidRequest, what))
 }
 
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {

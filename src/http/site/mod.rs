@@ -14,11 +14,11 @@ use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
 use self::templates::{GoneView, HomeView, NotFoundView, PageView};
-use super::Http;
 use super::error::{error_response, service_error_response};
-use super::etag::{REVALIDATE, entity_tag, respond};
+use super::etag::{REVALIDATE, conditional_response, entity_tag};
 use super::extract::SlugParam;
 use super::robots::mark_noindex;
+use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
 use crate::api::error::ApiError;
 use crate::api::metadata;
@@ -122,7 +122,7 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
     let asks_for_page = asks_for_html(request.headers()) && !is_for_programs;
     let mut response =
-        if asks_for_page { failure_page(&ServiceError::NotFound, http) } else { error_response(&ApiError::no_route()) };
+        if asks_for_page { failure_page(&ServiceError::NotFound, http) } else { error_response(ApiError::no_route()) };
     // A cache may keep a 404 without being asked to.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
@@ -143,7 +143,7 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
         fields.insert(LINK, link);
     }
     mark_noindex(&mut fields, &page, &http.base_url);
-    respond(headers, fields, || {
+    conditional_response(headers, fields, || {
         let view = PageView {
             base_url: http.base_url.as_str(),
             url: &url,
@@ -162,7 +162,7 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
 
 async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, caching: HeaderValue) -> Response {
     match http.service.read(slug).await {
-        Ok(page) => respond(headers, markdown_fields(http, &page, caching), || {
+        Ok(page) => conditional_response(headers, markdown_fields(http, &page, caching), || {
             ([(CONTENT_TYPE, MARKDOWN)], page.content.as_str().to_owned()).into_response()
         }),
         Err(error) if asks_for_html(headers) => failure_page(&error, http),
