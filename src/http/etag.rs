@@ -39,7 +39,11 @@ fn is_held(headers: &HeaderMap, tag: &HeaderValue) -> bool {
 ///
 /// A cache replaces the fields of what it holds by those of the 304 (RFC 9111 §3.2). So all that a 200 says beside its
 /// body belongs in `fields`; `whole` sets only what describes the body itself, such as `Content-Type`.
-pub(super) fn conditional_response(request: &HeaderMap, fields: HeaderMap, full: impl FnOnce() -> Response) -> Response {
+pub(super) fn conditional_response(
+    request: &HeaderMap,
+    fields: HeaderMap,
+    full: impl FnOnce() -> Response,
+) -> Response {
     let is_held = fields.get(ETAG).is_some_and(|tag| is_held(request, tag));
     let mut response = if is_held { not_modified() } else { full() };
     response.headers_mut().extend(fields);

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::etag::precondition;
 use super::state::Http;
-use crate::api::request::body::{Arriving, declared_as_json, parse};
+use crate::api::request::body::{RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
 use crate::domain::client::Client;
 use crate::service::{Body, Credential, Precondition};
@@ -64,7 +64,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
 
 /// The body as JSON of the shape `T`.
 pub(super) struct JsonBody<T> {
-    body: Arriving,
+    body: RequestBody,
     declared: Body<()>,
     shape: PhantomData<fn() -> T>,
 }
@@ -75,7 +75,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         let declared = declared_as_json(&parts.headers);
-        Ok(Self { body: Arriving::of(&parts.headers, body).await, declared, shape: PhantomData })
+        Ok(Self { body: RequestBody::of(&parts.headers, body).await, declared, shape: PhantomData })
     }
 }
 

@@ -17,7 +17,7 @@ use url::form_urlencoded;
 use super::extract::ClientAddr;
 use super::pages::respond;
 use super::state::Http;
-use crate::api::request::body::{Arriving, media_type};
+use crate::api::request::body::{RequestBody, media_type};
 use crate::api::request::credential::query_holds_key;
 use crate::api::types::{TokenBody, TokenRequest};
 use crate::domain::edit_key::EditKey;
@@ -52,7 +52,7 @@ pub(super) async fn token(State(http): State<Arc<Http>>, ClientAddr(client): Cli
 /// The form that the request holds.
 pub(super) struct Form {
     head: Parts,
-    body: Arriving,
+    body: RequestBody,
 }
 
 impl<S: Send + Sync> FromRequest<S> for Form {
@@ -60,7 +60,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
         let (head, body) = request.into_parts();
-        let body = Arriving::of(&head.headers, body).await;
+        let body = RequestBody::of(&head.headers, body).await;
         Ok(Self { head, body })
     }
 }

@@ -111,13 +111,7 @@ fn rate_limited(limited: LimitKind) -> Answer {
     ("Rate limited (`rate_limited`).", ApiError::from(&ServiceError::RateLimited(decision)))
 }
 
-fn add(
-    operation: &mut Operation,
-    answers: Vec<Answer>,
-    schema: &str,
-    challenge: &str,
-    body: fn(ApiError) -> Value,
-) {
+fn add(operation: &mut Operation, answers: Vec<Answer>, schema: &str, challenge: &str, body: fn(ApiError) -> Value) {
     for (description, error) in answers {
         let status = error.code.status().to_string();
         operation.responses.responses.insert(status, response(description, error, schema, challenge, body).into());

@@ -1,9 +1,9 @@
 //! The OpenAPI document, made from the same declarations as the routes (spec §4.7).
 
+use utoipa::OpenApi as _;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::security::{ClientCredentials, Flow, HttpAuthScheme, HttpBuilder, OAuth2, Scopes, SecurityScheme};
 use utoipa::openapi::{ContactBuilder, OpenApi, RefOr, Server};
-use utoipa::OpenApi as _;
 
 use super::answers::{describe_page_errors, describe_token_errors, header};
 use crate::api::metadata::{self, OPERATIONS};

@@ -13,7 +13,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
-use self::templates::{GoneView, HomeView, NotFoundView, PageView};
+use self::templates::{GoneTemplate, HomeTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, conditional_response, entity_tag};
 use super::extract::SlugParam;
@@ -59,7 +59,8 @@ pub(in crate::http) async fn page(
 /// What `GET /` gives.
 pub(in crate::http) fn home(http: &Http) -> StaticResponse {
     let base_url = &http.base_url;
-    let html = HomeView { base_url: base_url.as_str(), create_quota: http.service.quotas().create }.render();
+    let create_quota = http.service.quotas().create;
+    let html = templates::html(&HomeTemplate { layout: Layout::new(base_url), create_quota }, 0);
     let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, metadata::path::LLMS);
     StaticResponse::new("text/html; charset=utf-8", html)
         .with(CONTENT_SECURITY_POLICY, page_policy())
@@ -144,8 +145,8 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     }
     mark_noindex(&mut fields, &page, &http.base_url);
     conditional_response(headers, fields, || {
-        let view = PageView {
-            base_url: http.base_url.as_str(),
+        let template = PageTemplate {
+            layout: Layout::new(&http.base_url),
             url: &url,
             markdown_url: &markdown_url,
             title: page.title.as_ref().map(Title::as_str),
@@ -156,7 +157,7 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
             updated_at: page.updated_at,
             noindex: page.rendered.has_external_links(&http.base_url),
         };
-        ([(CONTENT_TYPE, HTML)], view.render()).into_response()
+        ([(CONTENT_TYPE, HTML)], templates::html(&template, page.rendered.html.len())).into_response()
     })
 }
 
@@ -178,10 +179,12 @@ fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap 
 
 /// 404 and 410 are pages too; whatever else may fail answers as the API does.
 fn failure_page(error: &ServiceError, http: &Http) -> Response {
-    let base_url = http.base_url.as_str();
+    let layout = Layout::new(&http.base_url);
     match error {
-        ServiceError::NotFound => html_response(StatusCode::NOT_FOUND, NotFoundView { base_url }.render()),
-        ServiceError::Gone => html_response(StatusCode::GONE, GoneView { base_url }.render()),
+        ServiceError::NotFound => {
+            html_response(StatusCode::NOT_FOUND, templates::html(&NotFoundTemplate { layout }, 0))
+        }
+        ServiceError::Gone => html_response(StatusCode::GONE, templates::html(&GoneTemplate { layout }, 0)),
         _ => service_error_response(error, &http.base_url),
     }
 }
