@@ -1,5 +1,5 @@
-//! Taking a request apart without judging it: every extractor here is infallible, because 404 and 410 come before any
-//! complaint about a credential or a body, and only the service knows them.
+//! Extractors. None of them fails: 404 and 410 come before any error about a credential or a body, and only the service
+//! knows whether a page exists.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::api::request::credential;
 use crate::domain::client::Client;
 use crate::service::{Body, Credential, Precondition};
 
-/// The client that limits count.
+/// The client, as rate limits count it.
 pub(super) struct ClientAddr(pub(super) Client);
 
 impl FromRequestParts<Arc<Http>> for ClientAddr {
@@ -27,7 +27,7 @@ impl FromRequestParts<Arc<Http>> for ClientAddr {
     }
 }
 
-/// The slug in the path; empty, which is no slug, where it is not UTF-8 or not properly percent-encoded.
+/// The slug in the path. It is empty, and so no valid slug, if the path is not UTF-8 or not properly percent-encoded.
 pub(super) struct SlugParam(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
@@ -39,7 +39,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
     }
 }
 
-/// The key that the request presents.
+/// The edit key in the request.
 pub(super) struct BearerKey(pub(super) Credential);
 
 impl<S: Send + Sync> FromRequestParts<S> for BearerKey {
@@ -80,7 +80,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 }
 
 impl<T: DeserializeOwned> JsonBody<T> {
-    /// What it holds, or what is wrong with it. Size is judged before anything else.
+    /// The parsed body, or why it is invalid. A body that is too large fails before any other check.
     pub(super) async fn read(self) -> Body<T> {
         parse(&self.body.bytes(self.declared).await?, &["title", "content"])
     }

@@ -1,5 +1,4 @@
-//! The REST operations on pages (spec §4.1 to §4.4). A handler takes the request apart, calls the service and shapes
-//! the answer.
+//! The REST operations on pages (spec §4.1 to §4.4). A handler extracts, calls the service and shapes the response.
 
 use std::sync::Arc;
 
@@ -27,10 +26,10 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The slug in the path, as the OpenAPI document describes it.
+/// The slug in the path, for the OpenAPI document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
+#[expect(dead_code, reason = "only the derived description is used")]
 struct SlugParameter {
     /// The slug from the page's address.
     #[param(
@@ -52,7 +51,7 @@ struct SlugParameter {
     request_body = CreatePage,
     responses(
         (status = 201, description = "Published. The edit key is shown this once.", body = CreatedBody, headers(
-            ("Location" = String, description = "Where the page is read, updated and deleted."),
+            ("Location" = String, description = "The address for reading, updating and deleting the page."),
             ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
             ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
         )),
@@ -69,7 +68,7 @@ pub(super) async fn create(
         let headers = [
             (LOCATION, location(&http, &created.page)),
             (ETAG, json_tag(&created.page, &http)),
-            // The answer shows the edit key.
+            // The response shows the edit key.
             (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
         (StatusCode::CREATED, headers, Json(CreatedBody::new(&created, &http.base_url))).into_response()
@@ -86,18 +85,18 @@ pub(super) async fn create(
     tag = "pages",
     params(
         SlugParameter,
-        ("If-None-Match" = Option<String>, Header, description = "Entity tags the client holds; 304 when the page still has one."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the client holds; 304 if the page still has one of them."),
     ),
     responses(
         (status = 200, description = "The page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
         )),
-        (status = 304, description = "The client holds the page as it is.", headers(
+        (status = 304, description = "The page has not changed since the client read it.", headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
         )),
     ),
     security(()),
@@ -119,15 +118,15 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugPar
     tag = "pages",
     params(
         SlugParameter,
-        ("If-Match" = Option<String>, Header, description = "An entity tag of the page as it is to be changed, in any representation; 412 when the page has changed since. `*` is any."),
-        ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be changed, in any representation; 412 while the page has one. `*` is any, and so always 412."),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page that the change is for, in any representation; 412 if the page has changed since. `*` matches any tag."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
     ),
     request_body = UpdatePage,
     responses(
         (status = 200, description = "The updated page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's new entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
         )),
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
@@ -155,8 +154,8 @@ pub(super) async fn update(
     tag = "pages",
     params(
         SlugParameter,
-        ("If-Match" = Option<String>, Header, description = "An entity tag of the page as it is to be deleted, in any representation; 412 when the page has changed since. `*` is any."),
-        ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be deleted, in any representation; 412 while the page has one. `*` is any, and so always 412."),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page to delete, in any representation; 412 if the page has changed since. `*` matches any tag."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
     ),
     responses(
         (status = 204, description = "Deleted."),
@@ -174,7 +173,7 @@ pub(super) async fn delete(
     respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
-/// The answer to a limited operation, with the fields that say where its client stands.
+/// The response of a rate-limited operation, with the `RateLimit` fields.
 pub(super) fn respond<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
@@ -188,7 +187,7 @@ pub(super) fn respond<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(
     response
 }
 
-/// `RateLimit` and `RateLimit-Policy`, as the IETF draft of the httpapi working group has them.
+/// `RateLimit` and `RateLimit-Policy` (IETF draft-ietf-httpapi-ratelimit-headers).
 fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2] {
     let (name, quota) = (limited.name(), decision.quota);
     let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));
@@ -197,7 +196,7 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
     [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
 }
 
-/// The header fields of an answer that shows `page`.
+/// The header fields of a response that shows `page`.
 fn page_fields(page: &Page, http: &Http) -> HeaderMap {
     let mut fields = HeaderMap::from_iter([(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)]);
     mark_noindex(&mut fields, page, &http.base_url);

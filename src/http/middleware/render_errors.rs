@@ -15,7 +15,7 @@ use crate::api::metadata;
 use crate::api::types::{ErrorBody, TokenErrorBody};
 use crate::domain::origin::Origin;
 
-/// The `Link` to the description of the service at `base_url`, for machines (RFC 8631).
+/// The `Link` to the OpenAPI document of a service at `base_url` (RFC 8631).
 pub(in crate::http) fn service_desc(base_url: &Origin) -> HeaderValue {
     let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
     HeaderValue::try_from(link).expect("an origin is ASCII")

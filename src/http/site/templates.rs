@@ -1,11 +1,11 @@
-//! Pages for people: what is filled into `templates/`. Views turn values into HTML and decide nothing about a request.
+//! The HTML pages, one struct for each file in `templates/`.
 //!
-//! askama escapes whatever a template writes; the exceptions are `content_html`, which the renderer has sanitised, and our
-//! own style sheet. No page needs a script, and [`CONTENT_SECURITY_POLICY`] refuses all of them, and every style but ours.
+//! askama escapes every value. The exceptions are `content_html`, which the renderer has sanitised, and our own style
+//! sheet. No page needs a script: [`CONTENT_SECURITY_POLICY`] forbids all scripts, and all styles except ours.
 //!
-//! The style sheet is in the page itself: while a new version is rolled out, a page that it made would ask an older replica
-//! for a file which only the new ones have. It has 6 KB, and most readers open one page, which they see one request sooner.
-//! The icon has one address for ever, so any replica answers with its own.
+//! The style sheet is embedded in each page. As a separate file it would fail during a rolling update, when the page comes
+//! from a new replica and the request for the file goes to an old one. It has 6 KB, and most readers open only one page,
+//! so embedding also saves them a request. The address of the icon never changes, so any replica can send its own icon.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ use crate::domain::quota::Quota;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::{content, title};
 
-/// What a browser may do with a page for people: show it, with our style sheet and icon and with `https` images.
+/// What a browser may load for a page: our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
     format!(
@@ -176,9 +176,8 @@ pub fn description(content_html: &str) -> String {
     excerpt(&text, MAX_DESCRIPTION_CHARS)
 }
 
-/// Changes whenever a page for people would look different from the same values.
-///
-/// To be part of the `ETag` of HTML, so that a cached copy does not hide a new layout.
+/// A hash that changes whenever the same values would give another page. It is part of the `ETag` of HTML, so that a
+/// cached copy does not hide a new layout.
 pub fn fingerprint() -> &'static str {
     static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
         let templates = [
@@ -187,7 +186,7 @@ pub fn fingerprint() -> &'static str {
             include_str!("templates/home.html"),
             include_str!("templates/not_found.html"),
             include_str!("templates/gone.html"),
-            // What is written into them is decided here.
+            // These files decide which values the templates get.
             include_str!("templates.rs"),
             include_str!("article.rs"),
         ];
