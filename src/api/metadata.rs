@@ -35,9 +35,9 @@ pub struct Operation {
     pub title: &'static str,
     /// What it does, and what every caller must know.
     pub summary: &'static str,
-    /// What only a caller of the REST API needs to know.
+    /// Further notes for callers of the REST API.
     rest_notes: &'static str,
-    /// What only a caller of the MCP tool needs to know.
+    /// Further notes for callers of the MCP tool.
     tool_notes: &'static str,
     /// Words to find it by.
     pub tags: [&'static str; 2],

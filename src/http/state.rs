@@ -1,11 +1,11 @@
-//! What the handlers share.
+//! The state that all handlers share.
 
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
 
-/// What the handlers share.
+/// The state that all handlers share.
 pub struct Http {
     /// The service that does the work.
     pub(super) service: PageService,

@@ -152,7 +152,7 @@ pub enum Interface {
 }
 
 impl Interface {
-    /// Where the caller sends a key.
+    /// The place where the caller sends a key.
     const fn key_place(self) -> &'static str {
         match self {
             Self::Rest => "in the header `Authorization: Bearer <edit_key>`",
@@ -231,7 +231,7 @@ impl ApiError {
             ),
             ServiceError::StateExcluded => Self::new(
                 Code::PreconditionFailed,
-                "The page is still at a version in `If-None-Match`. Nothing was changed: read the page again, and send the change without that header if you still want it.",
+                "The page matches `If-None-Match`. Nothing was changed: read the page again, and send the change without that header if you still want it.",
             ),
             ServiceError::RateLimited(decision) => rate_limited(decision),
             ServiceError::Token(error) => error.into(),

@@ -1,4 +1,4 @@
-//! The error answers in the OpenAPI document. Their examples are the errors that the service really answers.
+//! The error answers in the OpenAPI document. The examples are real errors of the service.
 
 use std::time::Duration;
 

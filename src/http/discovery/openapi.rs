@@ -36,7 +36,7 @@ pub(in crate::http) fn description() -> OpenApi {
 /// The document of a service at `base_url`, as indented JSON. `described` has its operations.
 pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin) -> String {
     let info = &mut described.info;
-    // Nobody but the operator is responsible for a service, and its own address is the only contact that is known.
+    // The service does not know its operator, so its own address is the contact.
     info.contact = Some(ContactBuilder::new().name(Some(metadata::TITLE)).url(Some(base_url.as_str())).build());
     metadata::TITLE.clone_into(&mut info.title);
     metadata::INTERFACE_VERSION.clone_into(&mut info.version);

@@ -28,7 +28,7 @@ use crate::domain::quota::Quota;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::{content, title};
 
-/// What a browser may load for a page: our style sheet, our icon, and images over `https`.
+/// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
     format!(
@@ -53,7 +53,7 @@ const UNTITLED: &str = "Untitled page";
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "page.html")]
 pub struct PageTemplate<'a> {
-    /// What surrounds it.
+    /// The parts that all pages share.
     pub layout: Layout<'a>,
     /// The page's address.
     pub url: &'a str,
@@ -79,7 +79,7 @@ pub struct PageTemplate<'a> {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "home.html")]
 pub struct HomeTemplate<'a> {
-    /// What surrounds it.
+    /// The parts that all pages share.
     pub layout: Layout<'a>,
     /// How many pages one client may create; `None` if that is not limited.
     pub create_quota: Option<Quota>,
@@ -89,7 +89,7 @@ pub struct HomeTemplate<'a> {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "not_found.html")]
 pub struct NotFoundTemplate<'a> {
-    /// What surrounds it.
+    /// The parts that all pages share.
     pub layout: Layout<'a>,
 }
 
@@ -97,11 +97,11 @@ pub struct NotFoundTemplate<'a> {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "gone.html")]
 pub struct GoneTemplate<'a> {
-    /// What surrounds it.
+    /// The parts that all pages share.
     pub layout: Layout<'a>,
 }
 
-/// What surrounds every page: head, style and the address of the service.
+/// The parts that all pages share: style, icon and the address of the service.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
     base_url: &'a str,
@@ -149,7 +149,7 @@ impl PageTemplate<'_> {
 }
 
 impl HomeTemplate<'_> {
-    /// What one client may create, as a sentence.
+    /// The limit on new pages, as a sentence.
     fn creates(&self) -> Option<String> {
         self.create_quota.map(quota_sentence)
     }
@@ -206,7 +206,7 @@ fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
     written.unwrap_or_else(|| at.to_string())
 }
 
-/// What `quota` allows, as a sentence.
+/// `quota` as a sentence on new pages.
 fn quota_sentence(quota: Quota) -> String {
     let pages = if quota.limit == 1 { "new page" } else { "new pages" };
     let window = match quota.window.as_secs() {
