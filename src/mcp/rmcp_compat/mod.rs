@@ -22,7 +22,7 @@ use crate::api::error::{ApiError, Interface};
 use crate::api::metadata::MCP_PROTOCOL_VERSIONS;
 use crate::api::request::MAX_BODY_BYTES;
 use crate::api::request::accept::weight;
-use crate::api::request::body::{Arriving, declared_as_json, why_not_json};
+use crate::api::request::body::{RequestBody, declared_as_json, why_not_json};
 use crate::api::request::credential::query_holds_key;
 use crate::domain::edit_key::PREFIX;
 use crate::mcp::rmcp_compat::duplicate_keys::Read;
@@ -61,7 +61,7 @@ struct Malformed {
 pub(super) async fn correct(request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     // Defect: over its limit `rmcp` answers in plain text, and it waits for a slow body without end.
-    let read = Arriving::of(&parts.headers, body).await.bytes(declared_as_json(&parts.headers)).await;
+    let read = RequestBody::of(&parts.headers, body).await.bytes(declared_as_json(&parts.headers)).await;
     let bytes = match read {
         Ok(bytes) => bytes,
         Err(fault) => return body_refused(fault),
