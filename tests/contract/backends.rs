@@ -15,13 +15,13 @@ use handbill::ports::slug_reservations::SlugReservations;
 use crate::clock::TestClock;
 use crate::servers;
 
-/// A backend that runs, for as long as this lives.
+/// A backend that runs during the life of this value.
 pub(crate) struct Started<T: ?Sized> {
-    /// What failures name.
+    /// Its name in failures.
     pub(crate) name: &'static str,
     /// The backend.
     pub(crate) backend: Arc<T>,
-    /// What must outlive it.
+    /// Values that must outlive it.
     _beside: Box<dyn Any + Send>,
 }
 
@@ -52,7 +52,7 @@ const STORES: [Start<dyn PageStore>; 3] = [
     },
 ];
 
-/// Every store, each without any page that the test knows of.
+/// Every store, each without any page of the test.
 pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
     let mut started = Vec::new();
     for start in STORES {
@@ -61,29 +61,29 @@ pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
     started
 }
 
-/// Every limiter, whatever clock it goes by, and its name.
+/// Every limiter with any clock, and its name.
 ///
-/// That Redis, whose clock no test holds, slides its windows as the others do is shown in `tests/redis/window.rs`, by
-/// moving what it has counted.
+/// No test controls the clock of Redis. `tests/redis/window.rs` shows that its windows slide as the others do, by moving
+/// the times that it has recorded.
 pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
     let in_process = limiters().into_iter().map(|limiter| (limiter.name, limiter.backend));
     let redis: Arc<dyn RateLimiter> = Arc::new(servers::redis().limiter());
     in_process.chain([("Redis", redis)]).collect()
 }
 
-/// A limiter and the clock that it goes by.
+/// A limiter and its clock.
 pub(crate) struct Limiter {
     pub(crate) name: &'static str,
     pub(crate) backend: Arc<dyn RateLimiter>,
     pub(crate) clock: Arc<TestClock>,
 }
 
-/// Every limiter that goes by the test's clock, each with nothing counted.
+/// Every limiter that uses the test's clock, each empty.
 pub(crate) fn limiters() -> Vec<Limiter> {
     let clock = Arc::new(TestClock::new());
     let few = Arc::new(TestClock::new());
     let limiter = MemoryRateLimiter::new(clock.clone());
-    // Every test of the contract has fewer clients, so that its cap must not show.
+    // Every test of the contract has fewer clients, so the limiter's cap must have no effect.
     let bounded = MemoryRateLimiter::with_capacity(few.clone(), NonZeroUsize::new(300).unwrap());
     vec![
         Limiter { name: "in process", backend: Arc::new(limiter), clock },
@@ -91,21 +91,21 @@ pub(crate) fn limiters() -> Vec<Limiter> {
     ]
 }
 
-/// Every kind of reservations, whatever clock it goes by, and its name.
+/// Every kind of reservations with any clock, and its name.
 pub(crate) fn reservations_by_any_clock() -> Vec<(&'static str, Arc<dyn SlugReservations>)> {
     let in_process = reservations().into_iter().map(|reservations| (reservations.name, reservations.backend));
     let redis: Arc<dyn SlugReservations> = Arc::new(servers::redis().reservations());
     in_process.chain([("Redis", redis)]).collect()
 }
 
-/// Reservations and the clock that they go by.
+/// Reservations and their clock.
 pub(crate) struct Reserving {
     pub(crate) name: &'static str,
     pub(crate) backend: Arc<dyn SlugReservations>,
     pub(crate) clock: Arc<TestClock>,
 }
 
-/// Every kind of reservations that goes by the test's clock, each with none made.
+/// Every kind of reservations that uses the test's clock, each empty.
 pub(crate) fn reservations() -> Vec<Reserving> {
     let clock = Arc::new(TestClock::new());
     vec![Reserving { name: "in process", backend: Arc::new(MemorySlugReservations::new(clock.clone())), clock }]

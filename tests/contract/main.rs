@@ -1,4 +1,4 @@
-//! What every backend must do, looped over every backend. One that cannot start fails; none is skipped.
+//! The contract of the backends, run on every backend. A backend that cannot start fails; none is skipped.
 
 mod backends;
 mod batches;
