@@ -15,7 +15,7 @@ use handbill::ports::random::{SystemEntropy, index_below};
 use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
-/// Time enough on any machine, so that only what a test is about can fail it.
+/// Enough time on any machine, so that a test fails only by its own subject.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Parser)]
@@ -32,7 +32,7 @@ fn named_by(variable: &str) -> String {
     value.unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"))
 }
 
-/// A store on the CQL server, in a keyspace that this run alone uses.
+/// A store on the CQL server, in a keyspace that only this run uses.
 pub(crate) async fn cql() -> CqlStore {
     static KEYSPACE: OnceCell<String> = OnceCell::const_new();
     let settings = |keyspace: &str| {
@@ -48,11 +48,11 @@ pub(crate) async fn cql() -> CqlStore {
         keyspace
     });
     let settings = settings(keyspace.await);
-    let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, turn: TEST_TIMEOUT, in_flight: 256 };
+    let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, permit: TEST_TIMEOUT, in_flight: 256 };
     CqlStore::connect(&settings, limits, Arc::new(SystemEntropy), |_| {}).await.unwrap()
 }
 
-/// A way to the Redis server.
+/// Access to the Redis server.
 pub(crate) fn redis() -> Redis {
     let url = named_by("HANDBILL_TEST_REDIS");
     let settings = Line::try_parse_from(["handbill", "--redis-url", &url]).unwrap().redis;
@@ -66,7 +66,7 @@ pub(crate) fn redis() -> Redis {
     Redis::open_with_limits(&settings, limits, clock, Arc::new(SystemEntropy), Arc::new(Metrics::new())).unwrap()
 }
 
-/// A client that no other test of this run has: what a server counts stays there.
+/// A client that no other test of this run has, because counts remain on the server.
 pub(crate) fn stranger() -> Client {
     static STRANGERS: AtomicU32 = AtomicU32::new(0x0b00_0000);
     Client::from(IpAddr::V4(Ipv4Addr::from_bits(STRANGERS.fetch_add(1, Ordering::Relaxed))))
