@@ -20,7 +20,7 @@ use time::macros::format_description;
 use super::article::article;
 use super::assets::{self, FAVICON, STYLE};
 use crate::api::metadata;
-use crate::domain::html_text::visible_text;
+use crate::domain::excerpt::shorten;
 use crate::domain::language::{Language, UNDETERMINED};
 use crate::domain::quota::Quota;
 use crate::domain::timestamp::UnixMillis;
@@ -35,14 +35,8 @@ pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Longest description, in Unicode scalar values; previews cut at about as many.
-const MAX_DESCRIPTION_CHARS: usize = 160;
-
 /// Longest name made from the text of a page without a title, in Unicode scalar values.
 const MAX_NAME_CHARS: usize = 60;
-
-/// How much HTML is searched for a description, in bytes: where this much has no text, there is nothing to describe.
-const MAX_DESCRIPTION_SOURCE_BYTES: usize = 16 * 1024;
 
 /// What a page without title and text is called.
 const UNTITLED: &str = "Untitled page";
@@ -60,9 +54,11 @@ pub struct PageView<'a> {
     pub title: Option<&'a str>,
     /// Sanitised HTML, embedded as `article` makes it.
     pub content_html: &'a str,
+    /// The byte offset of each code block in it.
+    pub code_blocks: &'a [u32],
     /// The language of the text.
     pub language: Option<Language>,
-    /// Plain text for previews, from [`description`]; left out where empty.
+    /// Plain text for previews; left out where empty.
     pub description: &'a str,
     /// When it was created.
     pub created_at: UnixMillis,
@@ -98,7 +94,7 @@ pub struct GoneView<'a> {
 impl PageView<'_> {
     /// The page as HTML.
     pub fn render(&self) -> String {
-        let beginning = excerpt(self.description, MAX_NAME_CHARS);
+        let beginning = shorten(self.description, MAX_NAME_CHARS);
         let from_text = if beginning.is_empty() { UNTITLED } else { &beginning };
         let name = self.title.unwrap_or(from_text);
         let published = Moment { datetime: self.created_at.to_string(), words: in_words(self.created_at, DATE) };
@@ -107,7 +103,7 @@ impl PageView<'_> {
             let words = if date == published.words { in_words(self.updated_at, TIME_OF_DAY) } else { date };
             Moment { datetime: self.updated_at.to_string(), words }
         });
-        let article = article(self.content_html, self.title);
+        let article = article(self.content_html, self.code_blocks, self.title);
         let room = article.len();
         let lang = self.language.map_or(UNDETERMINED, Language::code);
         let frame = Layout::new(self.base_url);
@@ -140,18 +136,6 @@ impl GoneView<'_> {
     pub fn render(&self) -> String {
         html(&GoneTemplate { frame: Layout::new(self.base_url) }, 0)
     }
-}
-
-/// How the visible text of sanitised HTML begins, as plain text on one line: at most 160 characters and an ellipsis.
-///
-/// Takes the same time however long `content_html` is. Empty where the text does not begin within the first 16 KiB.
-pub fn description(content_html: &str) -> String {
-    let source = beginning(content_html);
-    let mut text = visible_text(source);
-    if source.len() < content_html.len() && !text.is_empty() {
-        text.push('…');
-    }
-    excerpt(&text, MAX_DESCRIPTION_CHARS)
 }
 
 /// Changes whenever a page for people would look different from the same values.
@@ -260,26 +244,6 @@ fn in_a_sentence(quota: Quota) -> String {
     format!("One network address can publish {} {pages} {window}.", quota.limit)
 }
 
-/// The first [`MAX_DESCRIPTION_SOURCE_BYTES`] of `html`, without the half of a character or of a reference at the cut.
-fn beginning(html: &str) -> &str {
-    let cut = &html[..html.floor_char_boundary(MAX_DESCRIPTION_SOURCE_BYTES)];
-    match cut.rfind('&') {
-        Some(at) if cut.len() < html.len() && !cut[at..].contains(';') => &cut[..at],
-        _ => cut,
-    }
-}
-
-/// `text`, or its first `max_chars` characters at most, cut after a word where there is one, and an ellipsis.
-fn excerpt(text: &str, max_chars: usize) -> String {
-    let Some((end, _)) = text.char_indices().nth(max_chars) else { return text.to_owned() };
-    let cut = &text[..end];
-    let at_word_end = text[end..].starts_with(' ');
-    // A text that is written without spaces is cut between characters.
-    let last_space = cut.rfind(' ').filter(|&space| space > end / 2 && !at_word_end);
-    let kept = &cut[..last_space.unwrap_or(end)];
-    format!("{}…", kept.trim_end_matches([' ', ',', ';', ':', '…']))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -295,6 +259,7 @@ mod tests {
             markdown_url: "https://pages.example/a-22222222.md",
             title: Some("A title"),
             content_html: "<p>Text.</p>\n",
+            code_blocks: &[],
             language: None,
             description: "Text.",
             created_at: UnixMillis::new(1_795_235_400_123),
@@ -457,42 +422,6 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_the_visible_text_on_one_line() {
-        let html = "<h2>One</h2>\n<p>t<em>wo</em> <a href=\"/a>b\" rel=\"nofollow ugc\">three</a>,<br>four\n \
-                    <img src=\"https://a.example/x\" alt=\"no\">five</p>\n<hr>";
-        assert_eq!(description(html), "One two three, four five");
-        assert_eq!(description("<hr>\n<p><img alt=\"a\"></p>"), "");
-    }
-
-    #[test]
-    fn a_description_decodes_each_reference_once() {
-        assert_eq!(description("<p>&lt;b&gt; &amp;lt; &quot;&#39;&#x1F4D3;&nbsp;x</p>"), "<b> &lt; \"'📓 x");
-        assert_eq!(description("&unknown; &#xD800; &#0; & &; &"), "&unknown; &#xD800; & &; &");
-        assert_eq!(description("<p>é&é;é</p><p open"), "é&é;é");
-    }
-
-    #[test]
-    fn a_description_ends_after_a_word_within_160_characters() {
-        let text = description(&format!("<p>{}</p>", "word ".repeat(100)));
-        assert_eq!(text, format!("{}…", "word ".repeat(32).trim_end()));
-        let exact = "é".repeat(MAX_DESCRIPTION_CHARS);
-        assert_eq!(description(&exact), exact);
-        assert_eq!(description(&"字".repeat(500)).chars().count(), MAX_DESCRIPTION_CHARS + 1);
-    }
-
-    #[test]
-    fn a_description_reads_no_more_than_the_beginning() {
-        let late = format!("{}<p>late</p>", "<hr>\n".repeat(MAX_DESCRIPTION_SOURCE_BYTES));
-        assert_eq!(description(&late), "");
-        let cut_in_a_reference = format!("<p>early{}&amp;amp</p>", " ".repeat(MAX_DESCRIPTION_SOURCE_BYTES - 10));
-        assert_eq!(description(&cut_in_a_reference), "early…");
-        for shift in 0..4 {
-            let cut_in_a_character = format!("{}{}", "a".repeat(shift), "📓".repeat(MAX_DESCRIPTION_SOURCE_BYTES));
-            assert_eq!(description(&cut_in_a_character).chars().count(), MAX_DESCRIPTION_CHARS + 1);
-        }
-    }
-
-    #[test]
     fn the_fingerprint_is_short_and_the_policy_allows_no_script() {
         assert_eq!(fingerprint().len(), 16);
         assert_eq!(fingerprint(), fingerprint());
@@ -508,18 +437,6 @@ mod tests {
                 let name = template.file_name().to_str().unwrap();
                 assert!(covered.iter().any(|rest| rest.starts_with(name)), "{name}");
             }
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_description_is_bounded_and_on_one_line_whatever_it_is_made_from(
-            html in "(\\PC|[<>&;\"#x/ \\n]|&amp;|<p>|</a>){0,400}",
-        ) {
-            let text = description(&html);
-            proptest::prop_assert!(text.chars().count() <= MAX_DESCRIPTION_CHARS + 1);
-            proptest::prop_assert!(!text.contains(char::is_control));
-            proptest::prop_assert_eq!(text.trim(), &text);
         }
     }
 }
