@@ -1,12 +1,12 @@
-// Do agents get what people get? Whole lives of pages through the four tools of /mcp, half of them by clients of the revision
-// 2026-07-28, which begin without a handshake, half by those of 2025-11-25, which begin with `initialize`.
+// Do agents get the same service as people? Whole lives of pages through the four tools of /mcp. Half of the clients use the revision
+// 2026-07-28, which has no handshake, and half use 2025-11-25, which begins with `initialize`.
 
 import exec from 'k6/execution';
 import http from 'k6/http';
 import { check } from 'k6';
 import * as handbill from './lib/handbill.js';
 
-// Lives a second. Each is six calls, or eight with a handshake.
+// Lives per second. Each is six calls, or eight with a handshake.
 const { rate, seconds } = handbill.asked(25, 30);
 
 export const options = handbill.options({ lives: handbill.constantly('life', rate, seconds) }, ['read', 'write']);
@@ -55,7 +55,7 @@ export function life() {
   check(deleted, { 'it is deleted': (is) => is !== null && is.deleted === true });
 }
 
-/// The structured result of a tool, or `null`. What fails is answered 200 too, so it is the result that is judged.
+/// Calls a tool. Returns its structured result, or `null`. Failed calls are answered 200 too, so this checks the result.
 function call(agent, name, args, kind) {
   const response = ask(agent, 'tools/call', { name, arguments: args }, kind);
   const outcome = result(response);
@@ -84,7 +84,7 @@ function post(agent, message, kind, headers = {}, status = 200) {
   return http.post(`${handbill.BASE}/mcp`, JSON.stringify(message), handbill.parameters(kind, all, status, tags));
 }
 
-/// The result of a JSON-RPC answer, or `null` where it is another.
+/// The result of a JSON-RPC answer, or `null` if it has none.
 function result(response) {
   const body = response.status === 200 ? response.json() : {};
   const right = check(body, { 'it is a JSON-RPC result': (is) => is.result !== undefined });

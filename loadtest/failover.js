@@ -1,10 +1,10 @@
-// What do clients notice when parts of the service end? Three replicas behind a load balancer, over three database nodes and
-// Redis: one part after the other is taken away and comes back, under load all the time.
+// What do clients notice when parts of the service fail? Three replicas run behind a load balancer, with three database nodes and
+// Redis. One part after the other fails and returns, under constant load.
 //
-// What may fail is what docs/operations.md says. Each writer reads what was acknowledged: nothing of that may be lost.
+// docs/operations.md states which requests may fail. Each writer reads back every acknowledged write: none may be lost.
 //
-// loadtest/run makes the faults: this asks for each by `POST <FAULTS>/<fault>` when its phase begins. Clients differ by
-// `--local-ips`, since the load balancer believes no X-Forwarded-For.
+// loadtest/run causes the faults: this script requests each with `POST <FAULTS>/<fault>` when its phase begins. Clients differ by
+// `--local-ips`, since the load balancer trusts no X-Forwarded-For.
 
 import http from 'k6/http';
 import { check } from 'k6';
@@ -13,13 +13,12 @@ import * as handbill from './lib/handbill.js';
 
 const { rate, seconds } = handbill.asked(100, 15);
 
-/// Each begins with its fault, and lasts `times` as long as the others. `mayFail` is how many requests may be answered otherwise
-/// than they should be.
+/// Each phase begins with its fault and lasts `times` as long as the others. `mayFail` is how many of its requests may fail.
 const PHASES = [
   { name: '1 all is well', mayFail: 0 },
   { name: '2 a replica is drained', fault: 'drain-replica-1', mayFail: 0 },
   { name: '3 it returns', fault: 'start-replica-1', mayFail: 0 },
-  // What it had been sent and not yet answered. A load balancer must not send that to another.
+  // Requests that it had received and not answered. A load balancer must not send them to another replica.
   { name: '4 a replica is killed', fault: 'kill-replica-2', mayFail: Math.ceil(rate * 0.05) },
   { name: '5 it returns', fault: 'start-replica-2', mayFail: 0 },
   { name: '6 a database node is killed', fault: 'kill-node-3', mayFail: 0 },
@@ -27,7 +26,7 @@ const PHASES = [
   { name: '8 Redis is killed', fault: 'kill-redis', mayFail: 0 },
   { name: '9 it returns', fault: 'start-redis', mayFail: 0 },
 ];
-// All are published from one address, which may publish ten in an hour and later is that of a writer.
+// All pages come from one address, which can create ten an hour and later belongs to a writer.
 const PAGES = 8;
 const READS = 0.9;
 
@@ -60,7 +59,7 @@ PHASES.forEach(({ name, fault, mayFail, times = 1 }, number) => {
     };
   }
   thresholds[`failures{phase:${name}}`] = [`count<=${mayFail}`];
-  // They keep nothing; with them, the summary has these figures by phase.
+  // These thresholds are always kept. They make k6 report these figures for each phase.
   thresholds[`done{phase:${name}}`] = ['count>0'];
   thresholds[`http_req_duration{phase:${name}}`] = ['max>=0'];
 });
@@ -84,7 +83,7 @@ export function readers(pages) {
   count(handbill.read(pages[Math.floor(pages.length * Math.random())]) !== null);
 }
 
-// Of this virtual user, who is the only one that writes it.
+// The page of this virtual user. No other one writes it.
 let mine = null;
 let edition = 0;
 

@@ -1,5 +1,5 @@
-// What if everybody reads the same page, while its author goes on writing? Reads must not wait for the writes, and the author
-// must at once see what was written.
+// What happens if everybody reads the same page while its author keeps writing? Reads must not wait for writes, and the author must
+// see each write at once.
 
 import exec from 'k6/execution';
 import { check } from 'k6';
@@ -26,6 +26,6 @@ export function readers(page) {
 export function author(page) {
   const mark = `Edition ${exec.scenario.iterationInTest}.`;
   if (!handbill.update(handbill.newClient(), page, handbill.markdown(8000, mark))) return;
-  // Nobody else writes, and the next edition is a second away.
+  // No one else writes, and the next edition comes a second later.
   check(handbill.read(page), { 'a write is seen at once': (text) => text !== null && text.includes(mark) });
 }

@@ -1,4 +1,4 @@
-// Does Handbill keep its objectives under the traffic that it is made for: many readers of many pages, few writers?
+// Does Handbill keep its objectives under the traffic it is made for: many readers of many pages, few writers?
 //
 // 96 % reads, half of them as HTML, most of the rest as JSON; 2.5 % updates, 1 % new pages, 0.5 % deletes of new pages.
 
@@ -29,7 +29,7 @@ export function setup() {
   return pages;
 }
 
-// A few pages have most of the readers.
+// A few pages get most of the reads.
 const popular = (pages) => pages[Math.floor(pages.length * Math.pow(Math.random(), 3))];
 
 export function reads(pages) {

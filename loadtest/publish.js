@@ -1,7 +1,7 @@
-// How fast do pages come in, when many people publish at once? Each from an address of its own, as through a load balancer.
+// How fast can many people publish pages at once? Each client has its own address, as behind a load balancer.
 //
-// All from one address would measure the limit: the second scenario shows that it is there, and that the first did not
-// meet it for a reason.
+// Load from a single address would only measure the limit. The second scenario shows that the limit works, so the first did not
+// pass by accident.
 
 import http from 'k6/http';
 import { check } from 'k6';
@@ -35,6 +35,6 @@ export function oneClient() {
   for (let number = 1; number <= CREATES_AN_HOUR + 1; number += 1) {
     const { status } = http.post(`${handbill.BASE}/api/pages`, body, parameters);
     const expected = number <= CREATES_AN_HOUR ? 201 : 429;
-    check(status, { 'without its header a client is held to the limit': (is) => is === expected });
+    check(status, { 'without its header a client reaches the limit': (is) => is === expected });
   }
 }

@@ -1,4 +1,4 @@
-// Does everything work at all, before more is asked? One page's whole life, a few times a second.
+// Does everything work at all? The whole life of a page, a few times a second.
 
 import http from 'k6/http';
 import { check } from 'k6';

@@ -1,8 +1,8 @@
-"""Clients that hold on to as much as they can: one program for each attack, run in the namespace of the clients.
+"""Clients that hold as many resources as they can. Each attack is one run of this program in the namespace of the clients.
 
     python3 attackers.py '{"kind": …, "to": [host, port], "from": [addresses], "connections": n, "seconds": s, "page": slug}'
 
-Prints what became of the connections, as JSON. Each is attempted once; one that the server ends is not opened again.
+Prints the fate of the connections as JSON. Each is attempted once; one that the server closes is not opened again.
 """
 
 import errno
@@ -13,16 +13,16 @@ import socket
 import sys
 import time
 
-BODY_BYTES = 128 * 1024  # what a request body may have
+BODY_BYTES = 128 * 1024  # the longest request body that Handbill takes
 HEAD_BYTES = 30 * 1024
-CONNECTING = 400  # at once: fewer than the server's queue of connections that it has not accepted holds
+CONNECTING = 400  # at once: fewer than fit into the server's queue of connections that it has not accepted
 IP_BIND_ADDRESS_NO_PORT = 24
 
 GET_PAGE = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_page", "arguments": {}}}
 
 
 def request(kind, host, page):
-    """What a connection of this kind sends."""
+    """The request that a connection of this kind sends."""
     def head(method, path, *fields):
         return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {host}", *fields, "", ""]).encode()
 
@@ -47,7 +47,7 @@ class Connection:
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
         if attack.refuses_to_read:
-            # The least that the kernel gives: the answer stays with the server.
+            # The kernel's smallest buffer, so that the answer stays in the server.
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         self.socket.bind((source, 0))
         if self.socket.connect_ex(attack.to) not in (0, errno.EINPROGRESS):
@@ -83,7 +83,7 @@ class Connection:
         self.socket.close()
 
     def status_at_the_end(self):
-        """The status of an answer that was not read until now."""
+        """The status of an answer that was not read yet."""
         try:
             self.socket.setblocking(False)
             return self.socket.recv(12, socket.MSG_PEEK)[9:12].decode() or None
@@ -139,7 +139,7 @@ class Attack:
             self.statuses[status] = self.statuses.get(status, 0) + 1
 
     def take(self, one, data):
-        """Part of an answer. A caller calls again when it has all of one."""
+        """Takes a part of an answer. In the attack `calls`, a complete answer leads to the next call."""
         if self.kind != "calls":
             if not one.got:
                 one.got = data[:12]
@@ -153,7 +153,7 @@ class Attack:
             fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
             one.expected, data = int(fields[b"content-length"]), rest
             status = head[9:12].decode("latin-1")
-            # A tool that is overloaded says so in its result.
+            # An overloaded tool answers 200, with an error in its result.
             self.count("busy" if b'"isError":true' in rest else status)
         one.expected -= len(data)
         if one.expected <= 0:

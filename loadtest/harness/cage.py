@@ -1,4 +1,4 @@
-"""A network and a memory limit of this run's own: the server in one namespace, its clients in another with many addresses."""
+"""The network and the memory limit of a run: the server in one namespace, its clients in another with many addresses."""
 
 import os
 import re
@@ -10,12 +10,12 @@ OPERATOR = "127.0.0.1"  # in the server's namespace, by default
 ATTACKERS = [f"10.77.1.{host}" for host in range(1, 101)]
 HONEST = [f"10.77.2.{host}" for host in range(1, 251)]
 
-# What `ss -m` says of a socket: bytes received, waiting to be sent, and reserved for either.
+# The memory of a socket in the output of `ss -m`: bytes received, waiting to be sent, and reserved for both.
 SOCKET_MEMORY = re.compile(r"skmem:\(r(\d+),.*?f(\d+),w(\d+)")
 
 
 class Network:
-    """Two namespaces with a cable between them. Needs root."""
+    """Two network namespaces with a veth pair between them. Needs root."""
 
     def __init__(self):
         self.server, self.clients = f"hb-server-{os.getpid()}", f"hb-clients-{os.getpid()}"
@@ -40,14 +40,14 @@ class Network:
             subprocess.run(["ip", "netns", "delete", name], stderr=subprocess.DEVNULL, check=False)
 
     def socket_bytes(self):
-        """Kernel memory of every socket in the server's namespace, those that the process has closed included."""
+        """Kernel memory of every socket in the server's namespace, including those that the process has closed."""
         said = subprocess.run(["ip", "netns", "exec", self.server, "ss", "-tmnaH"], capture_output=True, text=True, check=False)
         return sum(sum(map(int, found)) for found in SOCKET_MEMORY.findall(said.stdout))
 
 
 class Limit:
-    """A control group with a limit of memory, of version 1 or 2. Where neither can be had, `kind` says so, and whoever watches
-    has to end what is over the limit."""
+    """A control group of version 1 or 2 with a memory limit. If the machine has neither, `kind` says so, and the caller must kill
+    a process that exceeds the limit."""
 
     def __init__(self, limit_bytes):
         self.bytes = limit_bytes
@@ -58,7 +58,7 @@ class Limit:
         version_2 = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
         for folders, kind, limits in (
             (version_1, "v1", {"memory.limit_in_bytes": limit_bytes}),
-            # Not below the group of this process: a group with processes cannot limit groups below it.
+            # At the top, since the group of this process has processes and so cannot limit groups below it.
             (version_2, "v2", {"memory.max": limit_bytes, "memory.swap.max": 0}),
         ):
             if folders and self._made(Path(folders[0]) / self._own(kind) / name, limits):
@@ -83,13 +83,12 @@ class Limit:
         return self.folder is not None
 
     def enter(self):
-        """Puts the process that calls this into the group."""
+        """Moves the calling process into the group."""
         if self.folder:
             (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def used_bytes(self):
-        """What is held and cannot be given back at once: without the files' pages that the kernel keeps while it has room.
-        Version 1 leaves sockets out."""
+        """Memory that the kernel cannot free at once, so without cached file pages. Version 1 does not count sockets."""
         if self.folder is None:
             return None
         stat = dict(line.split() for line in (self.folder / "memory.stat").read_text().splitlines())

@@ -1,4 +1,4 @@
-"""The service as it is run for real: three replicas behind HAProxy, over three Cassandra nodes and Redis, and their faults."""
+"""The service as in production: three replicas behind HAProxy, with three Cassandra nodes and Redis, and their faults."""
 
 import http.server
 import os
@@ -17,12 +17,12 @@ REPLICAS = 3
 
 
 class Cluster:
-    """Started by `start`, ended by `stop` wherever starting got to."""
+    """`start` starts it. `stop` ends it, even if `start` failed halfway."""
 
     def __init__(self, processes, binary):
         self.processes, self.binary = processes, binary
         self.database, self.redis = processes.folder / "cluster", processes.folder / "redis"
-        # Each replica has an address of its own, as the load balancer's configuration wants it.
+        # Each replica has its own address, as the load balancer's configuration requires.
         self.network = f"127.{random.randint(200, 250)}.{random.randint(0, 255)}"
         self.replicas = {}
 
@@ -39,7 +39,7 @@ class Cluster:
         self.balance()
 
     def start_replica(self, number):
-        # Several times as long as the load balancer takes to notice.
+        # The drain delay is several times the time that the load balancer takes to notice.
         settings = [*self.store, "--base-url", self.url, "--trusted-proxies", "127.0.0.1", "--drain-delay", "4s"]
         address = f"{self.network}.{number}"
         replica = Handbill(
@@ -53,7 +53,7 @@ class Cluster:
         return f"http://{self.network}.30:8080"
 
     def balance(self):
-        """HAProxy as deploy/haproxy.cfg has it, but for the addresses and for names to look up."""
+        """Starts HAProxy with deploy/haproxy.cfg, but with these addresses and without DNS."""
         lines, in_resolvers = [], False
         for line in (REPOSITORY / "deploy/haproxy.cfg").read_text().splitlines():
             if line and not line.startswith((" ", "#")):
@@ -64,7 +64,7 @@ class Cluster:
             if words[:1] == ["bind"]:
                 line = f"    bind {self.network}.30:8080"
             elif words[:1] == ["maxconn"]:
-                # Fewer file descriptors than that takes may be all that there are.
+                # The machine may not allow enough file descriptors for more.
                 line = "    maxconn 2000"
             elif words[:1] == ["server"]:
                 line = f"    server {words[1]} {self.network}.{words[1].removeprefix('handbill-')}:8080"
@@ -82,7 +82,7 @@ class Cluster:
 
 
 class Faults:
-    """Makes the fault that a `POST` names; 200 once it is made, 500 with the reason where it could not be."""
+    """Causes the fault that a `POST` names. Answers 200 once it has happened, or 500 with the reason if that failed."""
 
     def __init__(self, cluster):
         self.cluster = cluster
@@ -93,7 +93,7 @@ class Faults:
                 try:
                     faults.make(self.path.strip("/"))
                     status, text = 200, "made"
-                except BaseException as error:  # Whatever it is, the scenario must know that there was no fault.
+                except BaseException as error:  # In any case the scenario must know that there was no fault.
                     status, text = 500, repr(error)
                     print(f"the fault {self.path} was not made: {error!r}", flush=True)
                 self.send_response(status)
@@ -103,7 +103,7 @@ class Faults:
             def log_message(self, *_):
                 pass
 
-        # One thread for all of them: what it starts ends with it.
+        # A single thread, since a process that a thread starts ends with that thread.
         self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -121,7 +121,7 @@ class Faults:
 
     def start_replica(self, number):
         ended = self.cluster.replicas[number].process.wait(60)
-        # Drained, with every request answered; or killed.
+        # It ended after draining, or it was killed.
         assert ended in (0, -signal.SIGKILL), f"replica {number} ended with {ended}"
         self.cluster.start_replica(number)
 
@@ -135,7 +135,7 @@ class Faults:
         os.kill(int(self.redis_pid_file().read_text()), signal.SIGKILL)
 
     def start_redis(self):
-        # Otherwise nothing would be known of a time without it.
+        # Otherwise the phase without Redis would have tested nothing.
         alone = [replica.gauge("handbill_rate_limit_fallback") for replica in self.cluster.replicas.values()]
         assert any(alone), "no replica has noticed that Redis was gone"
         port = self.cluster.redis_url.rpartition(":")[2]

@@ -1,4 +1,4 @@
-"""Handbill as this run starts it, and what its own metrics say of the objectives."""
+"""A Handbill that this run starts, and the objectives by its own metrics."""
 
 import json
 import re
@@ -8,7 +8,7 @@ from .processes import get, said, until, answers
 SAMPLE = re.compile(r"^(\w+)\{([^}]*(?:\{slug\}[^}]*)*)\} (\S+)", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
-# The objectives of docs/operations.md: which requests, and within how many seconds in the server.
+# The objectives of docs/operations.md: methods, routes, and the time limit in the server in seconds.
 OBJECTIVES = {
     "read": ({"GET", "HEAD"}, {"/api/pages/{slug}", "/{slug}"}, "0.05"),
     "write": ({"POST", "PATCH", "DELETE"}, {"/api/pages", "/api/pages/{slug}"}, "0.25"),
@@ -16,7 +16,7 @@ OBJECTIVES = {
 
 
 class Handbill:
-    """One process. Addresses with port 0 are the system's choice."""
+    """One process. With port 0 the system chooses the port."""
 
     def __init__(self, processes, binary, settings, name="handbill", listen="127.0.0.1:0", admin="127.0.0.1:0", **more):
         command = [binary, "serve", "--listen", listen, "--admin-listen", admin, *settings]
@@ -32,7 +32,7 @@ class Handbill:
         return json.loads(get(f"{self.url}/api/pages", data=body, headers={"Content-Type": "application/json"})[1])
 
     def samples(self):
-        """Every sample of its metrics that has labels: name, labels, value."""
+        """Every sample with labels in its metrics: name, labels, value."""
         text = get(f"{self.admin}/metrics")[1].decode()
         return [(name, dict(LABEL.findall(labels)), float(value)) for name, labels, value in SAMPLE.findall(text)]
 
@@ -41,8 +41,8 @@ class Handbill:
         return float(re.search(rf"^{name} (\S+)", text, re.MULTILINE).group(1))
 
     def within_objective(self, kind):
-        """The share in time of the requests of a kind that were not answered 5xx, as the objectives count it: one whose client went
-        away first has no status, and was in time if its client left within it."""
+        """The share of requests of a kind that were in time, of those not answered 5xx, as the objectives count it. If the client
+        disconnects first, the request has no status; it was in time if the client left within the limit."""
         methods, routes, bound = OBJECTIVES[kind]
         all_of_them = in_time = 0
         for name, labels, value in self.samples():

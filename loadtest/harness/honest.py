@@ -1,19 +1,19 @@
-"""A client as clients should be: it reads and creates at a constant rate, each time on a new connection.
+"""An honest client: it reads and creates at a constant rate, each time on a new connection.
 
     python3 honest.py '{"to": [host, port], "from": [addresses], "path": …, "reads": a second, "creates": a second, "seconds": s}'
 
-Without `from` it is a probe. Prints how long each request took, from when it was due to the last byte of its answer, as JSON.
+Without `from` it is a probe. Prints as JSON how long each request took, from the time when it was due to the last byte of its answer.
 """
 
 import asyncio
 import json
 import sys
 
-TIMEOUT = 10  # Seconds after which an answer counts as one that did not come, and as having taken this long.
+TIMEOUT = 10  # Seconds. An answer that takes longer counts as missing, and as having taken this long.
 
 
 async def ask(to, source, request):
-    """The status of one answer, read to its end."""
+    """Sends a request. Returns the status and the bytes of its answer, read to the end."""
     reader, writer = await asyncio.open_connection(*to, local_addr=source and (source, 0))
     try:
         writer.write(request)
@@ -45,7 +45,7 @@ class Client:
         try:
             status, answer = await asyncio.wait_for(ask(self.to, self.source(), request), TIMEOUT)
             if status != expected:
-                # Why, as its message begins.
+                # The beginning of the error message.
                 said = answer.partition(b'message":"')[2][:48].decode(errors="replace")
                 status = f"{status} {said}".strip()
         except (OSError, asyncio.TimeoutError, ValueError) as error:

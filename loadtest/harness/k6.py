@@ -1,4 +1,4 @@
-"""One scenario by k6: what was asked, what was held, and which thresholds were kept."""
+"""Runs one scenario with k6: the planned rate, the rate that k6 reached, and the thresholds that were kept."""
 
 import json
 import os
@@ -20,18 +20,18 @@ class Run:
 
     def __init__(self, k6, scenario, environment, folder, further=()):
         self.scenario, script = scenario, SCRIPTS / f"{scenario}.js"
-        # Not by its own environment, which `k6 inspect` does not look at.
+        # Passed as options, since `k6 inspect` does not read the environment.
         environment = {**{name: os.environ[name] for name in ("RATE", "DURATION") if name in os.environ}, **environment}
         variables = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
         inspected = subprocess.run([k6, "inspect", *variables, script], check=True, stdout=subprocess.PIPE)
         self.plan = json.loads(inspected.stdout)["scenarios"].values()
         summary = folder / f"{scenario}.json"
-        # Its port for operators would be the same for every k6 on the machine.
+        # No address for k6's own API, since every k6 on the machine would use the same port.
         quiet = ["--quiet", "--no-usage-report", "--address", "", "--summary-export", summary]
         with open(folder / f"{scenario}.k6", "wb") as log:
             command = [k6, "run", *quiet, *further, *variables, script]
             ended = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT)
-        # 99: a threshold was not kept.
+        # 99 means that a threshold was missed.
         if ended.returncode not in (0, 99) or not summary.exists():
             raise SystemExit(f"k6 did not run {scenario}: {(folder / f'{scenario}.k6').read_text()[-3000:]}")
         self.metrics = json.loads(summary.read_text())["metrics"]
@@ -39,7 +39,7 @@ class Run:
 
     @property
     def rate(self):
-        """Iterations a second that were asked, and that were made."""
+        """Iterations per second: planned, and made."""
         asked = span = others = 0
         for part in self.plan:
             if part["executor"] != "constant-arrival-rate":
@@ -50,7 +50,7 @@ class Run:
         return asked / span, (self.metrics["iterations"]["count"] - others) / span
 
     def missed(self):
-        """The thresholds that were not kept, with the metric that each is of, and what it came to."""
+        """The thresholds that were missed, each with its metric and the measured value."""
         missed = []
         for name, metric in self.metrics.items():
             for threshold, crossed in metric.get("thresholds", {}).items():
@@ -69,10 +69,10 @@ class Run:
         return int(found.get("count", found.get("fails", 0)))
 
     def failed(self, kind):
-        """Requests of a kind that were answered 5xx or not at all. k6 calls what was added as true to a rate its passes."""
+        """Requests of a kind that were answered 5xx or not at all. k6 counts a value that is true as a pass of the rate."""
         return int(self.metrics.get(f"failed{{kind:{kind}}}", {}).get("passes", 0))
 
     def phases(self):
-        """Names of the phases, where it has some, in their order."""
+        """Names of the phases in their order, if there are any."""
         names = {re.match(r"done\{phase:(.*)\}$", name) for name in self.metrics}
         return sorted(name.group(1) for name in names if name)

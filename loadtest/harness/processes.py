@@ -1,4 +1,4 @@
-"""Processes of this run: started here, measured by what /proc says, ended by their ids whatever becomes of the run."""
+"""Processes of this run: started here, measured through /proc, and ended by their ids even if the run fails."""
 
 import os
 import re
@@ -9,17 +9,17 @@ import time
 import urllib.error
 import urllib.request
 
-PATIENCE = 60  # Seconds after which something counts as not starting. Nothing depends on it being short.
+PATIENCE = 60  # Seconds after which a start counts as failed. Nothing depends on it being short.
 
 
 class Processes:
-    """What was started, to be ended as one. A process that outlives this one is ended by the system."""
+    """The started processes, which can be ended together. If this process ends first, the kernel ends them."""
 
     def __init__(self, folder):
         self.folder, self.all = folder, []
 
     def start(self, command, name, cpus=None, stderr=None, **more):
-        """Starts `command`, on `cpus` alone if they are given; what it says goes to files of its `name`, or `stderr`."""
+        """Starts `command`, only on `cpus` if they are given. Its output goes to files named after `name`, or to `stderr`."""
         command = ["setpriv", "--pdeathsig", "KILL", *map(str, command)]
         if cpus is not None:
             command = ["taskset", "-c", ",".join(map(str, cpus)), *command]
@@ -31,7 +31,7 @@ class Processes:
         return process
 
     def stop(self, process, how=signal.SIGTERM):
-        """Ends one, and returns how it ended."""
+        """Ends a process and returns its exit code."""
         if process.poll() is None:
             process.send_signal(how)
         try:
@@ -46,7 +46,7 @@ class Processes:
 
 
 def until(condition, what):
-    """Waits until `condition` yields something true, and returns that."""
+    """Waits until `condition` returns a true value, and returns it."""
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         found = condition()
@@ -57,7 +57,7 @@ def until(condition, what):
 
 
 def said(process, pattern):
-    """What `pattern` finds in the standard output of `process`, once it is there."""
+    """Waits until `pattern` matches the standard output of `process`. Returns the first group."""
 
     def look():
         if process.poll() is not None:
@@ -79,7 +79,7 @@ def free_port():
 
 
 def get(url, **more):
-    """The answer's headers and bytes."""
+    """Sends a request. Returns the headers and bytes of the answer."""
     with urllib.request.urlopen(urllib.request.Request(url, **more), timeout=PATIENCE) as answer:
         return answer.headers, answer.read()
 
@@ -92,11 +92,11 @@ def answers(url):
 
 
 def cpu_seconds(process):
-    """Time on a processor, user and system, of a process and of those that it started, threads that have ended included."""
+    """User and system CPU time of a process and of its children, including threads that have ended."""
     ticks = 0
     for identity in [process.pid, *children(process.pid)]:
         with open(f"/proc/{identity}/stat") as file:
-            # Behind the name, which may hold anything.
+            # The fields after the name, since the name can contain any character.
             fields = file.read().rpartition(")")[2].split()
         ticks += int(fields[11]) + int(fields[12])
     return ticks / os.sysconf("SC_CLK_TCK")

@@ -1,8 +1,8 @@
-"""Tables for people, in Markdown, so that they can be put into a document as they are."""
+"""Markdown tables that a document can include unchanged."""
 
 
 def table(titles, rows):
-    """`rows` of text under `titles`; what does not begin the row stands to the right."""
+    """A table with `titles` and `rows`. The first column is left-aligned, the others right-aligned."""
     rows = [[str(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in [titles, *rows]) for column in range(len(titles))]
 

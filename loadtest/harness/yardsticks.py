@@ -1,7 +1,7 @@
-"""What a read of a page costs, beside nginx with a file and a bare axum handler with the same bytes and headers.
+"""Measures what a read of a page costs, compared with nginx and a bare axum handler with the same bytes and headers.
 
-Each server has one core and the generator another. They take turns, round by round, so that what else the machine does meets all
-of them alike; figures are medians over the rounds, and ratios are medians of the ratios within a round.
+Each server has one core and the generator another. They take turns in each round, so that other work on the machine affects all of
+them alike. Figures are medians over the rounds, and ratios are medians of the ratios within a round.
 """
 
 import os
@@ -15,7 +15,7 @@ from .processes import cpu_seconds, free_port, get, listens, said, until
 CONNECTIONS = 32
 WARM_SECONDS = 1
 
-# Headers that each server says for itself.
+# Headers that each server sets itself.
 OWN = {"date", "content-length", "server", "connection", "transfer-encoding"}
 
 PARAGRAPH = """## A heading
@@ -30,21 +30,21 @@ more to make a few lines of text as people write them, neither short nor long.
 
 
 class Subject:
-    """A server that is measured, and the address of each view of the page at it."""
+    """A server under measurement, with the address of each view of the page."""
 
     def __init__(self, name, process, addresses):
         self.name, self.process, self.addresses = name, process, addresses
         self.figures = {view: [] for view in addresses}
 
     def measure(self, view, wrk, seconds):
-        """Requests a second, and microseconds on a processor for each."""
+        """Measures requests per second, and microseconds of CPU time per request."""
         begun = cpu_seconds(self.process)
         requests, rate = generate(self.addresses[view], wrk, seconds)
         self.figures[view].append((rate, (cpu_seconds(self.process) - begun) / requests * 1e6))
 
 
 def generate(address, wrk, seconds):
-    """Asks for `address` as fast as answers come. How many were answered, and how many a second."""
+    """Requests `address` as fast as possible. Returns the number of answers, and the number per second."""
     command = [*wrk, "-t", "1", "-c", str(CONNECTIONS), "-d", f"{seconds}s", address]
     said_by_wrk = subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout.decode()
     if "Non-2xx" in said_by_wrk or "Socket errors" in said_by_wrk:
@@ -54,7 +54,7 @@ def generate(address, wrk, seconds):
 
 
 def cores():
-    """The server's core and the generator's."""
+    """The core of the server and the core of the generator."""
     available = sorted(os.sched_getaffinity(0))
     if len(available) < 2:
         raise SystemExit("the yardsticks need two cores: one for the servers, one for the generator")
@@ -62,13 +62,13 @@ def cores():
 
 
 def start(processes, binary, yardstick, replicas=()):
-    """nginx, axum and Handbill, each with the same page, then those of `replicas`: name, and settings of a further Handbill."""
+    """Starts nginx, axum and Handbill with the same page, then the `replicas`: names and settings of further Handbills."""
     core, _ = cores()
     data = processes.folder / "yardstick-data"
     settings = {"Handbill": ["--data-dir", data], **dict(replicas)}
     subjects = []
     for name, options in settings.items():
-        # Its line for each request is made and written, as nginx's is, and kept by nobody.
+        # Handbill writes a log line for each request, as nginx does, but to /dev/null.
         file = name.replace(" ", "-").replace(",", "")
         server = Handbill(processes, binary, options, f"yardstick-{file}", cpus=[core], stderr=os.devnull)
         server.until_ready()
@@ -130,7 +130,7 @@ server {{ listen 127.0.0.1:{port}; root {files}; add_header Last-Modified ""; {l
 
 
 def measure(subjects, rounds, seconds):
-    """All of them in turn, `rounds` times."""
+    """Measures all of them in turn, `rounds` times."""
     wrk = ["taskset", "-c", str(cores()[1]), "wrk"]
     views = list(subjects[0].addresses)
     for subject in subjects:
@@ -143,7 +143,7 @@ def measure(subjects, rounds, seconds):
 
 
 def rows(subjects):
-    """For each view and subject: requests a second, microseconds for each, and the ratios of these to nginx and to axum."""
+    """For each view and subject: requests per second, CPU microseconds per request, and their ratios to nginx and axum."""
     for view in subjects[0].addresses:
         nginx, axum = (subject.figures[view] for subject in subjects[:2])
         for subject in subjects:

@@ -1,9 +1,9 @@
-// What every scenario shares: how Handbill is called, what counts as failed, and which thresholds are its objectives.
+// Shared by all scenarios: calls to Handbill, the definition of a failure, and the thresholds from the objectives.
 //
-// Each request has a `kind`, `read` or `write`, by which the objectives of docs/operations.md tell requests apart. Loads
-// are open: requests begin at a constant rate, however slow the answers are, so that a slow service is asked no less.
+// Each request has a `kind`, `read` or `write`, as in the objectives of docs/operations.md. Loads are open: requests begin at a
+// constant rate, however slow the answers are, so that a slow service gets no fewer requests.
 //
-// BASE_URL is where Handbill is; RATE and DURATION, for scenarios that take them, how much is asked and for how long.
+// BASE_URL is the address of Handbill. RATE and DURATION (seconds) set the load of scenarios that use them.
 
 import exec from 'k6/execution';
 import http from 'k6/http';
@@ -12,26 +12,26 @@ import { Counter, Rate } from 'k6/metrics';
 
 export const BASE = __ENV.BASE_URL || 'http://127.0.0.1:8080';
 
-/// What the objectives count as an error: answered 5xx, or not at all.
+/// Errors by the objectives: requests answered 5xx or not at all.
 export const failed = new Rate('failed');
 
-/// Requests that a limit refused. A run that met one measured the limiter and not the service.
+/// Requests that a limit refused. A run with such a request measured the limiter and not the service.
 export const limited = new Counter('limited');
 
-/// The objectives (docs/operations.md), as a client sees them: share of errors, and milliseconds within which the same
-/// share of requests is answered.
+/// The objectives (docs/operations.md) as a client sees them: the share of errors, and the milliseconds within which the same share
+/// of requests is answered.
 const OBJECTIVES = {
   read: { failed: ['rate<=0.0005'], duration: ['p(99.95)<=50'] },
   write: { failed: ['rate<=0.001'], duration: ['p(99.9)<=250'] },
 };
 
-/// Options of a run that asks for these kinds of requests. `further` are thresholds of one scenario alone.
+/// Options of a run with these kinds of requests. `further` are thresholds of a single scenario.
 export function options(scenarios, kinds, further = {}) {
   const thresholds = {
-    // Whatever else was not as it should be.
+    // All other checks.
     checks: ['rate==1'],
     limited: ['count==0'],
-    // k6 could not begin what was to be begun: what it measured is not the load that was asked for.
+    // Requests that k6 could not begin in time. With them the load was not the one that was asked for.
     dropped_iterations: ['count==0'],
     ...further,
   };
@@ -42,7 +42,7 @@ export function options(scenarios, kinds, further = {}) {
   return { scenarios, thresholds, summaryTrendStats: ['p(50)', 'p(95)', 'p(99)', 'p(99.9)', 'p(99.95)', 'max', 'count'] };
 }
 
-/// `rate` calls of `work` a second for `seconds`.
+/// `rate` calls of `work` per second, for `seconds`.
 export function constantly(work, rate, seconds, further = {}) {
   return {
     executor: 'constant-arrival-rate',
@@ -50,27 +50,27 @@ export function constantly(work, rate, seconds, further = {}) {
     rate,
     timeUnit: '1s',
     duration: `${seconds}s`,
-    // Enough for answers that take a second; none are added while it runs, which would take from what is measured.
+    // Enough for answers that take a second. Adding users during the run would disturb the measurement.
     preAllocatedVUs: Math.min(500, Math.max(20, rate)),
     gracefulStop: '10s',
     ...further,
   };
 }
 
-/// What a scenario is asked to do, unless RATE or DURATION say otherwise.
+/// The load of a scenario: RATE and DURATION, or these defaults.
 export function asked(rate, seconds) {
   return { rate: Number(__ENV.RATE || rate), seconds: Number(__ENV.DURATION || seconds) };
 }
 
-/// A client that has made no request yet, of 131072 in the network that RFC 2544 sets aside for measurements. Handbill takes its
+/// A client that has made no request yet, one of 131072 in the network that RFC 2544 reserves for benchmarks. Handbill takes its
 /// address from the header only with `--trusted-proxies 127.0.0.0/8`.
 ///
-/// Scenarios that run at once have the same clients, each of which asks each of them for one thing.
+/// Scenarios that run at the same time share these clients: each client makes one request in each scenario.
 export function newClient() {
   return clientNumber(exec.scenario.iterationInTest % 0x10000);
 }
 
-/// The clients of `setup`, of which no iteration has the address.
+/// A client for `setup`. No iteration uses its address.
 export function setupClient(number) {
   return clientNumber(0x10000 + number);
 }
@@ -79,7 +79,7 @@ function clientNumber(number) {
   return { 'X-Forwarded-For': `198.${18 + (number >> 16)}.${(number >> 8) & 255}.${number & 255}` };
 }
 
-/// Markdown of about `bytes`, with what pages have: headings, lists, links, code.
+/// Markdown of about `bytes`, with headings, lists, links and code.
 export function markdown(bytes, mark = '') {
   const paragraph = `## A heading
 
@@ -93,7 +93,7 @@ more to make a few lines of text as people write them, neither short nor long.
   return `${mark}\n\n${paragraph.repeat(Math.max(1, Math.round(bytes / paragraph.length)))}`;
 }
 
-/// Whether `response` has `status`; counts it under `kind`, and as refused where a limit refused it.
+/// Whether `response` has `status`. Counts it under `kind`, and as limited if a limit refused it.
 export function is(response, kind, status = 200) {
   failed.add(response.status === 0 || response.status >= 500, { kind });
   if (response.status === 429) {
@@ -101,18 +101,18 @@ export function is(response, kind, status = 200) {
   }
   if (response.status !== status) {
     const { method } = response.request;
-    // The error is what k6 met where there was no answer.
+    // Without an answer, `error` holds k6's reason.
     console.warn(`${method}: ${response.status} in place of ${status} after ${response.timings.duration} ms, ${response.error}`);
   }
   return check(response, { 'it is answered as it should be': (answer) => answer.status === status });
 }
 
-/// How a request of `kind` is made. 404 and the like are no failures where they are what should come.
+/// Parameters of a request of `kind`. A status such as 404 is no failure if it is the expected one.
 export function parameters(kind, headers = {}, status = 200, tags = {}) {
   return { headers, tags: { kind, ...tags }, responseCallback: http.expectedStatuses(status) };
 }
 
-/// Publishes a page; `slug`, `url`, `edit_key`, or `null` where that failed. Not of the kind `write` before the load begins.
+/// Publishes a page. Returns `slug`, `url` and `edit_key`, or `null` if that failed. Before the load begins, `kind` is `setup`.
 export function publish(client, content, kind = 'write') {
   const headers = { 'Content-Type': 'application/json', ...client };
   const body = JSON.stringify({ title: 'A page under load', content });
@@ -120,7 +120,7 @@ export function publish(client, content, kind = 'write') {
   return is(response, kind, 201) ? response.json() : null;
 }
 
-/// Changes the content of `page`. Whether it was done.
+/// Changes the content of `page`. Returns whether that succeeded.
 export function update(client, page, content) {
   const headers = { 'Content-Type': 'application/json', Authorization: `Bearer ${page.edit_key}`, ...client };
   const response = http.patch(
@@ -131,7 +131,7 @@ export function update(client, page, content) {
   return is(response, 'write');
 }
 
-/// Deletes `page`. Whether it was done.
+/// Deletes `page`. Returns whether that succeeded.
 export function remove(client, page) {
   const headers = { Authorization: `Bearer ${page.edit_key}`, ...client };
   const response = http.del(
@@ -142,14 +142,14 @@ export function remove(client, page) {
   return is(response, 'write', 204);
 }
 
-/// The ways to read a page, and what its answer must hold to be that page.
+/// The ways to read a page, and a text that its answer must contain.
 const VIEWS = {
   json: (page) => ({ path: `/api/pages/${page.slug}`, holds: `"slug":"${page.slug}"`, name: '/api/pages/{slug}' }),
   html: (page) => ({ path: `/${page.slug}`, holds: `/${page.slug}.md`, name: '/{slug}' }),
   markdown: (page) => ({ path: `/${page.slug}.md`, holds: 'A heading', name: '/{slug}.md' }),
 };
 
-/// Reads `page` as `json`, `html` or `markdown`; the answer's text, or `null` where it is not that page.
+/// Reads `page` as `json`, `html` or `markdown`. Returns the answer's text, or `null` if it is not that page.
 export function read(page, view = 'json') {
   const { path, holds, name } = VIEWS[view](page);
   const response = http.get(`${BASE}${path}`, parameters('read', {}, 200, { name }));

@@ -1,7 +1,7 @@
-"""What a PromQL expression asks for, as far as these tests need to know: which metrics, by which labels.
+"""Finds the metrics and labels that a PromQL expression uses, as far as these tests need them.
 
-promtool 2 checks an expression and does not show how it read it, so the names are found here; that the expression is well
-formed is left to promtool.
+promtool 2 checks an expression but does not show its parts, so this module finds the names. It assumes a valid expression,
+since promtool checks that.
 """
 
 import re
@@ -14,11 +14,11 @@ _WORDS = {"and", "or", "unless", "offset", "bool", "inf", "nan"}
 
 
 def selectors(expression):
-    """Every metric that the expression asks for, with its matchers as (label, operator, value)."""
+    """Every metric that the expression uses, with its matchers as (label, operator, value)."""
     found = []
     for name, inside in _SELECTOR.findall(expression):
         found.append((name, [(label, operator, text[1:-1]) for label, operator, text in _MATCHER.findall(inside)]))
-    # What is left once selectors, groupings, ranges and texts are gone: functions, words, metrics without matchers.
+    # Without selectors, groupings, ranges and strings, only functions, keywords and metrics without matchers are left.
     rest = re.sub(_STRING, " ", _LABEL_LIST.sub(" ", _SELECTOR.sub(" ", expression)))
     rest = re.sub(r"\[[^\]]*\]", " ", rest)
     for match in re.finditer(r"[a-zA-Z_:][a-zA-Z0-9_:]*", rest):
@@ -31,7 +31,7 @@ def selectors(expression):
 
 
 def metrics(expression):
-    """The names of these metrics."""
+    """The names of the metrics that the expression uses."""
     return {name for name, _ in selectors(expression)}
 
 
@@ -52,7 +52,7 @@ def series(exposition):
 
 
 def matches(labels, matchers):
-    """Whether a series with these labels is selected."""
+    """Whether the matchers select a series with these labels."""
     for label, operator, value in matchers:
         have = labels.get(label, "")
         hit = re.fullmatch(value, have) is not None if "~" in operator else have == value

@@ -1,9 +1,9 @@
-"""Makes the JSON schemas that kubeconform reads, without asking anything but files: from Kubernetes' own OpenAPI document and
-from folders of CustomResourceDefinitions.
+"""Makes the JSON schemas that kubeconform reads, from files alone: from Kubernetes' own OpenAPI document and from folders of
+CustomResourceDefinitions.
 
     schemas.py TARGET swagger.json [FOLDER…]
 
-writes TARGET/<kind>-<group>-<version>.json, closed at every level: a field that Kubernetes does not know is a fault.
+writes TARGET/<kind>-<group>-<version>.json, closed at every level, so that a field that Kubernetes does not know is an error.
 """
 
 import json
@@ -12,19 +12,19 @@ from pathlib import Path
 
 import yaml
 
-# What Kubernetes describes as text although it takes numbers too.
+# Types that Kubernetes describes as text although it also takes numbers.
 NUMBER_OR_TEXT = {
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": ["string", "integer"],
     "io.k8s.apimachinery.pkg.api.resource.Quantity": ["string", "number"],
 }
-# YAML 1.1 gives a lone "=" a meaning of its own, which nobody means.
+# YAML 1.1 gives a lone "=" a special meaning. Here it is plain text.
 yaml.CSafeLoader.add_constructor("tag:yaml.org,2002:value", lambda loader, node: node.value)
 
 KEPT = ("description", "enum", "required", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 
 
 def closed(schema, nullable=True):
-    """`schema` with nothing allowed that it does not name. Kubernetes takes null for what is absent."""
+    """`schema`, closed to fields that it does not name. Null is allowed, since Kubernetes treats it as absent."""
     if "$ref" in schema:
         reference = {"$ref": schema["$ref"]}
         return {"anyOf": [reference, {"type": "null"}]} if nullable else reference
@@ -73,7 +73,7 @@ def write(target, group, version, kind, schema, definitions):
     schema["properties"] = properties
     schema["required"] = sorted({*schema.get("required", []), "apiVersion", "kind"})
     schema["definitions"] = {name: definitions[name] for name in sorted(references(properties, set(), definitions))}
-    # As kubeconform's {{.ResourceKind}}{{.KindSuffix}} has it.
+    # The name that kubeconform builds from {{.ResourceKind}}{{.KindSuffix}}.
     parts = [kind.lower(), *([group.split(".")[0]] if group else []), version]
     (target / ("-".join(parts) + ".json")).write_text(json.dumps(schema))
 
@@ -86,7 +86,7 @@ def main():
     definitions.update({name: {"type": types} for name, types in NUMBER_OR_TEXT.items()})
     for name, schema in document.items():
         kinds = schema.get("x-kubernetes-group-version-kind", [])
-        # Options of requests belong to every group; they are not resources.
+        # Request options belong to every group and are not resources.
         if len(kinds) == 1:
             write(target, kinds[0]["group"], kinds[0]["version"], kinds[0]["kind"], definitions[name], definitions)
     metadata = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -97,7 +97,7 @@ def main():
             spec = resource["spec"]
             for version in spec["versions"]:
                 schema = closed(version["schema"]["openAPIV3Schema"], nullable=False)
-                # A definition leaves it to Kubernetes to describe what all resources have.
+                # A CustomResourceDefinition does not describe the metadata that all resources share.
                 schema["properties"]["metadata"] = {"$ref": f"#/definitions/{metadata}"}
                 write(target, spec["group"], version["name"], spec["names"]["kind"], schema, definitions)
     print(f"{len(list(target.glob('*.json')))} schemas in {target}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What the tests of the chart share: where things are, the tools, and a running Handbill to look at."""
+"""Shared by the tests of the chart: paths, tools, and a running Handbill."""
 
 import contextlib
 import http.client
@@ -21,36 +21,36 @@ EXAMPLES = sorted((CHART / "ci").glob("*-values.yaml"))
 # Folder of tests/chart/install.
 TOOLS = Path(os.environ["HANDBILL_CHART_TOOLS"])
 BINARY = Path(os.environ.get("HANDBILL_BINARY", ROOT / "target/debug/handbill"))
-# For a process that is slow to start, not for one that hangs.
+# Seconds. Long enough for a process that starts slowly; a test that waits longer hangs.
 PATIENCE = 120
 
 
 def run(*command, **options):
-    """Runs one of the tools, or any other program. Gives what it did, also when it failed."""
+    """Runs one of the tools, or any other program. Returns the finished process, even if it failed."""
     program = TOOLS / "bin" / command[0]
     command = [str(program if program.exists() else command[0]), *map(str, command[1:])]
     return subprocess.run(command, capture_output=True, text=True, **options)
 
 
 def succeed(*command, **options):
-    """As `run`, and fails with what was printed unless it succeeded."""
+    """Like `run`, but returns the standard output, and raises an error with all output if the program failed."""
     done = run(*command, **options)
     assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
 def render(values, *options):
-    """The objects that the chart makes of a file of values, as YAML."""
+    """The objects that the chart makes with a values file, as YAML."""
     return succeed("helm", "template", "handbill", CHART, "-f", values, *options)
 
 
 @contextlib.contextmanager
 def prometheus(targets, *further):
-    """A real Prometheus that scrapes the operators' listeners each second, as the job of that name, and evaluates the chart's
-    rules, with further options. Gives its address, once it answers."""
+    """A real Prometheus with the chart's rules that scrapes the operators' listeners `targets` every second as the job
+    `handbill`. `further` are more options. Yields its address once it is ready."""
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         for path in RULES:
-            # Waiting half a minute for the first evaluation would show nothing more.
+            # Waiting 30 s for the first evaluation would show nothing more.
             Path(folder, path.name).write_text(path.read_text().replace("interval: 30s", "interval: 1s"))
         scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://") for target in targets]}]}
         every_second = {"scrape_interval": "1s", "evaluation_interval": "1s"}
@@ -82,14 +82,14 @@ def _is_ready(url):
 
 @contextlib.contextmanager
 def handbill(*options):
-    """A Handbill with an embedded store on free ports, and with further options. Gives the address of the public listener, and a
-    list with that of the operators'. HANDBILL_RUNNING names these addresses of one that runs already, with such options,
-    separated by spaces; it may have several replicas."""
+    """A Handbill with an embedded store on free ports, with further options. Yields the address of the public listener and a list
+    with the address of the operators' listener. HANDBILL_RUNNING can name these addresses, separated by spaces, of a Handbill
+    that runs already with such options; it can have several replicas."""
     if "HANDBILL_RUNNING" in os.environ:
         public, *admin = os.environ["HANDBILL_RUNNING"].split()
         yield public, admin
         return
-    assert BINARY.exists(), f"{BINARY} is not there: run cargo build, or name it with HANDBILL_BINARY"
+    assert BINARY.exists(), f"{BINARY} does not exist: run cargo build, or set HANDBILL_BINARY"
     with tempfile.TemporaryDirectory() as folder:
         listeners = ["--listen=127.0.0.1:0", "--admin-listen=127.0.0.1:0"]
         command = [BINARY, "serve", *listeners, f"--data-dir={folder}/data", *options]
@@ -113,11 +113,11 @@ def _addresses(process, out):
             return public[1], [admin[1]]
         assert process.poll() is None, f"Handbill has ended:\n{text}"
         time.sleep(0.05)
-    raise AssertionError(f"Handbill says nothing of its addresses:\n{text}")
+    raise AssertionError(f"Handbill did not print its addresses:\n{text}")
 
 
 def request(method, url, body=None, **headers):
-    """The status and the text of one answer, whatever the status is."""
+    """Sends one request. Returns the status and the text of the answer, whatever the status is."""
     host, _, path = url.removeprefix("http://").partition("/")
     connection = http.client.HTTPConnection(host, timeout=PATIENCE)
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -131,7 +131,7 @@ def request(method, url, body=None, **headers):
 
 
 def use(public):
-    """A little of everything that is measured: each route and method, also refusals, also a tool call of an agent."""
+    """Light use of everything that is measured: each route and method, refusals, and tool calls of an agent."""
     pages = f"{public}/api/pages"
     _, created = request("POST", pages, {"title": "A page", "content": "*Text*"})
     created = json.loads(created)
@@ -147,7 +147,7 @@ def use(public):
 
 
 def _use_as_agent(endpoint):
-    """Each tool once, without a session, as any replica takes it."""
+    """Calls each tool once, without a session, so that any replica can take the call."""
 
     def call(tool, **arguments):
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
@@ -164,7 +164,7 @@ def _use_as_agent(endpoint):
 
 
 def scrape():
-    """What /metrics says: of the file or address in HANDBILL_SCRAPE, or of a Handbill that was used a little."""
+    """The text of /metrics, from the file or address in HANDBILL_SCRAPE, or from a Handbill after light use."""
     source = os.environ.get("HANDBILL_SCRAPE")
     if source and source.startswith(("http://", "https://")):
         with urllib.request.urlopen(source, timeout=PATIENCE) as answer:

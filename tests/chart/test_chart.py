@@ -1,4 +1,4 @@
-"""The chart: what Helm, Kubernetes and its own suites say of it, and that what is generated or written twice agrees."""
+"""Checks the chart with Helm and the schemas of Kubernetes, and checks that generated and repeated text agrees."""
 
 import json
 import re
@@ -32,7 +32,7 @@ class Chart(unittest.TestCase):
                 with self.subTest(example.name, options=options):
                     done = validate(render(example, *options))
                     self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-                    # A kind without a schema would be an error, and none may be left out.
+                    # No kind may be skipped. A kind without a schema is an error.
                     self.assertIn("Skipped: 0", done.stdout)
 
     def test_a_field_that_kubernetes_does_not_know_is_found(self):
@@ -54,7 +54,7 @@ class Chart(unittest.TestCase):
             shutil.copytree(CHART, copy, ignore=shutil.ignore_patterns("README.md"))
             succeed("helm-docs", "--chart-search-root", copy, "--sort-values-order", "file")
             made = (copy / "README.md").read_text()
-        self.assertNotRegex(made, r"(?m)^\| .*\|\s*\|$", "a value has no comment")
+        self.assertNotRegex(made, r"(?m)^\| .*\|\s*\|$", "a value without a comment")
         self.assertEqual(
             (CHART / "README.md").read_text(), made, "make it again: helm-docs -c helm/handbill -s file (of tests/chart/install)"
         )
@@ -82,13 +82,13 @@ class Chart(unittest.TestCase):
         self.assertGreater(len(known), 20)
         given = set()
         for example in EXAMPLES:
-            # Not what Helm's tests are given.
+            # Without the pod of helm test.
             objects = [item for item in yaml.safe_load_all(render(example)) if item and item["kind"] in ("Deployment", "Job")]
             given |= set(re.findall(r"\bHANDBILL_[A-Z_]+", json.dumps(objects)))
         self.assertEqual(given - known, set())
 
     def test_a_migration_has_a_name_of_its_own_for_whatever_it_runs(self):
-        # What a Job runs cannot be changed, and what only renders the chart knows no revision but the first.
+        # The pod of a Job cannot be changed, and tools that only render the chart always see revision 1.
         def name(*options):
             for manifest in yaml.safe_load_all(render(CHART / "ci/external-values.yaml", *options)):
                 if manifest and manifest["kind"] == "Job":
@@ -134,7 +134,7 @@ class Chart(unittest.TestCase):
 
 
 class Schema(unittest.TestCase):
-    """values.schema.json and values.yaml name the same, so that neither a value nor a refusal is missing."""
+    """values.schema.json and values.yaml have the same names, so that no value and no refusal is missing."""
 
     def setUp(self):
         self.schema = json.loads((CHART / "values.schema.json").read_text())
@@ -146,7 +146,7 @@ class Schema(unittest.TestCase):
         return schema
 
     def test_it_is_closed_at_every_level(self):
-        # Objects of Kubernetes are left to Kubernetes, and say so.
+        # A schema of a Kubernetes object is open, since Kubernetes checks it. Its description says so.
         def walk(schema, path):
             if isinstance(schema, list):
                 for item in schema:
@@ -166,7 +166,7 @@ class Schema(unittest.TestCase):
             if not isinstance(values, dict) or "properties" not in schema:
                 return
             named = set(schema["properties"]) - ({"global"} if path == "" else set())
-            # What a value leaves out by choice, such as a CPU limit, may still be set.
+            # A value that is left out on purpose, such as a CPU limit, can still be set.
             optional = named if path.endswith((".requests", ".limits", "resources")) else set(values)
             self.assertEqual(named, set(values) | (named & optional), path or "at the top")
             for name, value in values.items():

@@ -1,4 +1,4 @@
-"""The script of `helm test`: the life that it lives through, and that it makes no request twice, whatever it is answered."""
+"""The script of `helm test`: it goes through the life of a page and never repeats a request, whatever the answer is."""
 
 import contextlib
 import http.server
@@ -10,10 +10,10 @@ from pathlib import Path
 
 from support import CHART, PATIENCE, handbill, run
 
-# curl's exit codes for what never was a request: no such name, nobody listens. And for a request that nobody answered in time.
+# curl's exit codes: the host name has no address, nothing listens, no answer in time. With the first two no request was sent.
 NOT_RESOLVED, NOT_CONNECTED, TIMED_OUT = 6, 7, 28
 
-# Stands before curl: ends with the codes of the file `codes`, one a call, and is curl itself where there is none left.
+# A wrapper of curl: each call ends with the next code of the file `codes`. When none is left, it calls curl itself.
 CURL = """#!/bin/sh
 cd "${0%/*}"
 echo called >>calls
@@ -28,8 +28,8 @@ echo slept >>"${0%/*}/sleeps"
 
 
 def live(url, *codes):
-    """Runs the script against `url`; its first calls of curl end with `codes` and make no request. Gives what it did, and how
-    often it called curl and slept, which takes no time here."""
+    """Runs the script against `url`. Its first calls of curl end with `codes` and send no request; its sleeps take no time.
+    Returns the finished process and the numbers of calls of curl and of sleeps."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("curl", CURL), ("sleep", SLEEP)):
             Path(folder, name).write_text(text)
@@ -43,8 +43,8 @@ def live(url, *codes):
 
 @contextlib.contextmanager
 def refusing(status):
-    """A server that answers everything with `status`, and would have a client try again in an hour. Gives its address, and the
-    list of the methods that it was asked by."""
+    """A server that answers every request with `status` and `Retry-After: 3600`. Yields its address and the list of the methods
+    of its requests."""
     asked = []
 
     class Refusal(http.server.BaseHTTPRequestHandler):
@@ -72,7 +72,7 @@ class Lifecycle(unittest.TestCase):
         with handbill() as (public, _):
             done, calls, sleeps = live(public)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("All of it works.", done.stdout)
+        self.assertIn("All checks passed.", done.stdout)
         self.assertNotIn("hbk_", done.stdout + done.stderr)
         self.assertEqual((calls, sleeps), (6, 0))
 
@@ -85,7 +85,7 @@ class Lifecycle(unittest.TestCase):
     def test_it_waits_for_half_a_minute_at_most(self):
         done, calls, sleeps = live("http://handbill.invalid", *[NOT_CONNECTED] * 100)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("is not to be reached (curl's exit code 7)", done.stderr)
+        self.assertIn("cannot be reached (curl's exit code 7)", done.stderr)
         self.assertEqual((calls, sleeps), (30, 29))
 
     def test_it_does_not_repeat_a_request_that_nobody_answered(self):
@@ -97,8 +97,8 @@ class Lifecycle(unittest.TestCase):
     def test_it_fails_at_once_when_it_is_refused_and_says_what_to_do(self):
         for status, advice in (
             (429, "Wait until limits.window has passed, or raise limits.create"),
-            (500, "the replicas' logs say why"),
-            (503, "the replicas' logs say why"),
+            (500, "read the replicas' logs"),
+            (503, "read the replicas' logs"),
             (408, "answered 408 instead of 201"),
         ):
             with self.subTest(status), refusing(status) as (url, asked):

@@ -1,5 +1,4 @@
-"""The rules and dashboards: that Prometheus reads them, that alerts fire when they should, and that what they ask for
-exists."""
+"""The rules and dashboards: Prometheus can read them, alerts fire when they should, and the metrics and labels they use exist."""
 
 import json
 import re
@@ -12,11 +11,11 @@ import yaml
 import promql
 from support import DASHBOARDS, ROOT, RULE_TESTS, RULES, scrape, succeed
 
-# What Prometheus itself and the kubelet measure.
+# Metrics of Prometheus itself and of the kubelet.
 FOREIGN = {"up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes"}
-# What Prometheus or the operator adds to every series.
+# Labels that Prometheus or its operator adds to every series.
 TARGET_LABELS = {"job", "namespace", "service", "instance", "persistentvolumeclaim"}
-# Labels whose values are all served when Handbill is used a little; others, such as statuses, tell of failures.
+# Labels with values that all appear after light use. Values of other labels, such as statuses, appear only after failures.
 SERVED = {"http_route", "http_request_method", "le", "tool"}
 
 
@@ -60,7 +59,7 @@ class Rules(unittest.TestCase):
                 self.assertEqual(fires, {True, False}, rule["alert"])
 
     def test_a_window_that_counts_errors_knows_how_often_they_are_recorded(self):
-        # sum_over_time(… per second …) * 30 is a number of errors only while they are recorded each 30 s.
+        # sum_over_time(… per second …) * 30 is a number of errors only if the rate is recorded every 30 s.
         intervals = {group["interval"] for group in groups() if any("record" in rule for rule in group["rules"])}
         self.assertEqual(intervals, {"30s"})
 
@@ -76,7 +75,7 @@ class Rules(unittest.TestCase):
 
 class Dashboards(unittest.TestCase):
     def test_prometheus_reads_every_expression(self):
-        # promtool checks rules, so each becomes one, with Grafana's variables as they might be.
+        # promtool checks only rules, so each expression becomes a rule, with example values for Grafana's variables.
         made = []
         for number, (_, expression) in enumerate(panels()):
             expression = expression.replace("$__rate_interval", "5m").replace("$namespace", ".*").replace("$instance", ".*")
@@ -100,7 +99,7 @@ class Dashboards(unittest.TestCase):
 
 
 class Metrics(unittest.TestCase):
-    """Every metric and label that rules and dashboards ask for exists in a scrape."""
+    """Every metric and label that rules and dashboards use exists in a scrape."""
 
     @classmethod
     def setUpClass(cls):
@@ -127,7 +126,7 @@ class Metrics(unittest.TestCase):
                 self.assertEqual(promql.grouping_labels(expression) - known, set(), where)
 
     def test_the_objectives_count_what_is_served(self):
-        # A route that was renamed would not be counted, and no objective would ever be missed.
+        # The rules would not count a renamed route, and so its objective could never be missed.
         for where, expression in ((rule["record"], rule["expr"]) for rule in rules() if "record" in rule):
             for name, matchers in promql.selectors(expression):
                 if name not in self.labels:

@@ -1,4 +1,4 @@
-"""The Compose profile `observe`, as far as it can be checked without Docker: what it mounts is there, what it names exists."""
+"""The Compose profile `observe`, as far as it can be checked without Docker: the files it mounts and the names it uses exist."""
 
 import json
 import socket
@@ -20,7 +20,7 @@ def load(path):
 
 
 def traced_panels():
-    """Those that show how long requests take."""
+    """The panels that show how long requests take."""
     for path in DASHBOARDS:
         for panel in json.loads(path.read_text())["panels"]:
             targets = panel.get("targets", [])
@@ -63,7 +63,7 @@ class Observe(unittest.TestCase):
         self.assertEqual(set(job["dns_sd_configs"][0]["names"]), replicas)
 
     def test_prometheus_keeps_exemplars_and_where_it_keeps_everything(self):
-        # A command replaces the image's, which is the first two.
+        # A command replaces the image's own, which consists of the first two options.
         command = ["--config.file=/etc/prometheus/prometheus.yml", "--storage.tsdb.path=/prometheus", "--enable-feature=exemplar-storage"]
         self.assertEqual(self.services["prometheus"]["command"], command)
         mounted = {volume.split(":")[1] for volume in self.services["prometheus"]["volumes"]}
@@ -76,9 +76,9 @@ class Observe(unittest.TestCase):
         expression = next(expression for expression in asked if "GET|HEAD" in expression)
         expression = expression.replace("$__rate_interval", "1m").replace("$namespace", ".*").replace("$instance", ".*")
         trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-        # A collector that takes connections and does not answer: exemplars need none that does.
+        # A collector that takes connections and never answers. Exemplars do not need an answer.
         with socket.create_server(("127.0.0.1", 0)) as collector:
-            # Only a trusted proxy's traces are continued.
+            # Handbill continues only the traces of trusted proxies.
             options = ["--otlp-endpoint=http://127.0.0.1:%d" % collector.getsockname()[1], "--drain-timeout=0s"]
             options += ["--trusted-proxies=127.0.0.0/8"]
             with handbill(*options) as (public, admin), prometheus(admin, *features) as server:
@@ -93,7 +93,7 @@ class Observe(unittest.TestCase):
                     time.sleep(0.2)
 
     def test_every_panel_of_how_long_requests_take_asks_for_exemplars_once(self):
-        # Each line of a panel would bring the same ones.
+        # Each query of a panel would return the same exemplars.
         panels = list(traced_panels())
         self.assertGreaterEqual(len(panels), 3)
         for panel in panels:
@@ -105,7 +105,7 @@ class Observe(unittest.TestCase):
         self.assertEqual(sources[self.link()["datasourceUid"]], "jaeger")
 
     def link(self):
-        """From an exemplar to its trace, of the one source that has exemplars."""
+        """The link from an exemplar to its trace, of the one data source with exemplars."""
         sources = load("observe/grafana/datasources.yaml")["datasources"]
         (source,) = [source for source in sources if source["type"] == "prometheus"]
         (link,) = source["jsonData"]["exemplarTraceIdDestinations"]

@@ -1,4 +1,4 @@
-"""The rules and dashboards in a real Prometheus that scrapes a real Handbill: every panel shows something, no alert fires."""
+"""The rules and dashboards in a real Prometheus that scrapes a real Handbill: every panel has data, and no alert fires."""
 
 import json
 import os
@@ -9,9 +9,9 @@ import urllib.parse
 from support import PATIENCE, handbill, prometheus, request, use
 from test_monitoring import panels
 
-# Empty as long as all is well.
+# Panels without data while nothing fails.
 EMPTY_WHILE_WELL = {"5xx by route", "Failed calls", "Lost races"}
-# Empty where pages are in a database of many nodes, as those of one that runs already may be.
+# Panels that have data only with the embedded store. A Handbill that runs already may use another store.
 OF_THE_EMBEDDED_STORE = {"Writes in one commit"}
 
 
@@ -20,7 +20,7 @@ def ask(server, expression):
     status, body = request("GET", f"{server}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
     answer = json.loads(body)
     assert status == 200, answer
-    # A rate of nothing is no number, and nothing to see.
+    # A quotient without data is NaN, which a panel does not show.
     return [sample for sample in answer["data"]["result"] if sample["value"][1] != "NaN"]
 
 
@@ -33,16 +33,16 @@ class Prometheus(unittest.TestCase):
             if where.split(": ")[1] not in empty
         }
         self.assertGreater(len(wanted), 20)
-        # So few edits that some are refused, and more creates than this takes.
+        # The limit on edits is low, so that some are refused. The limit on creates is higher than this test needs.
         with handbill("--edit-limit=20", "--create-limit=10000") as (public, admin), prometheus(admin) as server:
-            # Counts begin with a first scrape and show with a second, so what is used must go on being used.
+            # A rate needs two scrapes with a change between them, so the use goes on until every panel has data.
             end = time.monotonic() + PATIENCE
             while wanted:
-                self.assertLess(time.monotonic(), end, f"they stay empty: {sorted(wanted)}")
+                self.assertLess(time.monotonic(), end, f"panels without data: {sorted(wanted)}")
                 use(public)
                 wanted = {where: expression for where, expression in wanted.items() if not ask(server, expression)}
                 time.sleep(0.2)
-            # A machine may be too slow for the objectives of latency; that is no fault of the rules.
+            # The machine may be too slow for the latency objectives. That is not a fault of the rules.
             self.assertEqual(ask(server, 'ALERTS{alertstate="firing",slo!~".*-latency"}'), [])
             _, rules = request("GET", f"{server}/api/v1/rules")
             health = {rule["name"]: rule["health"] for group in json.loads(rules)["data"]["groups"] for rule in group["rules"]}

@@ -1,14 +1,14 @@
-"""Requests at a constant rate, whatever becomes of them: to publish and change pages, and mostly to read them. For Kubernetes' checks.
+"""Sends requests at a constant rate, whether or not they succeed: mostly reads, and some creates and updates. For tests/k8s/run.
 
     load.py http://address RATE FOLDER
 
-makes FOLDER/begun once it goes on as it will, ends when FOLDER/end appears, and prints one line of JSON: how many requests
-were answered as they should be, the first failures, and the slowest answer in seconds. Exits with 1 if any failed, or if
-fewer were answered than nine tenths of what the rate asks for.
+It makes FOLDER/begun once the load is steady, ends when FOLDER/end appears, and prints one line of JSON: the number of
+requests with the expected answer, the first failures, and the slowest answer in seconds. It exits with 1 if any request
+failed, or if fewer than nine tenths of what the rate asks for were answered.
 
-Every other read goes over a connection that is kept, as load balancers and libraries keep theirs; if that turns out to have
-been closed before anything of an answer came, the read is sent again over a new one, as they do. All other requests have a
-connection of their own, so that a listener that closes too early is met, and are sent once.
+Every second read uses a connection that is kept open, as load balancers and libraries do. If that connection was closed
+before any part of an answer arrived, the read is sent again over a new one, as they do too. All other requests are sent once,
+each over its own connection, so that a listener that closes too early shows up.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
-# Enough that two changes of one page are a second apart: it is upgrades that are tried here, not a race of writers.
+# Enough that two changes of one page are a second apart. This tests upgrades, not races between writers.
 PAGES = 67
 
 
@@ -29,7 +29,7 @@ class Client:
         self.sent_again = 0
 
     async def call(self, method, path, body=None, key=None, *, keep=False):
-        """The status and body of the answer."""
+        """Sends a request and returns the status and body of the answer."""
         if keep and self.kept:
             connection = self.kept.pop()
             try:
@@ -78,7 +78,7 @@ async def main():
         pages.append(json.loads(await answer_of(201, *create)))
 
     def request(number):
-        """Of twenty requests one publishes, two change a page, three read it as HTML and the others as JSON."""
+        """Of twenty requests one creates a page, two update one, three read one as HTML, and the others read one as JSON."""
         page, kind = pages[number % PAGES], number % 20
         path = f"/api/pages/{page['slug']}"
         if kind == 0:
@@ -94,7 +94,7 @@ async def main():
         try:
             await answer_of(expected, *details, keep=details[0] == "GET" and number % 2 == 0)
             answered += 1
-        except Exception as error:  # Whatever it is, a client would have seen it.
+        except Exception as error:  # A client would have seen any of them.
             failures.append(f"{time.strftime('%X')} {details[0]}: {type(error).__name__} {error}")
         slowest = max(slowest, time.monotonic() - started)
 
@@ -105,7 +105,7 @@ async def main():
         task = asyncio.create_task(one(number))
         running.add(task)
         task.add_done_callback(running.discard)
-        # By the clock and not by what was answered, so that a slow service is asked no less.
+        # The clock sets the pace, not the answers, so that a slow service gets no fewer requests.
         await asyncio.sleep(max(0, begun + number / rate - time.monotonic()))
     await asyncio.gather(*running)
     took = time.monotonic() - begun

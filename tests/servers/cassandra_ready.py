@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Whether a cluster can be used: cassandra_ready.py PORT HOST…
+"""Checks that a cluster is ready: cassandra_ready.py PORT HOST…
 
-Succeeds when every host answers CQL, lists all the others (drivers learn the nodes from there) and knows the same
-schema. Says what is missing otherwise. It speaks just enough of version 4 of the protocol to read two system tables.
+Succeeds when every host answers CQL, lists all the others (drivers learn the nodes from there) and has the same schema.
+Otherwise it prints what is missing. It speaks just enough of version 4 of the protocol to read two system tables.
 """
 
 import socket

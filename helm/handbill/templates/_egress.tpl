@@ -1,6 +1,6 @@
-{{/* What several NetworkPolicies let pods out to, as entries of `egress`. */}}
+{{/* Entries of `egress` that several NetworkPolicies share. */}}
 
-{{/* Servers of names. */}}
+{{/* DNS servers. */}}
 {{- define "handbill.egressToNames" -}}
 - ports:
     {{- range .Values.networkPolicy.dnsPorts | default (list 53) }}
@@ -9,7 +9,7 @@
     {{- end }}
 {{- end -}}
 
-{{/* The database: the bundled one, or anything on the ports of the operator's nodes. */}}
+{{/* The database: the bundled one, or any address on the ports of the operator's nodes. */}}
 {{- define "handbill.egressToScylla" -}}
 {{- $ports := list -}}
 {{- range splitList "," (include "handbill.scyllaNodes" .) }}{{ if . }}{{ $ports = append $ports (regexFind "[0-9]+$" . | int) }}{{ end }}{{ end -}}

@@ -1,7 +1,7 @@
-{{/* Names, labels and what every pod has. */}}
+{{/* Names, labels and the fields that every pod shares. */}}
 
-{{/* The release's name in every object. At most 40 characters, so that what is appended here and by Kubernetes stays within 63;
-     always with `handbill` in it, by which the alert on volumes finds the claims. */}}
+{{/* The prefix of every object's name. It has at most 40 characters, so that names with suffixes from here and from Kubernetes stay
+     within 63. It always contains `handbill`, since the alert on volumes finds the claims by it. */}}
 {{- define "handbill.fullname" -}}
 {{- $name := .Release.Name | trunc 40 | trimSuffix "-" -}}
 {{- if contains "handbill" $name -}}
@@ -11,7 +11,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Labels that never change, by which pods are selected. Takes a dict of `root` and `component`. */}}
+{{/* Labels that never change and select pods. Takes a dict of `root` and `component`. */}}
 {{- define "handbill.selectorLabels" -}}
 app.kubernetes.io/name: handbill
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
@@ -30,7 +30,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 
-{{/* "true" or nothing: whether the bundled databases are part of the release. */}}
+{{/* "true" if the bundled database is part of the release, else empty. */}}
 {{- define "handbill.bundledScylla" -}}
 {{- if and (eq .Values.mode "cluster") .Values.scylla.bundled.enabled }}true{{ end -}}
 {{- end -}}
@@ -46,7 +46,7 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{- end -}}
 {{- end -}}
 
-{{/* The host of baseUrl, in small letters, as Kubernetes wants it in a route. */}}
+{{/* The host of baseUrl in lower case, as Kubernetes requires it in a route. */}}
 {{- define "handbill.host" -}}
 {{- $address := regexReplaceAll "^https?://" .Values.baseUrl "" -}}
 {{- regexReplaceAll ":[0-9]+$" $address "" | lower -}}
@@ -61,15 +61,15 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace 
 {{ join "," .Values.httpRoute.hostnames | lower | default (include "handbill.host" .) }}
 {{- end -}}
 
-{{/* The line that names a storage class: none when the value is empty, so that the cluster's default is taken; no class for
-     `-`, as Helm's custom is. */}}
+{{/* The line that names a storage class. An empty value gives no line, which means the cluster's default. `-` gives an empty
+     class, which means none, as is the custom in Helm charts. */}}
 {{- define "handbill.storageClass" -}}
 {{- if . -}}
 storageClassName: {{ eq . "-" | ternary "" . | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* The user of the image. The group lets it read the Secrets and write to its volume. */}}
+{{/* 65532 is the user of the image. The group lets it read the Secrets and write to its volume. */}}
 {{- define "handbill.podSecurityContext" -}}
 runAsNonRoot: true
 runAsUser: 65532
@@ -87,8 +87,8 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* What every pod of the chart has. Kubernetes would inject HANDBILL_… variables of the Services, which the program would
-     take for settings. */}}
+{{/* Fields that every pod of the chart shares. Service links are off, since Kubernetes would inject HANDBILL_… variables for the
+     Services, and the program would take them for settings. */}}
 {{- define "handbill.podDefaults" -}}
 enableServiceLinks: false
 automountServiceAccountToken: false

@@ -1,8 +1,8 @@
-{{/* What migrate-job.yaml decides and runs. */}}
+{{/* The decision and the pod of migrate-job.yaml. */}}
 
-{{/* "true" or nothing: whether the schema is migrated before anything else is changed. Not where this release only brings the
-     bundled database, since the Job would wait for what is made after it. What only renders the chart can look up nothing, and then
-     too the Job is one beside everything else. */}}
+{{/* "true" if the schema is migrated before anything else changes, else empty. If this release adds the bundled database, the Job
+     cannot run first, since it would wait for a database that is made after it. A tool that only renders the chart cannot look
+     anything up; then the Job runs alongside everything else too. */}}
 {{- define "handbill.migratesFirst" -}}
 {{- if .Release.IsUpgrade -}}
 {{- if not (include "handbill.bundledScylla" .) -}}
@@ -22,7 +22,7 @@ spec:
   {{- with .Values.serviceAccountName }}
   serviceAccountName: {{ . | quote }}
   {{- end }}
-  # The database may not be there yet: the container is tried again, in the same pod.
+  # The database may not exist yet: Kubernetes retries the container in the same pod.
   restartPolicy: OnFailure
   securityContext: {{- include "handbill.podSecurityContext" . | nindent 4 }}
   {{- with .Values.nodeSelector }}

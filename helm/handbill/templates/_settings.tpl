@@ -1,6 +1,6 @@
-{{/* The values as settings of the program: environment variables, and files for what is secret. */}}
+{{/* Turns the values into the program's settings: environment variables, and files for secrets. */}}
 
-{{/* Networks whose forwarding header is believed, comma-separated. Behind an Ingress the peer is a pod of the controller,
+{{/* Networks whose forwarding header Handbill trusts, comma-separated. Behind an Ingress the peer is a pod of the controller,
      and pods have private addresses in nearly every cluster (RFC 1918, RFC 6598, RFC 4193). */}}
 {{- define "handbill.trustedProxies" -}}
 {{- if not (kindIs "invalid" .Values.trustedProxies) -}}
@@ -26,7 +26,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end -}}
 {{- end -}}
 
-{{/* One environment variable, or nothing when the value is empty. Takes a list of name and value. */}}
+{{/* One environment variable, or nothing if the value is empty. Takes a list of name and value. */}}
 {{- define "handbill.variable" -}}
 {{- $value := index . 1 | toString -}}
 {{- if $value }}
@@ -35,8 +35,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end -}}
 {{- end -}}
 
-{{/* The environment of a container: the chart's own variables, of the define `own`, and `extraEnv`. What both name is given
-     once, as `extraEnv` says, since server-side apply refuses a name that is there twice. */}}
+{{/* The environment of a container: the chart's own variables, from the define `own`, and `extraEnv`. A name that is in both is
+     taken from `extraEnv` alone, since server-side apply refuses duplicate names. */}}
 {{- define "handbill.env" -}}
 {{- $said := list -}}
 {{- range .root.Values.extraEnv }}{{ $said = append $said .name }}{{ end -}}
@@ -45,7 +45,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- concat $variables (.root.Values.extraEnv | default list) | toYaml -}}
 {{- end -}}
 
-{{/* Everything that `serve` is told. */}}
+{{/* All settings of `serve`. */}}
 {{- define "handbill.serverEnv" -}}
 - name: HANDBILL_LISTEN
   value: "{{ .Values.listenHost }}:8080"
@@ -86,7 +86,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end }}
 {{- end -}}
 
-{{/* What both `serve` and `migrate` need to reach the cluster. */}}
+{{/* The settings with which `serve` and `migrate` reach the database. */}}
 {{- define "handbill.scyllaEnv" -}}
 {{- $scylla := .Values.scylla -}}
 {{- $copies := 3 -}}
@@ -132,7 +132,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end }}
 {{- end -}}
 
-{{/* Secrets as files: a file is not seen by child processes, `kubectl describe` or a crash report. Each entry is the name of
+{{/* Secrets as files, since child processes, `kubectl describe` and crash reports do not show files. Each entry is the name of
      the volume, the Secret, its key and the file's name. Takes the root; gives JSON. */}}
 {{- define "handbill.secretFiles" -}}
 {{- $files := list -}}
@@ -145,7 +145,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- toJson $files -}}
 {{- end -}}
 
-{{/* Volumes of the Secrets. Takes a dict of `root` and `prefix`, the beginning of the volumes' names that are wanted. */}}
+{{/* Volumes of the Secrets. Takes a dict of `root` and `prefix`; gives the volumes whose names begin with `prefix`. */}}
 {{- define "handbill.secretVolumes" -}}
 {{- $prefix := .prefix -}}
 {{- range include "handbill.secretFiles" .root | fromJsonArray }}

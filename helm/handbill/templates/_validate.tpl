@@ -1,4 +1,4 @@
-{{/* Refuses values that contradict each other: all of them at once, each line saying what to set. */}}
+{{/* Refuses values that contradict each other. It reports all contradictions at once, and each line says what to set. */}}
 {{- define "handbill.contradictions" -}}
 {{- $v := .Values -}}
 {{- $cluster := eq $v.mode "cluster" -}}
@@ -6,7 +6,7 @@
 
 {{- /* A Service's name begins with a letter and has no dots. */ -}}
 {{- if not (regexMatch "^[a-z][a-z0-9-]*$" .Release.Name) -}}
-{{- $faults = append $faults (printf "the release is called %q, which no Service may be called by: choose a name that begins with a letter and has no dots" .Release.Name) -}}
+{{- $faults = append $faults (printf "no Service can have the name of this release, %q: choose a name that begins with a letter and has no dots" .Release.Name) -}}
 {{- end -}}
 {{- if not $v.baseUrl -}}
 {{- $faults = append $faults "baseUrl is not set: give the public origin, for example --set baseUrl=https://pages.example" -}}
@@ -15,7 +15,7 @@
 {{- else -}}
 {{- $port := regexFind ":[0-9]+$" $v.baseUrl | trimPrefix ":" -}}
 {{- if and $port (or (lt (atoi $port) 1) (gt (atoi $port) 65535)) -}}
-{{- $faults = append $faults (printf "baseUrl is %q: its port is none, give one from 1 to 65535, or leave it out" $v.baseUrl) -}}
+{{- $faults = append $faults (printf "baseUrl is %q, which has no valid port: give one from 1 to 65535, or leave it out" $v.baseUrl) -}}
 {{- end -}}
 {{- end -}}
 
@@ -36,16 +36,16 @@
 
 {{- if $cluster -}}
 {{- if and $v.scylla.bundled.enabled $v.scylla.nodes -}}
-{{- $faults = append $faults "scylla.nodes is set beside the bundled ScyllaDB: set scylla.bundled.enabled=false to use yours, or remove scylla.nodes" -}}
+{{- $faults = append $faults "scylla.nodes is set together with the bundled ScyllaDB: set scylla.bundled.enabled=false to use yours, or remove scylla.nodes" -}}
 {{- end -}}
 {{- if not (or $v.scylla.bundled.enabled $v.scylla.nodes) -}}
 {{- $faults = append $faults "there is no database: set scylla.nodes to your nodes (host:port), or scylla.bundled.enabled=true for an evaluation" -}}
 {{- end -}}
 {{- if and $v.redis.bundled.enabled (or $v.redis.urls $v.redis.urlsSecret) -}}
-{{- $faults = append $faults "redis.urls or redis.urlsSecret is set beside the bundled Redis: set redis.bundled.enabled=false to use yours, or remove it" -}}
+{{- $faults = append $faults "redis.urls or redis.urlsSecret is set together with the bundled Redis: set redis.bundled.enabled=false to use yours, or remove it" -}}
 {{- end -}}
 {{- if not (or $v.redis.bundled.enabled $v.redis.urls $v.redis.urlsSecret) -}}
-{{- $faults = append $faults "there is no Redis, where replicas share limits: set redis.urls, or redis.bundled.enabled=true for an evaluation" -}}
+{{- $faults = append $faults "there is no Redis, and replicas share their limits in it: set redis.urls, or redis.bundled.enabled=true for an evaluation" -}}
 {{- end -}}
 {{- if and $v.autoscaling.enabled (not (kindIs "invalid" $v.replicaCount)) -}}
 {{- $faults = append $faults "replicaCount and autoscaling.enabled=true both decide the number of replicas: remove replicaCount, or set autoscaling.enabled=false" -}}
@@ -56,13 +56,13 @@
 {{- end -}}
 
 {{- if and $v.autoscaling.enabled (not (or (dig "requests" "cpu" "" ($v.resources | default dict)) (dig "limits" "cpu" "" ($v.resources | default dict)))) -}}
-{{- $faults = append $faults "autoscaling.enabled=true scales by the share of the CPU that replicas ask for, but they ask for none: set resources.requests.cpu" -}}
+{{- $faults = append $faults "autoscaling.enabled=true scales by the share of the requested CPU that is in use, but replicas request none: set resources.requests.cpu" -}}
 {{- end -}}
 {{- if and $v.autoscaling.activeRequests.enabled (not $v.autoscaling.enabled) -}}
-{{- $faults = append $faults "autoscaling.activeRequests.enabled=true without an autoscaler: set autoscaling.enabled=true, or remove it" -}}
+{{- $faults = append $faults "autoscaling.activeRequests.enabled=true needs an autoscaler: set autoscaling.enabled=true, or remove it" -}}
 {{- end -}}
 {{- if gt (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas) -}}
-{{- $faults = append $faults (printf "autoscaling.minReplicas (%d) is above autoscaling.maxReplicas (%d): raise the one or lower the other" (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
+{{- $faults = append $faults (printf "autoscaling.minReplicas (%d) is above autoscaling.maxReplicas (%d): lower autoscaling.minReplicas, or raise autoscaling.maxReplicas" (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
 {{- end -}}
 
 {{- with $v.scylla -}}
@@ -76,7 +76,7 @@
 {{- $faults = append $faults "scylla.auth and scylla.tls do not apply to the bundled ScyllaDB, which has neither: remove them, or set scylla.bundled.enabled=false and scylla.nodes" -}}
 {{- end -}}
 {{- if and $cluster .bundled.enabled (not (kindIs "invalid" .replicationFactor)) (gt (int .replicationFactor) (int .bundled.replicas)) -}}
-{{- $faults = append $faults (printf "scylla.replicationFactor is %d, but the bundled ScyllaDB has scylla.bundled.replicas=%d: no write could reach a quorum; lower the one or raise the other" (int .replicationFactor) (int .bundled.replicas)) -}}
+{{- $faults = append $faults (printf "scylla.replicationFactor is %d, but the bundled ScyllaDB has scylla.bundled.replicas=%d: no write could reach a quorum; lower scylla.replicationFactor, or raise scylla.bundled.replicas" (int .replicationFactor) (int .bundled.replicas)) -}}
 {{- end -}}
 {{- end -}}
 
@@ -84,27 +84,27 @@
 {{- $tls := 0 -}}
 {{- range .urls -}}
 {{- if contains "@" . -}}
-{{- $faults = append $faults "redis.urls holds a login, which would be readable in the Deployment: use redis.auth with an existing Secret, or redis.urlsSecret" -}}
+{{- $faults = append $faults "redis.urls contains a login, which would be readable in the Deployment: use redis.auth with an existing Secret, or redis.urlsSecret" -}}
 {{- end -}}
 {{- if hasPrefix "rediss://" . }}{{ $tls = add1 $tls }}{{ end -}}
 {{- end -}}
 {{- if and .urls .urlsSecret -}}
-{{- $faults = append $faults "redis.urls and redis.urlsSecret both name Redis: remove one" -}}
+{{- $faults = append $faults "redis.urls and redis.urlsSecret are both set: remove one" -}}
 {{- end -}}
 {{- if and .urls (ne (int $tls) 0) (ne (int $tls) (len .urls)) -}}
-{{- $faults = append $faults "redis.urls mixes redis:// and rediss://: use one of them for all" -}}
+{{- $faults = append $faults "redis.urls mixes redis:// and rediss://: use the same for all addresses" -}}
 {{- end -}}
 {{- if and .tls.existingSecret (not .urlsSecret) (eq (int $tls) 0) -}}
 {{- $faults = append $faults "redis.tls.existingSecret is set, but no address in redis.urls begins with rediss://: use rediss://, or remove it" -}}
 {{- end -}}
 {{- if and (eq .mode "sentinel") (not .sentinelMaster) -}}
-{{- $faults = append $faults "redis.mode=sentinel without redis.sentinelMaster: set the name under which the sentinels know the master" -}}
+{{- $faults = append $faults "redis.mode=sentinel needs redis.sentinelMaster: set it to the name under which the sentinels know the master" -}}
 {{- end -}}
 {{- if and .sentinelMaster (ne .mode "sentinel") -}}
 {{- $faults = append $faults "redis.sentinelMaster is set, but redis.mode is not sentinel: set redis.mode=sentinel, or remove redis.sentinelMaster" -}}
 {{- end -}}
 {{- if and (eq .mode "single") (gt (len .urls) 1) -}}
-{{- $faults = append $faults "redis.mode=single with several redis.urls: give one, or set redis.mode to cluster or sentinel" -}}
+{{- $faults = append $faults "redis.mode=single takes one address, but redis.urls has several: give one, or set redis.mode to cluster or sentinel" -}}
 {{- end -}}
 {{- if and .auth.username (not .auth.existingSecret) -}}
 {{- $faults = append $faults "redis.auth.username has no password: set redis.auth.existingSecret to a Secret that holds it" -}}
@@ -118,41 +118,41 @@
 {{- $faults = append $faults "persistence.existingClaim is set, but mode=cluster keeps pages in ScyllaDB: remove it, or set mode=embedded" -}}
 {{- end -}}
 {{- if and $v.ingress.tlsSecret (not $v.ingress.enabled) -}}
-{{- $faults = append $faults "ingress.tlsSecret is set without an Ingress: set ingress.enabled=true, or remove ingress.tlsSecret" -}}
+{{- $faults = append $faults "ingress.tlsSecret is set, but there is no Ingress: set ingress.enabled=true, or remove ingress.tlsSecret" -}}
 {{- end -}}
-{{- /* Kubernetes takes DNS names there, whose last part does not consist of digits. */ -}}
+{{- /* Kubernetes takes only DNS names there. Their last part is not a number. */ -}}
 {{- $name := "^([*][.])?([a-z0-9]([-a-z0-9]*[a-z0-9])?[.])*[a-z]([-a-z0-9]*[a-z0-9])?$" -}}
 {{- if and $v.ingress.enabled $v.baseUrl (not (regexMatch $name (include "handbill.ingressHost" .))) -}}
-{{- $faults = append $faults (printf "the Ingress cannot be for %q, which is no DNS name: set ingress.host to one, which baseUrl should then name" (include "handbill.ingressHost" .)) -}}
+{{- $faults = append $faults (printf "the host of the Ingress would be %q, which is not a DNS name: set ingress.host to one, and use it in baseUrl" (include "handbill.ingressHost" .)) -}}
 {{- end -}}
 {{- if and $v.httpRoute.enabled $v.baseUrl -}}
 {{- range include "handbill.routeHosts" . | splitList "," -}}
 {{- if not (regexMatch $name .) -}}
-{{- $faults = append $faults (printf "the HTTPRoute cannot be for %q, which is no DNS name: set httpRoute.hostnames to names, of which baseUrl should have one" .) -}}
+{{- $faults = append $faults (printf "a host of the HTTPRoute would be %q, which is not a DNS name: set httpRoute.hostnames to DNS names, and use one of them in baseUrl" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.ingress.tlsSecret (hasPrefix "http://" $v.baseUrl) -}}
-{{- $faults = append $faults "ingress.tlsSecret is set, but baseUrl begins with http://: give out https:// addresses, or remove ingress.tlsSecret" -}}
+{{- $faults = append $faults "ingress.tlsSecret is set, but baseUrl begins with http://: make it https://, or remove ingress.tlsSecret" -}}
 {{- end -}}
 {{- if and $v.httpRoute.enabled (not $v.httpRoute.parentRefs) -}}
-{{- $faults = append $faults "httpRoute.enabled=true without a gateway: set httpRoute.parentRefs" -}}
+{{- $faults = append $faults "httpRoute.enabled=true needs a gateway: set httpRoute.parentRefs" -}}
 {{- end -}}
 {{- range $v.trustedProxies -}}
 {{- if hasSuffix "/0" . -}}
-{{- $faults = append $faults (printf "trustedProxies holds %s, so that any client could name itself as it likes and no limit would hold: give the proxies' networks" .) -}}
+{{- $faults = append $faults (printf "trustedProxies contains %s, so any client could claim any address and escape limits: give the proxies' networks" .) -}}
 {{- end -}}
 {{- end -}}
 {{- $own := include "handbill.labels" (dict "root" . "component" "server") | fromYaml -}}
 {{- range $label, $_ := $v.podLabels -}}
 {{- if hasKey $own $label -}}
-{{- $faults = append $faults (printf "podLabels holds %s, which the chart gives, and by which pods are found: remove it" $label) -}}
+{{- $faults = append $faults (printf "podLabels contains %s, which the chart sets itself: remove it" $label) -}}
 {{- end -}}
 {{- end -}}
 {{- $said := list -}}
 {{- range $v.extraEnv -}}
 {{- if has .name $said -}}
-{{- $faults = append $faults (printf "extraEnv holds %s twice: remove one" .name) -}}
+{{- $faults = append $faults (printf "extraEnv contains %s twice: remove one" .name) -}}
 {{- end -}}
 {{- $said = append $said .name -}}
 {{- end -}}

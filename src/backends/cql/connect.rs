@@ -11,7 +11,7 @@ use super::migrate::schema::{self, MIGRATIONS, SchemaError, SchemaState};
 use super::session::{self, CqlTimeouts, RETRY_INTERVAL, SettingsError};
 use super::store::CqlStore;
 use crate::config::CqlSettings;
-use crate::ports::random::SharedEntropy;
+use crate::ports::random::Random;
 
 /// Why the store cannot be used. The operator must fix each of these; a cluster that does not answer is waited for instead.
 #[derive(Debug, Error)]
@@ -53,7 +53,7 @@ impl CqlStore {
     pub async fn connect(
         settings: &CqlSettings,
         timeouts: CqlTimeouts,
-        entropy: SharedEntropy,
+        random: Random,
         progress: impl Fn(&Progress) + Send,
     ) -> Result<Self, ConnectError> {
         let mut reporter = ProgressReporter { progress, last: None };
@@ -64,7 +64,7 @@ impl CqlStore {
         .await?;
         let session = Arc::new(session);
         await_schema(&session, settings, &mut reporter).await?;
-        let store = prepare(&session, settings, timeouts, &entropy, &mut reporter).await?;
+        let store = prepare(&session, settings, timeouts, &random, &mut reporter).await?;
         reporter.report(Progress::Connected);
         Ok(store)
     }
@@ -109,7 +109,7 @@ async fn prepare<F: Fn(&Progress)>(
     session: &Arc<Session>,
     settings: &CqlSettings,
     timeouts: CqlTimeouts,
-    entropy: &SharedEntropy,
+    random: &Random,
     reporter: &mut ProgressReporter<F>,
 ) -> Result<CqlStore, ConnectError> {
     let started = Instant::now();
@@ -118,8 +118,7 @@ async fn prepare<F: Fn(&Progress)>(
         if let Err(error) = session.refresh_metadata().await {
             reporter.report(Progress::OutOfReach(error.to_string()));
         }
-        let prepared =
-            CqlStore::on(Arc::clone(session), &settings.scylla_keyspace, Arc::clone(entropy), timeouts).await;
+        let prepared = CqlStore::on(Arc::clone(session), &settings.scylla_keyspace, random.clone(), timeouts).await;
         match prepared {
             Ok(store) => return Ok(store),
             Err(error) if started.elapsed() >= settings.schema_wait => return Err(error.into()),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rand::Rng;
 use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
@@ -17,7 +18,7 @@ use super::statements::Statements;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
-use crate::ports::random::{SharedEntropy, index_below};
+use crate::ports::random::Random;
 
 /// How often a lookup is repeated after it has failed on every node that got it.
 const LOOKUP_REPEATS: usize = 2;
@@ -29,7 +30,7 @@ const LOOKUP_REPEATS: usize = 2;
 pub struct CqlStore {
     session: Arc<Session>,
     statements: Statements,
-    entropy: SharedEntropy,
+    random: Random,
     timeouts: CqlTimeouts,
     reads: Semaphore,
     writes: Semaphore,
@@ -56,12 +57,12 @@ impl CqlStore {
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
-        entropy: SharedEntropy,
+        random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
         let statements = Statements::prepare(&session, keyspace, timeouts).await?;
         let permits = || Semaphore::new(timeouts.in_flight);
-        Ok(Self { session, statements, entropy, timeouts, reads: permits(), writes: permits() })
+        Ok(Self { session, statements, random, timeouts, reads: permits(), writes: permits() })
     }
 
     async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
@@ -74,7 +75,7 @@ impl CqlStore {
 
     fn random_nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
-        self.entropy.fill(&mut nonce);
+        (&self.random).fill_bytes(&mut nonce);
         nonce
     }
 
@@ -83,7 +84,7 @@ impl CqlStore {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
             timeouts: self.timeouts,
-            entropy: &*self.entropy,
+            random: &self.random,
             deadline: permit.deadline,
         };
         runner.run(&write).await
@@ -142,8 +143,7 @@ impl PageStore for CqlStore {
             if repeats > LOOKUP_REPEATS || Instant::now() >= permit.deadline {
                 return Err(StoreError::Unavailable(failed));
             }
-            let share = u32::try_from(index_below(&*self.entropy, 256)).expect("a number below 256 fits");
-            sleep(pauses.next(share)).await;
+            sleep(pauses.next(&self.random)).await;
         }
     }
 

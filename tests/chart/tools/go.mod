@@ -1,4 +1,4 @@
-// The tools that check the chart, at pinned versions and built together, so that what they share is built once.
+// The tools that check the chart, at pinned versions. They are built together, so that shared packages are built once.
 // `tests/chart/install` builds them; `go.sum` pins every byte.
 module handbill.invalid/chart-tools
 
@@ -150,5 +150,5 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-// As helm-unittest's own go.mod has it; replacements do not reach those who build it as a dependency.
+// Copied from helm-unittest's own go.mod, since Go ignores the replacements of dependencies.
 replace github.com/vmware-labs/yaml-jsonpath v0.3.2 => github.com/helm-unittest/yaml-jsonpath v0.4.0

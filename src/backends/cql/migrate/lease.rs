@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use rand::Rng;
 use scylla::DeserializeRow;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use super::schema::COMPONENT;
 use crate::backends::cql::rows::applied;
 use crate::ports::page_store::Cause;
-use crate::ports::random::Entropy;
+use crate::ports::random::Random;
 
 /// How often [`repeated`] sends a statement again, and the pause before each.
 const STATEMENT_REPEATS: usize = 3;
@@ -60,11 +61,11 @@ pub enum LeaseError {
 pub(super) async fn while_held<T>(
     session: &Session,
     times: LeaseTimes,
-    entropy: &dyn Entropy,
+    mut random: &Random,
     work: impl Future<Output = T>,
 ) -> Result<T, LeaseError> {
     let mut holder = [0; 16];
-    entropy.fill(&mut holder);
+    random.fill_bytes(&mut holder);
     let lock = Lock { session, holder };
     lock.take(times).await?;
     let done = tokio::select! {

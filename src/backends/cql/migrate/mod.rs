@@ -21,7 +21,7 @@ pub use self::lease::{LeaseError, LeaseTimes};
 use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, Server};
 use super::session::{self, SettingsError};
 use crate::config::CqlSettings;
-use crate::ports::random::Entropy;
+use crate::ports::random::Random;
 
 /// Longest time for one change of the schema; a busy server takes seconds.
 const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
@@ -84,7 +84,7 @@ pub enum MigrateError {
 
 /// Brings the keyspace of `settings` up to date with this program, and creates it if there is none. Waits up to
 /// `--schema-wait` for a cluster that does not answer.
-pub async fn migrate(settings: &CqlSettings, entropy: &dyn Entropy) -> Result<Report, MigrateError> {
+pub async fn migrate(settings: &CqlSettings, random: &Random) -> Result<Report, MigrateError> {
     let started = Instant::now();
     let mut is_logged = false;
     let (session, datacenter) = session::connect(settings, |error| {
@@ -98,7 +98,7 @@ pub async fn migrate(settings: &CqlSettings, entropy: &dyn Entropy) -> Result<Re
         Ok(())
     })
     .await?;
-    migrate_with(&session, settings, &datacenter, MIGRATIONS, LeaseTimes::default(), entropy).await
+    migrate_with(&session, settings, &datacenter, MIGRATIONS, LeaseTimes::default(), random).await
 }
 
 /// Brings the keyspace of `settings` up to date with `migrations`.
@@ -108,7 +108,7 @@ pub async fn migrate_with(
     datacenter: &str,
     migrations: &[Migration],
     times: LeaseTimes,
-    entropy: &dyn Entropy,
+    random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.scylla_keyspace.as_str();
     let made_keyspace = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
@@ -120,7 +120,7 @@ pub async fn migrate_with(
     for statement in OWN_TABLES {
         change_schema(session, statement).await?;
     }
-    let applied = lease::while_held(session, times, entropy, apply(session, keyspace, migrations)).await??;
+    let applied = lease::while_held(session, times, random, apply(session, keyspace, migrations)).await??;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 

@@ -1,0 +1,91 @@
+// Starts Debian's browsers and controls them over their own protocols: Chromium over DevTools, Firefox over WebDriver BiDi.
+
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import puppeteer from 'puppeteer-core';
+
+// Options that keep a browser quiet and let it run as root in a container. It only opens pages of the tests.
+const CHROMIUM = [
+    '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking',
+    '--disable-component-update', '--disable-sync', '--no-first-run',
+];
+
+const FIREFOX = {
+    'app.update.enabled': false,
+    'browser.safebrowsing.update.enabled': false,
+    'datareporting.policy.dataSubmissionEnabled': false,
+    // 0 is dark, 1 is light.
+    'layout.css.prefers-color-scheme.content-override': 1,
+    'network.captive-portal-service.enabled': false,
+    'network.connectivity-service.enabled': false,
+};
+
+/** Runs `visit` with a new browser without any state, and ends the browser in any case. */
+export async function withBrowser(name, visit) {
+    const profile = mkdtempSync(join(process.cwd(), `${name}-`));
+    const common = { headless: true, userDataDir: profile, acceptInsecureCerts: true, protocolTimeout: 120_000 };
+    const browser = name === 'firefox'
+        ? await puppeteer.launch({
+            ...common,
+            browser: 'firefox',
+            executablePath: '/usr/bin/firefox-esr',
+            extraPrefsFirefox: FIREFOX,
+        })
+        : await puppeteer.launch({ ...common, browser: 'chrome', executablePath: '/usr/bin/chromium', args: CHROMIUM });
+    try {
+        return await visit(browser);
+    } finally {
+        await browser.close();
+    }
+}
+
+/** A new tab that records the page's console messages and errors, and what its Content-Security-Policy refused. */
+export async function openTab(browser) {
+    const tab = await browser.newPage();
+    const complaints = [];
+    tab.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
+    tab.on('pageerror', (error) => complaints.push(String(error)));
+    tab.on('requestfailed', (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+    await tab.evaluateOnNewDocument(() => {
+        window.refused = [];
+        document.addEventListener('securitypolicyviolation', (event) => {
+            window.refused.push(`${event.effectiveDirective} ${event.blockedURI}`);
+        });
+    });
+    const all = async () => [...complaints, ...await tab.evaluate(() => window.refused)];
+    return { tab, complaints: all };
+}
+
+/** Publishes a page and returns its address, slug and key. */
+export async function publish(base, title, content) {
+    const answer = await fetch(`${base}/api/pages`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ title, content }),
+    });
+    if (answer.status !== 201) throw new Error(`${answer.status}: ${await answer.text()}`);
+    const { slug, edit_key: key } = await answer.json();
+    return { address: `${base}/${slug}`, slug, key };
+}
+
+/** Changes or deletes a page with its key. */
+export async function change(base, page, method, fields) {
+    const answer = await fetch(`${base}/api/pages/${page.slug}`, {
+        method,
+        headers: { authorization: `Bearer ${page.key}`, 'content-type': 'application/json' },
+        body: fields && JSON.stringify(fields),
+    });
+    if (!answer.ok) throw new Error(`${answer.status}: ${await answer.text()}`);
+}
+
+/** Saves a screenshot of the tab if SCREENSHOTS names a folder. */
+export async function keepScreenshot(tab, name) {
+    const folder = process.env.SCREENSHOTS;
+    if (folder) writeFileSync(join(folder, `${name}.png`), await tab.screenshot({ fullPage: true }));
+}
+
+/** Fails with all of `found`, unless it is empty. */
+export function expectNothing(found, where) {
+    if (found.length > 0) throw new Error(`${where}: ${inspect(found, { depth: null })}`);
+}
