@@ -56,6 +56,7 @@ pub(super) enum RecordError {
 
 /// A record of version 1. The order of variants and fields is the format.
 #[derive(Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a value exists only while a record is written or read")]
 enum StoredV1<'a> {
     Active(PageV1<'a>),
     Deleted(TombstoneV1),

@@ -87,6 +87,7 @@ pub enum MigrateError {
 pub async fn migrate(settings: &CqlSettings, random: &Random) -> Result<Report, MigrateError> {
     let started = Instant::now();
     let mut is_logged = false;
+    #[expect(clippy::result_large_err, reason = "the error is made once, and ends the program")]
     let (session, datacenter) = session::connect(settings, |error| {
         if started.elapsed() >= settings.schema_wait {
             return Err(MigrateError::Session(error));

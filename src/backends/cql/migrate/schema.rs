@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_of_a_migration_is_part_of_the_program_in_order_and_as_its_name_says() {
+    fn every_file_of_a_migration_is_part_of_the_program() {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("migrations");
         let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
         let mut numbered: Vec<String> = files.filter(|name| name.starts_with(|c: char| c.is_ascii_digit())).collect();
