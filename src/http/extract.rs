@@ -14,7 +14,7 @@ use super::etag::precondition;
 use crate::api::request::body::{Arriving, declared_as_json, parse};
 use crate::api::request::credential;
 use crate::domain::client::Client;
-use crate::service::{Body, Credential, Precondition};
+use crate::service::{Body, BodyReadError, Credential, Precondition};
 
 /// The client that limits count.
 pub(super) struct ClientAddr(pub(super) Client);
@@ -65,7 +65,7 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
 /// The body as JSON of the shape `T`.
 pub(super) struct JsonBody<T> {
     body: Arriving,
-    declared: Body<()>,
+    declared: Result<(), BodyReadError>,
     shape: PhantomData<fn() -> T>,
 }
 

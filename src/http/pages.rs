@@ -21,7 +21,7 @@ use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
-use crate::service::Attempt;
+use crate::service::Limited;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -186,7 +186,7 @@ pub(super) async fn delete(
 }
 
 /// The answer to a limited operation, with the fields that say where its client stands.
-pub(super) fn respond_to<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+pub(super) fn respond_to<T>(attempt: Limited<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
         Err(error) => service_error_response(&error, &http.base_url),

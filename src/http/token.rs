@@ -22,7 +22,7 @@ use crate::api::request::body::{Arriving, media_type};
 use crate::api::request::credential::query_holds_key;
 use crate::api::types::{TokenBody, TokenRequest};
 use crate::domain::edit_key::EditKey;
-use crate::service::{Body, BodyError, Credential, FormError, TokenClient, TokenForm};
+use crate::service::{BodyReadError, Credential, FormError, TokenClient, TokenForm};
 
 /// The fields that mean something; others are ignored, as RFC 6749 §3.2 asks.
 const FIELDS: [&str; 4] = ["grant_type", "client_id", "client_secret", "scope"];
@@ -74,13 +74,8 @@ impl Form {
     }
 }
 
-fn parse(parts: &Parts, read: Body<Vec<u8>>) -> Result<TokenForm, FormError> {
-    let bytes = read.map_err(|fault| match fault {
-        BodyError::TooLarge => FormError::TooLarge,
-        BodyError::TimedOut => FormError::TimedOut,
-        BodyError::NoRoom => FormError::NoRoom,
-        _ => FormError::BrokenOff,
-    })?;
+fn parse(parts: &Parts, read: Result<Vec<u8>, BodyReadError>) -> Result<TokenForm, FormError> {
+    let bytes = read?;
     declared_as_form(&parts.headers)?;
     if parts.uri.query().is_some_and(holds_credential) {
         return Err(FormError::InQuery);
@@ -94,12 +89,12 @@ fn parse(parts: &Parts, read: Body<Vec<u8>>) -> Result<TokenForm, FormError> {
 }
 
 /// Fails unless the body is declared to be a form as it stands.
-fn declared_as_form(headers: &HeaderMap) -> Result<(), FormError> {
+fn declared_as_form(headers: &HeaderMap) -> Result<(), BodyReadError> {
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err(FormError::ContentEncoding);
+        return Err(BodyReadError::ContentEncoding);
     }
     let is_form = media_type(headers) == "application/x-www-form-urlencoded";
-    if is_form { Ok(()) } else { Err(FormError::ContentType) }
+    if is_form { Ok(()) } else { Err(BodyReadError::ContentType) }
 }
 
 fn holds_credential(query: &str) -> bool {

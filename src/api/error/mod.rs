@@ -10,7 +10,7 @@ use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
 use crate::domain::title::{MAX_CHARS, TitleError};
 use crate::ports::page_store::StoreError;
-use crate::service::{BodyError, ServiceError};
+use crate::service::{BodyError, BodyReadError, ServiceError};
 
 /// Seconds after which a client may try again when a store was out of reach. A guess: outages of one database node
 /// are over sooner, and a client that waits this long adds no load worth speaking of.
@@ -247,25 +247,25 @@ impl ApiError {
 
     fn of_body(fault: &BodyError, interface: Interface) -> Self {
         match fault {
-            BodyError::TooLarge => Self::new(
+            BodyError::Read(BodyReadError::TooLarge) => Self::new(
                 Code::BodyTooLarge,
                 format!(
                     "The request body may have at most {MAX_BODY_BYTES} bytes. Shorten `content`, or write it in UTF-8 instead of `\\u` escapes."
                 ),
             ),
-            BodyError::TimedOut => Self::new(
+            BodyError::Read(BodyReadError::TimedOut) => Self::new(
                 Code::Timeout,
                 "The request body did not arrive in time. Nothing was changed: send the request again.",
             ),
-            BodyError::NoRoom => Self::no_room(),
-            BodyError::BrokenOff => invalid(
+            BodyError::Read(BodyReadError::NoRoom) => Self::no_room(),
+            BodyError::Read(BodyReadError::BrokenOff) => invalid(
                 "The body of the request broke off before its end. Nothing was changed: send the request again.",
             ),
-            BodyError::ContentType => invalid(format!(
+            BodyError::Read(BodyReadError::ContentType) => invalid(format!(
                 "The body is not declared as JSON, so it was not read. Send {}, with the header `Content-Type: application/json`.",
                 interface.right_body(),
             )),
-            BodyError::ContentEncoding => invalid(
+            BodyError::Read(BodyReadError::ContentEncoding) => invalid(
                 "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header.",
             ),
             BodyError::Malformed(what) => invalid(what),

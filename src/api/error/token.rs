@@ -5,7 +5,7 @@ use super::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::request::MAX_BODY_BYTES;
 use crate::domain::oauth;
-use crate::service::{BodyError, FormError, TokenError};
+use crate::service::{BodyError, BodyReadError, FormError, TokenError};
 
 impl From<&TokenError> for ApiError {
     fn from(fault: &TokenError) -> Self {
@@ -40,7 +40,7 @@ impl From<&TokenError> for ApiError {
 impl From<&FormError> for ApiError {
     fn from(fault: &FormError) -> Self {
         let message = match fault {
-            FormError::TooLarge => {
+            FormError::Read(BodyReadError::TooLarge) => {
                 return Self::new(
                     Code::BodyTooLarge,
                     format!(
@@ -48,15 +48,13 @@ impl From<&FormError> for ApiError {
                     ),
                 );
             }
-            FormError::TimedOut => return Self::from(&BodyError::TimedOut),
-            FormError::NoRoom => return Self::from(&BodyError::NoRoom),
-            FormError::BrokenOff => "The body of the request broke off before its end. Send the request again.",
-            FormError::ContentType => {
+            FormError::Read(BodyReadError::BrokenOff) => {
+                "The body of the request broke off before its end. Send the request again."
+            }
+            FormError::Read(BodyReadError::ContentType) => {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
-            FormError::ContentEncoding => {
-                "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header."
-            }
+            FormError::Read(error) => return Self::from(&BodyError::Read(*error)),
             FormError::NotUtf8 => {
                 "The form is not in UTF-8. Encode names and values in UTF-8, then as percent escapes."
             }

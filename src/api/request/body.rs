@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use super::MAX_BODY_BYTES;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::edit_key::PREFIX;
-use crate::service::{Body, BodyError};
+use crate::service::{Body, BodyError, BodyReadError};
 
 /// How long a request body may take to arrive: 128 KB at 35 kbit/s.
 const BODY_TIME: Duration = Duration::from_secs(30);
@@ -27,7 +27,7 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 /// already: it is on its way, and a connection whose request was left unread cannot be used again.
 pub enum Arriving {
     /// It was read.
-    Read(Body<Vec<u8>>),
+    Read(Result<Vec<u8>, BodyReadError>),
     /// Its client waits.
     Expected(HttpBody),
 }
@@ -41,7 +41,7 @@ impl Arriving {
     }
 
     /// The bytes. Size is judged before what `declared` says; where the head decides, the body is not asked for.
-    pub async fn bytes(self, declared: Body<()>) -> Body<Vec<u8>> {
+    pub async fn bytes(self, declared: Result<(), BodyReadError>) -> Result<Vec<u8>, BodyReadError> {
         let read = match self {
             Self::Read(read) => read,
             Self::Expected(body) => {
@@ -61,10 +61,10 @@ const FIRST_ROOM: usize = 4 * 1024;
 
 /// Reads a body of at most [`MAX_BODY_BYTES`] within 30 s. A larger one is not read to its end, and not at all where its
 /// length is declared: the server drops the rest when it has answered.
-pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
+pub async fn read_limited(mut body: HttpBody) -> Result<Vec<u8>, BodyReadError> {
     let declared = body.size_hint();
     if declared.lower() > MAX_BODY_BYTES as u64 {
-        return Err(BodyError::TooLarge);
+        return Err(BodyReadError::TooLarge);
     }
     let most = declared
         .upper()
@@ -77,12 +77,12 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return Ok(bytes),
             Ok(Some(Err(error))) => return Err(broken(&error)),
-            Err(_) => return Err(BodyError::TimedOut),
+            Err(_) => return Err(BodyReadError::TimedOut),
         };
         let Some(data) = frame.data_ref() else { continue };
         let needed = bytes.len() + data.len();
         if needed > MAX_BODY_BYTES {
-            return Err(BodyError::TooLarge);
+            return Err(BodyReadError::TooLarge);
         }
         if needed > bytes.capacity() {
             let room = needed.next_power_of_two().max(FIRST_ROOM).min(most).max(needed);
@@ -93,12 +93,12 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
 }
 
 /// Why a body ended early. The server's reason may stand behind errors of layers around the body.
-fn broken(error: &axum::Error) -> BodyError {
+fn broken(error: &axum::Error) -> BodyReadError {
     let causes = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
     match causes.filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind).next() {
-        Some(ErrorKind::TimedOut) => BodyError::TimedOut,
-        Some(ErrorKind::QuotaExceeded) => BodyError::NoRoom,
-        _ => BodyError::BrokenOff,
+        Some(ErrorKind::TimedOut) => BodyReadError::TimedOut,
+        Some(ErrorKind::QuotaExceeded) => BodyReadError::NoRoom,
+        _ => BodyReadError::BrokenOff,
     }
 }
 
@@ -109,13 +109,13 @@ pub fn media_type(headers: &HeaderMap) -> String {
 }
 
 /// Fails unless the body is declared to be JSON as it stands.
-pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyError> {
+pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err(BodyError::ContentEncoding);
+        return Err(BodyReadError::ContentEncoding);
     }
     let essence = media_type(headers);
     let is_json = essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
-    if is_json { Ok(()) } else { Err(BodyError::ContentType) }
+    if is_json { Ok(()) } else { Err(BodyReadError::ContentType) }
 }
 
 /// The JSON object in `bytes`, which has `fields`. Size is judged before shape.

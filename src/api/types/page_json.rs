@@ -271,7 +271,7 @@ mod tests {
             title: Title::parse(title).ok(),
             content: Content::parse(content.to_owned()).unwrap(),
             rendered: Rendered { html: html.to_owned(), renderer_version: 1, ..Rendered::default() },
-            key_hash: EditKey::draw(|_| 0).hash(),
+            key_hash: EditKey::random(|_| 0).hash(),
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(1),
             updated_at: UnixMillis::new(2),

@@ -15,7 +15,7 @@ use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::http::api_routes;
 use crate::ports::rate_limiter::LimitKind;
-use crate::service::{BodyError, ServiceError};
+use crate::service::{BodyError, BodyReadError, ServiceError};
 
 /// What stands above the operations.
 #[derive(utoipa::OpenApi)]
@@ -79,7 +79,7 @@ fn page_token(base_url: &Origin) -> SecurityScheme {
 
 /// Adds what any operation may answer, whatever it does: these come from the layers and stores around them all.
 fn add_common_answers(operation: &mut Operation, is_token: bool) {
-    let timeout = ApiError::from(&BodyError::TimedOut);
+    let timeout = ApiError::from(&BodyError::Read(BodyReadError::TimedOut));
     // Where an operation has a 400 of its own, that describes this one too.
     let head =
         ApiError::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.");

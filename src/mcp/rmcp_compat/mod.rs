@@ -26,7 +26,7 @@ use crate::api::request::body::{Arriving, declared_as_json, why_not_json};
 use crate::api::request::credential::query_holds_key;
 use crate::domain::edit_key::PREFIX;
 use crate::mcp::rmcp_compat::duplicate_keys::Read;
-use crate::service::{BodyError, ServiceError};
+use crate::service::{BodyReadError, ServiceError};
 
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -161,8 +161,8 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
 }
 
-fn body_refused(fault: BodyError) -> Response {
-    error_refused(ApiError::of(&ServiceError::Body(fault), Interface::Mcp), None)
+fn body_refused(fault: BodyReadError) -> Response {
+    error_refused(ApiError::of(&ServiceError::Body(fault.into()), Interface::Mcp), None)
 }
 
 /// A refusal that has a code of ours.
