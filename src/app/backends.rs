@@ -121,7 +121,7 @@ impl Kept {
     /// Returns once the backends can never be used, or not any more, and why.
     pub(super) async fn failed(&mut self) -> StartError {
         match self {
-            Self::Embedded(store) => return StartError::StoreEnded(store.failed().await),
+            Self::Embedded(store) => return StartError::StoreEnded(store.fatal_error().await),
             // Once connected it has said so, and may not be asked again.
             Self::Cluster(failed) if failed.is_terminated() => {}
             Self::Cluster(failed) => {

@@ -6,6 +6,7 @@ pub mod authority;
 pub mod client;
 pub mod content;
 pub mod edit_key;
+pub mod excerpt;
 pub mod html_text;
 pub mod invisible;
 pub mod language;

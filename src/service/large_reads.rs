@@ -115,12 +115,7 @@ mod tests {
             slug: Slug::parse("a-page-22222222").unwrap(),
             title: None,
             content: Content::parse("a".to_owned()).unwrap(),
-            rendered: Rendered {
-                html: "a".repeat(html_bytes),
-                link_origins: Vec::new(),
-                language: None,
-                renderer_version: 1,
-            },
+            rendered: Rendered { html: "a".repeat(html_bytes), renderer_version: 1, ..Rendered::default() },
             key_hash: EditKey::random(|_| 0).hash(),
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(1),

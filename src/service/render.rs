@@ -185,8 +185,9 @@ fn identity(page: &Page) -> Identity {
 }
 
 fn bytes(page: &Page) -> usize {
-    let origins = page.rendered.link_origins.iter().map(String::len).sum::<usize>();
-    PAGE_BYTES + page.content.as_str().len() + page.rendered.html.len() + origins
+    let Rendered { html, code_blocks, link_origins, .. } = &page.rendered;
+    let origins = link_origins.iter().map(String::len).sum::<usize>();
+    PAGE_BYTES + page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..]) + origins
 }
 
 #[cfg(test)]

@@ -38,18 +38,27 @@ mod text_run;
 
 use pulldown_cmark::{Options, Parser};
 
+use super::excerpt::excerpt_of;
 use super::language::Language;
 
 use source::Spared;
 
-/// Changes whenever the same Markdown would give other HTML; a page written by a lower one is rendered anew when read.
+/// Changes whenever the same Markdown would give other HTML, or another excerpt. A page that a lower version wrote is
+/// rendered again when it is read.
 pub const RENDERER_VERSION: u16 = 2;
 
+/// The tag that begins a code block. `<` begins a tag and nothing else: text and attributes have a reference instead.
+pub const CODE_BLOCK: &str = "<pre>";
+
 /// HTML that is safe to serve, and what must be known of it when it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// Sanitised HTML of the Markdown subset.
     pub html: String,
+    /// How its text begins, as [`excerpt_of`] cuts it.
+    pub excerpt: String,
+    /// The byte offset of each [`CODE_BLOCK`] in the HTML.
+    pub code_blocks: Vec<u32>,
     /// The origins of its `http` and `https` links: the first two that differ, since two cannot both be our own.
     pub link_origins: Vec<String>,
     /// The language of its text, where that is certain.
@@ -78,6 +87,8 @@ pub fn render(markdown: &str) -> Rendered {
     let filtered = filter(markdown);
     let html = html::with_references(&sanitize::clean(&filtered.html));
     Rendered {
+        excerpt: excerpt_of(&html),
+        code_blocks: html.match_indices(CODE_BLOCK).filter_map(|(at, _)| u32::try_from(at).ok()).collect(),
         language: Language::of_html(&html),
         html,
         link_origins: filtered.link_origins,
