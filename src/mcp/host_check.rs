@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use rmcp::ErrorData;
 
-use super::error::refusal;
+use super::error::Refusal;
 use crate::domain::authority::Authority;
 use crate::domain::origin::Origin;
 
@@ -82,7 +82,7 @@ pub(super) async fn check(State(allowed): State<Arc<HostCheck>>, request: Reques
         Ok(()) => next.run(request).await,
         Err(fault) => {
             let (status, message) = fault.answer();
-            refusal(status, None, ErrorData::invalid_request(message, None))
+            Refusal::new(status, ErrorData::invalid_request(message, None)).into_response()
         }
     }
 }
