@@ -19,7 +19,7 @@
 //! | how many connections there may be, and how much memory they may hold | [`server`] |
 //! | the JSON of a request or an answer | [`api::types`] |
 //! | a route, header or page for people | [`http`] |
-//! | a tool for agents, or what is mended of its protocol | [`mcp`] |
+//! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | a document by which others find the service | [`http`], `discovery` and `llms` |
 //! | what the service is called, and where its documents stand | [`api::metadata`] |
 //! | what the service asks of stores, limiters and clocks | [`ports`], whose contracts the tests hold every backend to |

@@ -56,7 +56,7 @@ pub(super) struct Server {
     tools: Box<RawValue>,
     handshake_tools: Box<RawValue>,
     /// The `_meta` of every other result without a handshake. Earlier revisions name the server in `initialize`.
-    server_info: Box<RawValue>,
+    result_meta: Box<RawValue>,
 }
 
 impl Server {
@@ -85,7 +85,7 @@ impl Server {
             discovery: raw(&discovery),
             tools: raw(&tools),
             handshake_tools: raw(&handshake_tools),
-            server_info: raw(&server_info),
+            result_meta: raw(&server_info),
         }
     }
 
@@ -164,7 +164,7 @@ impl Server {
             result.as_ref().map_or_else(|error| (error.code.as_str(), error.code.status()), |_| ("ok", 200));
         self.count(tool.as_str(), outcome);
         span.called(outcome, status);
-        let body = response_body(id, result, revision.is_modern.then(|| self.server_info.get()));
+        let body = response_body(id, result, revision.is_modern.then(|| self.result_meta.get()));
         Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::new(body)).into_response())
     }
 

@@ -1,6 +1,6 @@
 //! What each tool does: takes its arguments apart without judging them, calls the service and shapes the result.
 //!
-//! The service decides the order of checks, so an argument of the wrong shape is passed to it as a fault of the body.
+//! The service decides the order of checks, so an argument of the wrong shape is passed to it as an error of the body.
 //! Only a call without a usable slug is refused earlier, since there is no page to look up.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::telemetry::spans::Tracer;
 
 /// What the tools need.
 pub struct Mcp {
-    /// The rules.
+    /// The operations, and the order of their checks.
     pub service: PageService,
     /// The origin of every address in a result.
     pub base_url: Origin,
@@ -31,18 +31,18 @@ pub struct Mcp {
     pub proxies: TrustedProxies,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
-    /// What makes their spans.
+    /// Makes the spans of calls.
     pub tracer: Tracer,
 }
 
-/// What `get_page` takes besides the slug.
+/// The arguments of `get_page` besides the slug.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GetOptions {
     include_html: Option<bool>,
 }
 
-/// What `delete_page` takes besides slug and key.
+/// `delete_page` has no arguments besides slug and key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Nothing {}

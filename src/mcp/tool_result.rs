@@ -1,15 +1,14 @@
 //! What a tool answers: JSON as text, for every client, and again as structured content unless the call failed.
 //!
-//! The result is written around the JSON and not serialised as a whole, because a page is written while it is sent
-//! (see [`StreamedJson`]) and a page with an edit key should not be copied twice.
+//! The result is written around that JSON and not serialised as a whole, because a page is written while it is sent (see
+//! [`StreamedJson`]).
 
 use rmcp::model::RequestId;
 use serde::Serialize;
 
+use super::error::tool_error;
 use crate::api::error::ApiError;
 use crate::api::types::{Nesting, PageJson, StreamedJson};
-
-use super::error::tool_error;
 
 /// The JSON of a call that succeeded.
 pub(super) enum ToolResult {
@@ -26,15 +25,15 @@ impl ToolResult {
     }
 }
 
-/// The JSON-RPC response to the request `id`. Only a client without a handshake gets `server_info`, which is the JSON of
+/// The JSON-RPC response to the request `id`. Only a client without a handshake gets `result_meta`, which is the JSON of
 /// the result's `_meta`.
 pub(super) fn response_body(
     id: &RequestId,
     result: Result<ToolResult, ApiError>,
-    server_info: Option<&str>,
+    result_meta: Option<&str>,
 ) -> StreamedJson {
     let mut body = StreamedJson::default();
-    let result_type = server_info.map_or("", |_| r#""resultType":"complete","#);
+    let result_type = result_meta.map_or("", |_| r#""resultType":"complete","#);
     let id = to_json(id);
     body.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{result_type}"content":[{{"type":"text","text":"#));
     let is_error = result.is_err();
@@ -56,7 +55,7 @@ pub(super) fn response_body(
             body.push("}]");
         }
     }
-    let meta = server_info.map_or_else(String::new, |info| format!(r#","_meta":{info}"#));
+    let meta = result_meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
     body.push(format!(r#","isError":{is_error}{meta}}}}}"#));
     body
 }
