@@ -1,8 +1,8 @@
 //! The tools, for clients of every revision of the Model Context Protocol: one module for each topic, one test for
 //! each rule, named as the rule.
 //!
-//! Every test runs against the real router, in this process. `client` holds each answer against what is true of
-//! every answer, and each result against the output schema of its tool.
+//! Every test runs against the real router, in this process. `client` checks each answer against the rules for all
+//! answers, and each result against the output schema of its tool.
 
 mod arguments;
 mod callers;
