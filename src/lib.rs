@@ -24,7 +24,7 @@
 //! | a route, a layer or a header | [`http`] |
 //! | a page for people | [`http`], in its `site` |
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
-//! | a tool for agents, or a correction of the MCP library | [`mcp`] |
+//! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | the number of connections, their memory and their timeouts | [`server`] |
 //! | the promises of stores, limiters, reservations, clocks and randomness | [`ports`] |
 //! | the storage of pages, limits and reservations | [`backends`], each behind a trait of [`ports`] |
