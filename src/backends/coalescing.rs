@@ -1,11 +1,11 @@
 //! Concurrent lookups of one slug share one read of the store.
 //!
-//! A lookup may join only a read that has not begun: the answer is then not older than the start of any that asked for
-//! it, which is what [`PageStore::lookup`] promises. So a slug has at most one read that its readers wait behind and
-//! one that gathers readers meanwhile, however many come. Nothing is kept once it has been answered.
+//! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
+//! as [`PageStore::lookup`] promises. So a slug has at most one read in progress that lookups wait behind, and one next
+//! read that they join meanwhile, however many come. Nothing is kept once it has been answered.
 //!
-//! Reads run in tasks of their own: a reader that goes away takes nothing from the others, and a read that panics
-//! leaves its slug usable.
+//! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves
+//! its slug usable.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,13 +23,13 @@ use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Recor
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
 
-/// How long gathered readers wait behind a read that does not end. Then theirs begins beside it, so that one hung read
-/// costs those after it no more than this on top of their own.
+/// Longest wait for the read in progress. Then the next read begins beside it, so that one hung read delays later
+/// lookups by no more than this.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Answer = Result<Lookup, StoreError>;
 
-/// Those who wait for a read that has not begun.
+/// The callers that wait for a read that has not begun.
 type Waiters = Vec<oneshot::Sender<Answer>>;
 
 /// A store whose concurrent lookups of one slug share a read. Writes pass through.
@@ -40,14 +40,14 @@ pub struct Coalescing {
 struct Shared {
     store: Arc<dyn PageStore>,
     metrics: Arc<Metrics>,
-    /// By slug, who waits for the read that is to begin next. A slug stands here while a task reads it.
-    gathering: Mutex<HashMap<Slug, Waiters>>,
+    /// The waiters for the next read of each slug. A slug is in the map while a task reads it.
+    waiting: Mutex<HashMap<Slug, Waiters>>,
 }
 
 impl Coalescing {
-    /// `store`, with shared lookups. To be used within a Tokio runtime.
+    /// `store` with shared lookups. Lookups need a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
-        Self { shared: Arc::new(Shared { store, metrics, gathering: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { store, metrics, waiting: Mutex::default() }) }
     }
 
     /// How many slugs are being read.
@@ -78,51 +78,51 @@ impl PageStore for Coalescing {
 
 impl Shared {
     fn waiting(&self) -> MutexGuard<'_, HashMap<Slug, Waiters>> {
-        // Nothing panics while it is held, so what it guards is whole.
-        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+        // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a reader to the next read of `slug`, and tells whether a task must be started that makes it.
+    /// Adds a reader to the next read of `slug`. Returns whether the caller must start the task that reads.
     fn join(&self, slug: &Slug, reader: oneshot::Sender<Answer>) -> bool {
-        let mut gathering = self.waiting();
-        if let Some(readers) = gathering.get_mut(slug) {
+        let mut waiting = self.waiting();
+        if let Some(readers) = waiting.get_mut(slug) {
             if !readers.is_empty() {
                 self.metrics.lookup_joins.inc();
             }
             readers.push(reader);
             false
         } else {
-            gathering.insert(slug.clone(), vec![reader]);
+            waiting.insert(slug.clone(), vec![reader]);
             true
         }
     }
 
-    /// Reads `slug` for those who have gathered, again and again until nobody has.
+    /// Reads `slug` for its waiters, again and again until there are none.
     async fn read_while_wanted(self: Arc<Self>, slug: Slug) {
         while let Some(readers) = self.take(&slug) {
             let store = Arc::clone(&self.store);
             let slug = slug.clone();
             let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) }.in_current_span());
-            // When the patience ends first, the read goes on by itself and answers its readers.
+            // After the timeout the read continues by itself and answers its readers.
             let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
         }
     }
 
-    /// Who is to be answered by a read that begins now; whoever comes later waits for another. `None` when nobody
-    /// waits, and then the slug is forgotten.
+    /// The waiters that a read that begins now answers. Later ones wait for the next read. `None` if nobody waits; the
+    /// slug is then removed from the map.
     fn take(&self, slug: &Slug) -> Option<Waiters> {
-        let mut gathering = self.waiting();
-        let mut readers = std::mem::take(gathering.get_mut(slug)?);
+        let mut waiting = self.waiting();
+        let mut readers = std::mem::take(waiting.get_mut(slug)?);
         readers.retain(|reader| !reader.is_closed());
         if readers.is_empty() {
-            gathering.remove(slug);
+            waiting.remove(slug);
             return None;
         }
         Some(readers)
     }
 }
 
-/// Hands one answer to all readers. One that has gone away misses nothing.
+/// Sends one answer to all readers, some of which may have disconnected.
 fn fan_out(readers: Waiters, answer: Answer) {
     match answer {
         Ok(lookup) => {

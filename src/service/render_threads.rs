@@ -11,8 +11,8 @@ use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, render};
 use crate::ports::renderer::Renderer;
 
-/// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown that takes less time than
-/// passing it to another thread and back.
+/// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown that takes less time
+/// than passing it to another thread and back.
 const INLINE_BYTES: usize = 1024;
 
 /// Renders large content on blocking threads, at most one for each core.
