@@ -124,7 +124,7 @@ impl Service {
     /// Without limits, and with a page.
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let around = Deps { random: Random::Controlled(Arc::new(Mutex::new(Counter(0)))), ..Deps::system() };
+        let deps = Deps { random: Random::Controlled(Arc::new(Mutex::new(Counter(0)))), ..Deps::system() };
         let base_url = Origin::parse("https://pages.example").unwrap();
         let router = public_router(
             Arc::new(RedbStore::in_memory().unwrap()),

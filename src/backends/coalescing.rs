@@ -49,11 +49,6 @@ impl Coalescing {
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
         Self { shared: Arc::new(Shared { store, metrics, waiting: Mutex::default() }) }
     }
-
-    /// How many slugs are being read.
-    pub fn slugs_in_flight(&self) -> usize {
-        self.shared.waiting().len()
-    }
 }
 
 #[async_trait]
@@ -167,8 +162,8 @@ mod tests {
         Slug::parse(&format!("page-{}", letter.to_string().repeat(8))).unwrap()
     }
 
-    /// A store whose one record has a number that grows. A read takes it at once and answers some turns later: as old
-    /// an answer as the contract allows.
+    /// A store with one record whose number grows. A read takes the number at once and answers it later, which is as
+    /// old an answer as the contract allows.
     struct Growing {
         committed: AtomicU64,
         reads: AtomicU64,
@@ -179,14 +174,14 @@ mod tests {
     }
 
     impl Growing {
-        /// One whose reads take `turns` turns and none of which waits at the gate.
+        /// A store whose reads yield `turns` times and do not wait at the gate.
         fn new(turns: usize) -> Arc<Self> {
             let store = Self::behind_a_gate(turns);
             store.gate.add_permits(Semaphore::MAX_PERMITS);
             store
         }
 
-        /// One whose every read ends only when it is let through the gate.
+        /// A store whose reads wait at the gate.
         fn behind_a_gate(turns: usize) -> Arc<Self> {
             let (committed, reads) = (AtomicU64::new(0), AtomicU64::new(0));
             let (fails, panics) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -232,7 +227,7 @@ mod tests {
         }
     }
 
-    /// The fault that this module must not have: a lookup joins a read that is under way.
+    /// A store with the fault that this module must not have: a lookup joins a read that has begun.
     struct JoinsRunning {
         store: Arc<dyn PageStore>,
         running: Mutex<Option<SharedFuture<BoxFuture<'static, Option<Lookup>>>>>,
@@ -267,8 +262,8 @@ mod tests {
         tombstone.version.get()
     }
 
-    /// Waiters that begin `starts` turns after one another, each lookup after a commit. Returns how many were answered
-    /// with less than what had been committed when they began.
+    /// Starts readers one after another, `starts` yields apart, each after a commit. Returns how many got an older
+    /// answer than the last commit before their start.
     async fn stale_answers(store: Arc<Growing>, sharing: Arc<dyn PageStore>, starts: &[usize]) -> usize {
         let mut readers = Vec::new();
         for turns in starts {
@@ -326,12 +321,12 @@ mod tests {
             })
         });
         join_all(readers).await.into_iter().for_each(Result::unwrap);
-        while sharing.slugs_in_flight() > 0 {
+        while !sharing.shared.waiting().is_empty() {
             yield_now().await;
         }
     }
 
-    // Time stands still while a task can run, so that no patience ends.
+    // The paused clock only moves when no task can run, so the timeout never ends.
     #[tokio::test(start_paused = true)]
     async fn a_thousand_readers_at_once_cost_two_reads() {
         let store = Growing::new(10);
@@ -348,7 +343,7 @@ mod tests {
         assert!(first.await.unwrap() && answers.into_iter().all(|answered| answered));
         assert_eq!(store.reads(), 2);
         assert_eq!(metrics.lookup_joins.get(), 998);
-        while sharing.slugs_in_flight() > 0 {
+        while !sharing.shared.waiting().is_empty() {
             yield_now().await;
         }
     }
@@ -381,7 +376,7 @@ mod tests {
         assert!(first.await.unwrap_err().is_cancelled());
         store.gate.add_permits(10);
         assert_eq!(second.await.unwrap(), 0);
-        while sharing.slugs_in_flight() > 0 {
+        while !sharing.shared.waiting().is_empty() {
             yield_now().await;
         }
     }
@@ -409,7 +404,7 @@ mod tests {
         assert!(sharing.lookup(&slug('b')).await.is_ok());
     }
 
-    // Paused, time passes as soon as all wait: the patience ends, and nothing else does.
+    // The paused clock moves as soon as all tasks wait, so only the timeout ends.
     #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_does_not_hold_up_those_that_come_after_it() {
         let store = Growing::behind_a_gate(0);

@@ -1,7 +1,6 @@
 //! Points in time as the API writes them: UTC, whole milliseconds.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -35,12 +34,6 @@ impl UnixMillis {
     #[must_use]
     pub fn strictly_after(self, earlier: Self) -> Self {
         Self::new(self.0.max(earlier.0.saturating_add(1)))
-    }
-
-    /// The time `duration` later.
-    #[must_use]
-    pub fn plus(self, duration: Duration) -> Self {
-        Self::new(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 

@@ -203,7 +203,7 @@ mod tests {
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
 
-    /// A renderer that waits until a test lets it go on.
+    /// A renderer that waits until a test lets it continue.
     struct Held {
         gate: Semaphore,
         html: String,

@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer with room for anything.
+    /// A writer without bounds.
     fn roomy() -> HtmlWriter {
         HtmlWriter::new(usize::MAX / 2, 0)
     }
