@@ -53,7 +53,7 @@ impl Backends {
             limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&deps.clock))), System::Process),
             reservations: measure
                 .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
-            renderer: measure.renderer(Arc::new(RenderThreads::new())),
+            renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: true,
         }
     }
@@ -100,7 +100,7 @@ impl Backends {
             store,
             limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
             reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
-            renderer: measure.renderer(Arc::new(RenderThreads::new())),
+            renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: false,
         })
     }

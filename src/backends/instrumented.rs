@@ -1,5 +1,5 @@
-//! Decorators that record duration and outcome of every call of a backend, whatever it is, as metrics and as a span of
-//! the request that makes it.
+//! Decorators that record the duration and outcome of every call to any backend, as metrics and as a span of the
+//! request that makes the call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,29 +25,29 @@ use crate::telemetry::spans::{Span, System, Tracer};
 pub struct Instrumentation {
     /// Where calls are recorded.
     pub metrics: Arc<Metrics>,
-    /// What measures them.
+    /// Measures their duration.
     pub clock: SharedClock,
-    /// What makes their spans.
+    /// Makes their spans.
     pub tracer: Tracer,
 }
 
 impl Instrumentation {
-    /// `store`, which keeps its pages in `system`, measured.
+    /// `store` with measured calls. It keeps its pages in `system`.
     pub fn store(&self, store: Arc<dyn PageStore>, system: System) -> Arc<dyn PageStore> {
         Arc::new(Instrumented { inner: store, system, measure: self.clone() })
     }
 
-    /// `limiter`, which counts in `system`, measured.
+    /// `limiter` with measured calls. It counts in `system`.
     pub fn limiter(&self, limiter: Arc<dyn RateLimiter>, system: System) -> Arc<dyn RateLimiter> {
         Arc::new(Instrumented { inner: limiter, system, measure: self.clone() })
     }
 
-    /// `reservations`, which are kept in `system`, measured.
+    /// `reservations` with measured calls. They are kept in `system`.
     pub fn reservations(&self, reservations: Arc<dyn SlugReservations>, system: System) -> Arc<dyn SlugReservations> {
         Arc::new(Instrumented { inner: reservations, system, measure: self.clone() })
     }
 
-    /// `renderer`, measured.
+    /// `renderer` with measured calls.
     pub fn renderer(&self, renderer: Arc<dyn Renderer>) -> Arc<dyn Renderer> {
         Arc::new(Instrumented { inner: renderer, system: System::Process, measure: self.clone() })
     }
@@ -60,7 +60,7 @@ struct Instrumented<B: ?Sized> {
 }
 
 impl<B: ?Sized> Instrumented<B> {
-    /// The answer to `call`, how long it took, and its span, which is to be ended.
+    /// Makes `call`. Returns its answer, its duration and its span, which the caller must end.
     async fn time<T>(
         &self,
         operation: &'static str,
@@ -75,7 +75,7 @@ impl<B: ?Sized> Instrumented<B> {
 }
 
 impl Instrumented<dyn PageStore> {
-    /// Makes one call of the store and records it. `name` is what an answer is called in the metrics.
+    /// Makes one call of the store and records it. `name` gives the name of an answer in the metrics.
     async fn record<T>(
         &self,
         operation: &'static str,

@@ -311,12 +311,12 @@ mod tests {
         assert!(unchanged.contains(PUBLISHED));
         assert!(!unchanged.contains("updated") && !unchanged.contains("modified_time"));
 
-        let same_day = page().created_at.plus(Duration::from_hours(1));
+        let same_day = UnixMillis::new(page().created_at.get() + 3_600_000);
         let html = super::html(&PageTemplate { updated_at: same_day, ..page() }, 0);
         assert!(html.contains("updated <time datetime=\"2026-11-21T05:30:00.123Z\">05:30 UTC</time>"));
         assert!(html.contains("<meta property=\"article:modified_time\" content=\"2026-11-21T05:30:00.123Z\">"));
 
-        let later = page().created_at.plus(Duration::from_hours(48));
+        let later = UnixMillis::new(page().created_at.get() + 48 * 3_600_000);
         let html = super::html(&PageTemplate { updated_at: later, ..page() }, 0);
         assert!(html.contains("updated <time datetime=\"2026-11-23T04:30:00.123Z\">23 November 2026</time>"));
     }

@@ -140,7 +140,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
                 store,
                 limiter,
                 Arc::clone(reservations),
-                Arc::new(RenderThreads::new()),
+                Arc::new(RenderThreads::default()),
                 clock,
                 random,
                 unlimited,
