@@ -12,7 +12,7 @@ use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
-use crate::backends::redis::Redis;
+use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
@@ -94,8 +94,14 @@ impl Backends {
 
     /// `store`, which is measured already, with a limiter and reservations that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, around: &Surroundings) -> Result<Self, StartError> {
-        let Surroundings { clock, entropy, metrics, .. } = around;
-        let redis = Redis::open(&settings.redis, Arc::clone(clock), Arc::clone(entropy), Arc::clone(metrics))?;
+        let Surroundings { clock, random, metrics, .. } = around;
+        let redis = Redis::open(
+            &settings.redis,
+            TimeLimits::default(),
+            Arc::clone(clock),
+            random.clone(),
+            Arc::clone(metrics),
+        )?;
         let measure = measure(around);
         Ok(Self {
             store,
@@ -173,12 +179,12 @@ fn connect_cluster(
     readiness.set_missing(STORE, "not reached yet");
     let awaited = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let (settings, entropy) = (settings.clone(), Arc::clone(&around.entropy));
+    let (settings, random) = (settings.clone(), around.random.clone());
     let (store, readiness) = (Arc::clone(&awaited), Arc::clone(readiness));
     let available = around.metrics.store_available.clone();
     tokio::spawn(async move {
         let told = |progress: &Progress| tell(progress, &readiness);
-        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), entropy, told).await {
+        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, told).await {
             Ok(reached) => {
                 store.set(reached);
                 available.set(1);

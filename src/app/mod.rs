@@ -25,7 +25,7 @@ use crate::http::{Http, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
 use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::page_store::PageStore;
-use crate::ports::random::{SharedEntropy, SystemEntropy};
+use crate::ports::random::Random;
 use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
@@ -110,7 +110,7 @@ pub struct Surroundings {
     /// Tells the time.
     pub clock: SharedClock,
     /// Yields chance.
-    pub entropy: SharedEntropy,
+    pub random: Random,
     /// Counts.
     pub metrics: Arc<Metrics>,
     /// Makes spans.
@@ -122,7 +122,7 @@ impl Surroundings {
     pub fn system() -> Self {
         Self {
             clock: Arc::new(SystemClock::new()),
-            entropy: Arc::new(SystemEntropy),
+            random: Random::System,
             metrics: Arc::new(Metrics::new()),
             tracer: Tracer::off(),
         }
@@ -150,14 +150,14 @@ fn router_over(
     allowed: HostCheck,
     around: &Surroundings,
 ) -> Router {
-    let Surroundings { clock, entropy, metrics, tracer } = around;
+    let Surroundings { clock, random, metrics, tracer } = around;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
         backends.reservations,
         backends.renderer,
         Arc::clone(clock),
-        Arc::clone(entropy),
+        random.clone(),
         quotas,
     );
     if backends.renewed_pages_are_written_back {
@@ -166,7 +166,7 @@ fn router_over(
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),
-        entropy: Arc::clone(entropy),
+        random: random.clone(),
         tracer: tracer.clone(),
         trusted_proxies: proxies.networks.clone(),
     };
@@ -209,7 +209,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let mut around = Surroundings { metrics, ..Surroundings::system() };
     let mut exports = None;
     if let Some(to) = settings.telemetry.export() {
-        let (tracer, exporting) = export::start(&to, &around.metrics, &around.clock, &around.entropy)?;
+        let (tracer, exporting) = export::start(&to, &around.metrics, &around.clock, &around.random)?;
         around.tracer = tracer;
         exports = Some(exporting);
     }
@@ -306,7 +306,7 @@ pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, Mig
         StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),
         StoreKind::Scylla => {
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-            Ok(runtime.block_on(cql::migrate(&settings.scylla, &SystemEntropy)).map_err(Box::new)?.to_string())
+            Ok(runtime.block_on(cql::migrate(&settings.scylla, &Random::System)).map_err(Box::new)?.to_string())
         }
     }
 }

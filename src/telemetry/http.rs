@@ -18,7 +18,7 @@ use super::metrics::{Metrics, RequestLabels, TraceLabel};
 use super::spans::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;
-use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -30,7 +30,7 @@ pub struct RequestTelemetry {
     /// What measures them.
     pub clock: SharedClock,
     /// What their ids are drawn from.
-    pub entropy: SharedEntropy,
+    pub random: Random,
     /// What makes their spans.
     pub tracer: Tracer,
     /// The networks of the peers whose word on the trace is believed.
@@ -81,7 +81,7 @@ impl Drop for InFlight {
 /// Lets the request pass and records what became of it. Its id is in the answer and in every event on the way.
 pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request, next: Next) -> Response {
     let started = telemetry.clock.monotonic();
-    let id = hex_id(&*telemetry.entropy);
+    let id = hex_id(&telemetry.random);
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
 
@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
     use crate::ports::clock::SystemClock;
-    use crate::ports::random::SystemEntropy;
+    use crate::ports::random::Random;
 
     /// Keeps what is logged.
     #[derive(Clone, Default)]
@@ -177,7 +177,7 @@ mod tests {
         let telemetry = RequestTelemetry {
             metrics: Arc::default(),
             clock: Arc::new(SystemClock::new()),
-            entropy: Arc::new(SystemEntropy),
+            random: Random::System,
             tracer: Tracer::of(&SdkTracerProvider::default()),
             trusted_proxies: Vec::new(),
         };

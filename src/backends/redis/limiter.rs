@@ -13,7 +13,7 @@ use crate::backends::memory::MemoryRateLimiter;
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
 use crate::ports::clock::SharedClock;
-use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
@@ -21,20 +21,15 @@ use crate::telemetry::metrics::Metrics;
 pub struct RedisLimiter {
     redis: Arc<RedisConnection>,
     script: Script,
-    entropy: SharedEntropy,
+    random: Random,
     metrics: Arc<Metrics>,
     local: MemoryRateLimiter,
 }
 
 impl RedisLimiter {
-    pub(super) fn new(
-        redis: Arc<RedisConnection>,
-        clock: SharedClock,
-        entropy: SharedEntropy,
-        metrics: Arc<Metrics>,
-    ) -> Self {
+    pub(super) fn new(redis: Arc<RedisConnection>, clock: SharedClock, random: Random, metrics: Arc<Metrics>) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        Self { redis, script, entropy, metrics, local: MemoryRateLimiter::new(clock) }
+        Self { redis, script, random, metrics, local: MemoryRateLimiter::new(clock) }
     }
 
     async fn ask(&self, mut connection: Connection, key: String, quota: Quota, attempt: &str) -> RedisResult<Decision> {
@@ -50,7 +45,7 @@ impl RedisLimiter {
 impl RateLimiter for RedisLimiter {
     async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
         let key = keys::window(limited, client);
-        let attempt = hex_id(&*self.entropy);
+        let attempt = hex_id(&self.random);
         let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);
         if let Some(decision) = self.redis.call(Tries::Two, ask).await {
             if decision.admitted {

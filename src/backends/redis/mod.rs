@@ -51,14 +51,14 @@ use self::connection::RedisConnection;
 use self::pool::Manager;
 use crate::config::RedisSettings;
 use crate::ports::clock::SharedClock;
-use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::random::{Random, hex_id};
 use crate::telemetry::metrics::Metrics;
 
 /// Redis, from which the limiter and the reservations are made.
 pub struct Redis {
     connection: Arc<RedisConnection>,
     clock: SharedClock,
-    entropy: SharedEntropy,
+    random: Random,
     metrics: Arc<Metrics>,
 }
 
@@ -67,36 +67,26 @@ impl Redis {
     /// within a Tokio runtime. Fails only if the settings cannot be used.
     pub fn open(
         settings: &RedisSettings,
-        clock: SharedClock,
-        entropy: SharedEntropy,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self, OpenError> {
-        Self::open_with_limits(settings, TimeLimits::default(), clock, entropy, metrics)
-    }
-
-    /// As [`Redis::open`], with other time limits.
-    pub fn open_with_limits(
-        settings: &RedisSettings,
         limits: TimeLimits,
         clock: SharedClock,
-        entropy: SharedEntropy,
+        random: Random,
         metrics: Arc<Metrics>,
     ) -> Result<Self, OpenError> {
         let pool = Manager::new(settings, limits)?.into_pool();
-        let probe_key = keys::probe(&hex_id(&*entropy));
+        let probe_key = keys::probe(&hex_id(&random));
         let connection = RedisConnection::open(pool, limits, Arc::clone(&clock), Arc::clone(&metrics), probe_key);
-        Ok(Self { connection, clock, entropy, metrics })
+        Ok(Self { connection, clock, random, metrics })
     }
 
     /// Limits that all replicas share.
     pub fn limiter(&self) -> RedisLimiter {
-        let (clock, entropy) = (Arc::clone(&self.clock), Arc::clone(&self.entropy));
-        RedisLimiter::new(Arc::clone(&self.connection), clock, entropy, Arc::clone(&self.metrics))
+        let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
+        RedisLimiter::new(Arc::clone(&self.connection), clock, random, Arc::clone(&self.metrics))
     }
 
     /// Reservations that all replicas see.
     pub fn reservations(&self) -> RedisReservations {
-        RedisReservations::new(Arc::clone(&self.connection), hex_id(&*self.entropy))
+        RedisReservations::new(Arc::clone(&self.connection), hex_id(&self.random))
     }
 
     /// Whether Redis is unreachable, and when that changes.

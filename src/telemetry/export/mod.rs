@@ -21,6 +21,7 @@ use opentelemetry_sdk::trace::{
     BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
 };
 use prometheus_client::metrics::counter::Counter;
+use rand::RngExt;
 use thiserror::Error;
 use tokio::runtime::Handle;
 use url::Url;
@@ -28,7 +29,7 @@ use url::Url;
 use self::client::CollectorClient;
 use super::spans::Tracer;
 use crate::ports::clock::SharedClock;
-use crate::ports::random::SharedEntropy;
+use crate::ports::random::Random;
 use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::{Metrics, SpanLabels};
 
@@ -83,7 +84,7 @@ pub fn start(
     to: &ExportTo,
     metrics: &Arc<Metrics>,
     clock: &SharedClock,
-    entropy: &SharedEntropy,
+    random: &Random,
 ) -> Result<(Tracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
     let runtime = Handle::current();
@@ -115,7 +116,7 @@ pub fn start(
     let batches = BatchSpanProcessor::builder(watched).with_batch_config(config).build();
     let provider = SdkTracerProvider::builder()
         .with_sampler(sampler(to.sampling))
-        .with_resource(resource(entropy))
+        .with_resource(resource(random))
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
     let tracer = provider.tracer("handbill");
@@ -148,13 +149,11 @@ fn sampler(share: f64) -> Sampler {
 }
 
 /// What every span says of the process. `OTEL_RESOURCE_ATTRIBUTES` adds to it and wins over it.
-fn resource(entropy: &SharedEntropy) -> Resource {
-    let mut bytes = [0; 16];
-    entropy.fill(&mut bytes);
+fn resource(mut random: &Random) -> Resource {
     let own = [
         KeyValue::new("service.name", "handbill"),
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        KeyValue::new("service.instance.id", format!("{:032x}", u128::from_be_bytes(bytes))),
+        KeyValue::new("service.instance.id", format!("{:032x}", random.random::<u128>())),
     ];
     Resource::builder_empty()
         .with_attributes(own)
