@@ -106,7 +106,7 @@ pub enum MigrateError {
 }
 
 /// What varies between a process and a test, besides the settings.
-pub struct Surroundings {
+pub struct Deps {
     /// Tells the time.
     pub clock: SharedClock,
     /// Yields chance.
@@ -117,7 +117,7 @@ pub struct Surroundings {
     pub tracer: Tracer,
 }
 
-impl Surroundings {
+impl Deps {
     /// The machine's own, without spans.
     pub fn system() -> Self {
         Self {
@@ -137,9 +137,9 @@ pub fn public_router(
     base_url: Origin,
     proxies: TrustedProxies,
     allowed: HostCheck,
-    around: &Surroundings,
+    deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, around), quotas, base_url, proxies, allowed, around)
+    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, allowed, deps)
 }
 
 fn router_over(
@@ -148,9 +148,9 @@ fn router_over(
     base_url: Origin,
     proxies: TrustedProxies,
     allowed: HostCheck,
-    around: &Surroundings,
+    deps: &Deps,
 ) -> Router {
-    let Surroundings { clock, random, metrics, tracer } = around;
+    let Deps { clock, random, metrics, tracer } = deps;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
@@ -206,22 +206,22 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
     let metrics = Arc::new(Metrics::with_log(log.dropped()));
-    let mut around = Surroundings { metrics, ..Surroundings::system() };
+    let mut deps = Deps { metrics, ..Deps::system() };
     let mut exports = None;
     if let Some(to) = settings.telemetry.export() {
-        let (tracer, exporting) = export::start(&to, &around.metrics, &around.clock, &around.random)?;
-        around.tracer = tracer;
+        let (tracer, exporting) = export::start(&to, &deps.metrics, &deps.clock, &deps.random)?;
+        deps.tracer = tracer;
         exports = Some(exporting);
     }
     let base_url = settings.http.address.origin(address);
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
-    let metrics = &around.metrics;
+    let metrics = &deps.metrics;
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (backends, mut kept) = Backends::open(&settings, &around, &readiness).await?;
+    let (backends, mut kept) = Backends::open(&settings, &deps, &readiness).await?;
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let allowed = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
-    let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies.clone(), allowed, &around);
+    let app = router_over(backends, settings.limits.quotas(), base_url.clone(), proxies.clone(), allowed, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     // Before the first scrape, or a share of it would be a share of nothing.

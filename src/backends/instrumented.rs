@@ -134,9 +134,9 @@ impl PageStore for Instrumented<dyn PageStore> {
 
 #[async_trait]
 impl RateLimiter for Instrumented<dyn RateLimiter> {
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
-        let (decision, took, span) = self.time("decide", "limits", self.inner.decide(limited, quota, client)).await;
-        let (limit, admitted) = (limited.name(), decision.admitted);
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        let (decision, took, span) = self.time("decide", "limits", self.inner.check(kind, quota, client)).await;
+        let (limit, admitted) = (kind.name(), decision.admitted);
         let outcome = if admitted { "admitted" } else { "refused" };
         self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, admitted }).inc();
         record(&self.measure.metrics.limiter, limit, outcome, took);

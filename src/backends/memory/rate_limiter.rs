@@ -58,8 +58,8 @@ impl MemoryRateLimiter {
 
     /// Counts an attempt that another limiter has just admitted. If that makes more attempts than `quota` allows, the
     /// oldest are forgotten, because they would leave the window first.
-    pub fn count(&self, limited: LimitKind, quota: Quota, client: Client) {
-        let mut windows = self.windows(limited);
+    pub fn count(&self, kind: LimitKind, quota: Quota, client: Client) {
+        let mut windows = self.windows(kind);
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
         let counted = windows.get_or_insert_mut(client, Counted::new);
@@ -69,8 +69,8 @@ impl MemoryRateLimiter {
         }
     }
 
-    fn windows(&self, limited: LimitKind) -> MutexGuard<'_, Windows> {
-        let windows = match limited {
+    fn windows(&self, kind: LimitKind) -> MutexGuard<'_, Windows> {
+        let windows = match kind {
             LimitKind::Create => &self.create,
             LimitKind::Edit => &self.edit,
             LimitKind::Token => &self.token,
@@ -93,8 +93,8 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
-        let mut windows = self.windows(limited);
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        let mut windows = self.windows(kind);
         // Under the lock, so that the order of decisions is the order of their times.
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
@@ -140,13 +140,13 @@ mod tests {
         let clock = Arc::new(TestClock::new());
         let limiter = MemoryRateLimiter::new(clock.clone());
         for number in 0..1000 {
-            limiter.decide(LimitKind::Create, TEN, client(number)).await;
+            limiter.check(LimitKind::Create, TEN, client(number)).await;
         }
         assert_eq!(clients(&limiter, LimitKind::Create), 1000);
         assert_eq!(clients(&limiter, LimitKind::Edit), 0);
         clock.advance(HOUR);
         for _ in 0..200 {
-            limiter.decide(LimitKind::Create, TEN, client(5000)).await;
+            limiter.check(LimitKind::Create, TEN, client(5000)).await;
         }
         assert_eq!(clients(&limiter, LimitKind::Create), 1);
     }
@@ -156,13 +156,13 @@ mod tests {
         let clock = Arc::new(TestClock::new());
         let limiter = MemoryRateLimiter::new(clock.clone());
         let quota = Quota { limit: 1, window: HOUR };
-        limiter.decide(LimitKind::Create, quota, client(0)).await;
+        limiter.check(LimitKind::Create, quota, client(0)).await;
         clock.advance(Duration::from_mins(30));
-        limiter.decide(LimitKind::Create, quota, client(1)).await;
+        limiter.check(LimitKind::Create, quota, client(1)).await;
         // Refused, and so still the first to end.
-        limiter.decide(LimitKind::Create, quota, client(0)).await;
+        limiter.check(LimitKind::Create, quota, client(0)).await;
         clock.advance(Duration::from_mins(30));
-        limiter.decide(LimitKind::Create, quota, client(1)).await;
+        limiter.check(LimitKind::Create, quota, client(1)).await;
         assert_eq!(clients(&limiter, LimitKind::Create), 1);
     }
 
@@ -172,22 +172,22 @@ mod tests {
         let limiter = MemoryRateLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
         let quota = Quota { limit: 2, window: HOUR };
         for number in [0, 1, 2, 0] {
-            limiter.decide(LimitKind::Create, quota, client(number)).await;
+            limiter.check(LimitKind::Create, quota, client(number)).await;
             clock.advance(Duration::from_secs(1));
         }
         // Client 0 came last again, so the window of client 1 ends first.
-        limiter.decide(LimitKind::Create, quota, client(3)).await;
+        limiter.check(LimitKind::Create, quota, client(3)).await;
         assert_eq!(clients(&limiter, LimitKind::Create), 3);
-        assert!(!limiter.decide(LimitKind::Create, quota, client(0)).await.admitted);
-        assert_eq!(limiter.decide(LimitKind::Create, quota, client(2)).await.remaining, 0);
-        assert_eq!(limiter.decide(LimitKind::Create, quota, client(1)).await.remaining, 1);
+        assert!(!limiter.check(LimitKind::Create, quota, client(0)).await.admitted);
+        assert_eq!(limiter.check(LimitKind::Create, quota, client(2)).await.remaining, 0);
+        assert_eq!(limiter.check(LimitKind::Create, quota, client(1)).await.remaining, 1);
     }
 
     #[tokio::test]
     async fn a_flood_of_clients_never_fills_more_than_the_table() {
         let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
         for number in 0..10_000 {
-            assert!(limiter.decide(LimitKind::Token, TEN, client(number)).await.admitted);
+            assert!(limiter.check(LimitKind::Token, TEN, client(number)).await.admitted);
             assert!(clients(&limiter, LimitKind::Token) <= 100);
         }
     }

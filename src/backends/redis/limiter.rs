@@ -43,18 +43,18 @@ impl RedisLimiter {
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
-        let key = keys::window(limited, client);
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        let key = keys::window(kind, client);
         let attempt = hex_id(&self.random);
         let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);
         if let Some(decision) = self.redis.call(Tries::Two, ask).await {
             if decision.admitted {
-                self.local.count(limited, quota, client);
+                self.local.count(kind, quota, client);
             }
             decision
         } else {
             self.metrics.fallback_decisions.inc();
-            self.local.decide(limited, quota, client).await
+            self.local.check(kind, quota, client).await
         }
     }
 }

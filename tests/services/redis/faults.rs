@@ -25,7 +25,7 @@ pub(crate) const SHORT: TimeLimits = TimeLimits {
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
     let started = Instant::now();
-    let decision = replica.limiter.decide(LimitKind::Create, TEN, client).await;
+    let decision = replica.limiter.check(LimitKind::Create, TEN, client).await;
     assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
     decision
 }

@@ -15,7 +15,7 @@ use super::servers::{ALL, OwnServer, PATIENT, Replica, connect, free_port, to};
 
 fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
-    Slug::derive(&title, SlugSuffix::draw(|below| index_below(&Random::System, below)))
+    Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
