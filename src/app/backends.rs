@@ -12,7 +12,7 @@ use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
-use crate::backends::redis::Redis;
+use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
@@ -94,7 +94,13 @@ impl Backends {
     /// `store`, which is measured already, with a limiter and reservations that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics, .. } = deps;
-        let redis = Redis::open(&settings.redis, Arc::clone(clock), random.clone(), Arc::clone(metrics))?;
+        let redis = Redis::open(
+            &settings.redis,
+            TimeLimits::default(),
+            Arc::clone(clock),
+            random.clone(),
+            Arc::clone(metrics),
+        )?;
         let measure = measure(deps);
         Ok(Self {
             store,

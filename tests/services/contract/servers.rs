@@ -60,5 +60,5 @@ pub(crate) fn redis() -> Redis {
         probe_interval: TEST_TIMEOUT,
     };
     let clock = Arc::new(SystemClock::new());
-    Redis::open_with_limits(&settings, limits, clock, Random::System, Arc::new(Metrics::new())).unwrap()
+    Redis::open(&settings, limits, clock, Random::System, Arc::new(Metrics::new())).unwrap()
 }
