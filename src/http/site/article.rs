@@ -1,9 +1,9 @@
-//! What a page for people changes in `content_html`, which it holds byte for byte otherwise (contract decision 13).
+//! The two changes that a page for people makes to `content_html`. All else stays byte for byte (contract decision 13).
 
 use crate::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
 use crate::domain::markdown::CODE_BLOCK;
 
-/// What a code block begins with here, so that the keyboard reaches it: a long line of code scrolls.
+/// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
 
 /// A heading is compared with the title only if it has at most this much HTML, in bytes. A title has 200 characters.
@@ -12,7 +12,7 @@ const MAX_HEADING_BYTES: usize = 16 * 1024;
 /// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the
 /// title is right above it. The tags at `code_blocks` get a `tabindex`.
 ///
-/// Copies the HTML but does not search it.
+/// It searches only the leading heading; the rest of the HTML is copied.
 pub(super) fn article(content_html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
     let shown = title.map_or(content_html, |title| without_heading(content_html, title));
     let mut article = String::with_capacity(shown.len() + code_blocks.len() * FOCUSABLE_CODE_BLOCK.len());
