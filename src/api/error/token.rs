@@ -55,6 +55,9 @@ impl From<&FormError> for ApiError {
             FormError::Read(BodyReadError::ContentType) => {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
+            FormError::Read(BodyReadError::ContentEncoding) => {
+                "The header `Content-Encoding` is present, and no encoding is understood. Send the body unencoded, without that header."
+            }
             FormError::Read(error) => return Self::from(&BodyError::Read(*error)),
             FormError::NotUtf8 => {
                 "The form is not in UTF-8. Encode names and values in UTF-8, then percent-encode them."

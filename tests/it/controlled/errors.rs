@@ -141,7 +141,7 @@ async fn every_error_there_is_says_by_its_message_alone_what_to_do_next() {
             }
             429 | 503 => {
                 let seconds = answer.retry_after();
-                assert!(message.contains(&format!("after {seconds} seconds")), "{code}: {message}");
+                assert!(message.contains(&format!("in {seconds} seconds")), "{code}: {message}");
             }
             _ => {}
         }

@@ -122,7 +122,7 @@ async fn a_store_out_of_reach_is_unavailable_and_says_when_to_come_back() {
     for client in Client::each(&app) {
         app.store.next(Operation::Lookup, Fault::Unavailable);
         let failed = client.call("get_page", json!({"slug": page.slug})).await.expect_error(503, "unavailable");
-        assert!(failed.message.contains("after 5 seconds"), "{failed:?}");
+        assert!(failed.message.contains("in 5 seconds"), "{failed:?}");
         app.store.next(Operation::Insert, Fault::NotDoneAndUnknown);
         let create = json!({"title": "T", "content": "c"});
         let failed = client.call("create_page", create).await.expect_error(503, "unavailable");

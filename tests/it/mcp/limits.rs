@@ -24,7 +24,7 @@ async fn creates_by_tool_and_by_rest_are_counted_together() {
         let create = json!({"title": "T", "content": "c"});
         let failed = client.call("create_page", create).await.expect_error(429, "rate_limited");
         assert_eq!(failed.retry_after, 3600);
-        assert!(failed.message.contains("after 3600 seconds"), "{failed:?}");
+        assert!(failed.message.contains("in 3600 seconds"), "{failed:?}");
     }
     app.create(r#"{"title": "T", "content": "c"}"#).await.expect_error(429, "rate_limited");
     clients[0].clone().peer("192.0.2.2").published().await;

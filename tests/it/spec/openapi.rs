@@ -78,8 +78,20 @@ fn texts(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
 
 #[test]
 fn the_document_holds_no_remark_for_programmers_of_the_service() {
-    const WORDS: [&str; 12] =
-        ["::", "[`", "Self", "struct", "enum ", "trait", "Rust", "serde", "derive(", "Debug", "log can", "this module"];
+    const WORDS: [&str; 12] = [
+        "::",
+        "[`",
+        "Self",
+        "struct ",
+        "enum ",
+        "trait",
+        "Rust",
+        "serde",
+        "derive(",
+        "Debug",
+        "log can",
+        "this module",
+    ];
     assert_eq!(remarks_for_programmers("It has no `Debug`, see `http::token`."), ["Debug", "http::token"]);
     let mut found = Vec::new();
     texts(&DOCUMENT.0, "", &mut found);
