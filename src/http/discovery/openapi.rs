@@ -74,15 +74,12 @@ fn complete(operation: &mut Operation) {
         let limit = format!("At most {MAX_BODY_BYTES} bytes.");
         body.description = Some(body.description.take().map_or(limit.clone(), |more| format!("{limit} {more}")));
     }
-    match on_pages {
-        Some(known) => {
-            describe_page_errors(operation, known.needs_key, known.limit);
-            describe_fields(operation, known.limit, false);
-        }
-        None => {
-            describe_token_errors(operation);
-            describe_fields(operation, Some(LimitKind::Token), true);
-        }
+    if let Some(known) = on_pages {
+        describe_page_errors(operation, known.needs_key, known.limit);
+        describe_fields(operation, known.limit, false);
+    } else {
+        describe_token_errors(operation);
+        describe_fields(operation, Some(LimitKind::Token), true);
     }
 }
 
