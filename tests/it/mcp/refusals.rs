@@ -1,5 +1,5 @@
 //! What is no message, or comes in no way that messages come, is refused in JSON; each test that names a defect of
-//! `rmcp` fails without its mend.
+//! `rmcp` fails without its fix.
 
 use std::convert::Infallible;
 

@@ -1,4 +1,4 @@
-//! Content that is dear to render. The bound is on work, not on time: the processor's time that this thread took, as a
+//! Content that is expensive to render. The bound is on work, not on time: the processor's time that this thread took, as a
 //! ratio to what an ordinary document of the same size takes in the same run, so that a slow machine is slow for both.
 
 use handbill::domain::content::MAX_BYTES;
@@ -136,7 +136,7 @@ const REPEATED: [&str; 116] = [
     "<b>\n",
 ];
 
-/// Pieces of which the first fills one half of the content, and the second the other.
+/// Pairs of pieces: the first fills one half of the content, the second the other.
 const HALVES: [(&str, &str); 36] = [
     ("- ", "\n"),
     ("- ", "a\n"),
