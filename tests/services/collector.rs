@@ -46,7 +46,7 @@ impl Collector {
         Self { address, received }
     }
 
-    /// What `--otlp-endpoint` is to be.
+    /// The value for `--otlp-endpoint`.
     pub(crate) fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }

@@ -162,7 +162,7 @@ pub(crate) async fn balance(addresses: Addresses) -> Child {
     assert!(checked.status.success(), "{checked:?}");
     let mut haproxy = ending_with_us("haproxy");
     haproxy.arg("-db").arg("-f").arg(file).stdin(Stdio::null()).kill_on_drop(true);
-    // From here on it tells of replicas that come and go.
+    // From here on it reports replicas that come and go.
     haproxy.stdout(Stdio::null()).stderr(Stdio::null());
     let process = haproxy.spawn().expect("it can be run");
     until_it_listens(listen).await;

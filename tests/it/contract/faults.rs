@@ -37,7 +37,7 @@ async fn survives_power_failure(disk: &Disk, page: &Arc<Page>) -> bool {
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_survives_a_power_failure() {
+async fn an_acknowledged_write_survives_a_power_failure() {
     let (disk, store, page) = with_one_page().await;
     assert!(survives_power_failure(&disk, &page).await);
     let next = edited(&page, "next");

@@ -70,7 +70,7 @@ fn a_directory_that_another_process_has_taken_but_not_yet_filled_is_refused_and_
 }
 
 #[test]
-fn what_is_no_directory_is_refused() {
+fn a_path_that_is_no_directory_is_refused() {
     let file = tempfile::NamedTempFile::new().unwrap();
     assert!(matches!(refused(file.path()), OpenError::NotADirectory(_)));
     assert!(matches!(refused(&file.path().join("below")), OpenError::NotADirectory(_)));

@@ -154,7 +154,7 @@ async fn a_compare_and_set_that_is_always_lost_is_given_up_after_five_seconds_wi
 }
 
 #[tokio::test]
-async fn what_the_store_cannot_read_answers_500() {
+async fn a_page_that_the_store_cannot_read_answers_500() {
     let app = TestApp::new();
     let page = app.published().await;
     app.store.always(Operation::Lookup, || Fault::Unreadable);

@@ -28,14 +28,14 @@ async fn a_read_is_one_lookup_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn what_no_slug_can_be_is_answered_without_asking_the_store() {
+async fn a_path_that_no_slug_can_be_is_answered_without_asking_the_store() {
     let app = TestApp::new();
     read_what_no_slug_can_be(&app).await;
     assert_eq!(app.store.calls(), Calls::default());
 }
 
 #[tokio::test]
-async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() {
+async fn a_page_that_an_older_renderer_wrote_is_rendered_again_when_it_is_read() {
     let app = TestApp::new();
     let slug = "old-page-2222bbbb";
     let old = Page {

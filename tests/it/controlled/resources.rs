@@ -99,7 +99,7 @@ async fn a_slug_that_a_deleted_page_had_is_given_to_no_other() {
 }
 
 #[tokio::test]
-async fn where_no_free_slug_is_found_nothing_is_published_and_no_page_is_lost() {
+async fn without_a_free_slug_nothing_is_published_and_no_page_is_lost() {
     let app = TestApp::new();
     app.random().stick();
     let first = app.publish("Same", "first").await;

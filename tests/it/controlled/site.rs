@@ -65,7 +65,7 @@ async fn a_page_without_an_external_link_may_be_indexed_in_every_view() {
 }
 
 #[tokio::test]
-async fn what_is_external_is_judged_by_the_base_url_when_the_page_is_served() {
+async fn a_link_is_external_by_the_base_url_at_the_time_of_serving() {
     let before = Setup::new().base_url("https://one.example").start();
     let after = Setup::new().base_url("https://two.example").over_the_store_of(&before).start();
     let slug = page_with_links_to(&before, &["https://one.example"]).await;

@@ -76,7 +76,7 @@ async fn a_page_s_url_a_slash_and_the_name_of_its_markdown_are_taken_as_its_slug
 }
 
 #[tokio::test]
-async fn what_is_no_name_of_a_page_is_not_found_by_every_tool_alike_and_is_not_counted() {
+async fn an_impossible_page_name_is_not_found_by_every_tool_alike_and_is_not_counted() {
     let app = Setup::new().limits(100, 1).start();
     let page = app.published().await;
     let slug = &page.slug;

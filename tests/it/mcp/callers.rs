@@ -78,7 +78,7 @@ async fn a_page_of_the_base_url_may_call_and_one_of_any_other_origin_may_not() {
 }
 
 #[tokio::test]
-async fn what_names_no_origin_is_no_browser_and_may_call() {
+async fn a_caller_that_names_no_origin_is_no_browser_and_may_call() {
     let app = TestApp::new();
     let answer = app.send(ping()).await;
     assert!(!answer.expect_status(200).headers.contains_key("access-control-allow-origin"), "{answer:?}");

@@ -9,7 +9,7 @@ use crate::in_process::stores::{Calls, Fault, Operation};
 const NEVER_USED: &str = "never-was-2222bbbb";
 
 #[tokio::test]
-async fn what_rest_answers_404_410_and_401_a_tool_answers_with_the_same_codes() {
+async fn a_tool_answers_with_the_same_codes_where_rest_answers_404_410_and_401() {
     let app = Setup::unlimited().start();
     for client in Client::each(&app) {
         let page = app.published().await;
@@ -131,7 +131,7 @@ async fn a_store_out_of_reach_is_unavailable_and_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_and_what_panics_is_internal_and_the_next_call_is_served() {
+async fn an_unreadable_page_and_a_panic_are_internal_and_the_next_call_is_served() {
     let app = Setup::unlimited().start();
     let page = app.published().await;
     for client in Client::each(&app) {

@@ -164,7 +164,7 @@ async fn an_unknown_method_is_404_without_a_handshake_and_200_with_one() {
 }
 
 #[tokio::test]
-async fn what_a_refusal_would_repeat_is_left_out_where_it_is_a_key() {
+async fn a_refusal_does_not_repeat_input_that_is_a_key() {
     let app = TestApp::new();
     let key = app.published().await.key;
     let client = Client::new(&app, MODERN);

@@ -51,7 +51,7 @@ async fn updates_and_deletes_by_tool_and_by_rest_are_counted_together() {
 }
 
 #[tokio::test]
-async fn who_waits_as_told_gets_through() {
+async fn a_client_that_waits_as_told_gets_through() {
     let app = Setup::new().limits(2, 60).start();
     for client in Client::each(&app) {
         client.published().await;

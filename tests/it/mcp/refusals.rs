@@ -39,7 +39,7 @@ async fn a_body_that_is_not_json_is_a_parse_error() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_an_invalid_request_and_so_is_a_batch() {
+async fn a_body_that_is_no_message_is_an_invalid_request_and_so_is_a_batch() {
     let app = TestApp::new();
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     for no_message in [
@@ -64,7 +64,7 @@ async fn what_is_no_message_is_an_invalid_request_and_so_is_a_batch() {
 }
 
 #[tokio::test]
-async fn what_the_library_refuses_says_what_to_do_next() {
+async fn a_refusal_by_the_library_says_what_to_do_next() {
     let app = TestApp::new();
     let client = Client::new(&app, MODERN);
     let message = client.message("tools/list", json!({}));
@@ -238,7 +238,7 @@ async fn no_answer_may_be_kept_for_any_may_show_a_key() {
 }
 
 #[tokio::test]
-async fn what_is_refused_does_nothing() {
+async fn a_refused_request_does_nothing() {
     let app = TestApp::new();
     let call = json!({"name": "create_page", "arguments": {"title": "T", "content": "c"}});
     let message: Value = json!([{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}]);

@@ -87,7 +87,7 @@ async fn the_descriptions_tell_of_the_key_of_strangers_and_of_the_limits() {
 }
 
 #[tokio::test]
-async fn what_the_schemas_require_is_what_the_contract_requires() {
+async fn the_schemas_require_exactly_the_fields_that_the_contract_requires() {
     let tools = Client::new(&TestApp::new(), "2026-07-28").tools().await;
     let required = |name: &str, schema: &str| {
         let mut fields: Vec<String> = serde_json::from_value(tool(&tools, name)[schema]["required"].clone()).unwrap();

@@ -1,4 +1,4 @@
-//! What holds of any content, tried on text at random and on Markdown at random.
+//! Rules that hold for any content, tried on random text and random Markdown.
 
 use handbill::domain::markdown::render;
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_oneof, proptest};
@@ -6,7 +6,7 @@ use proptest::{collection, sample};
 
 use super::html::{assert_only_the_subset, reserialised};
 
-/// Pieces of which Markdown, its mistakes and its attacks are made.
+/// Pieces of Markdown, of mistakes in it and of attacks.
 const PIECES: [&str; 92] = [
     "a",
     "b ",
@@ -166,7 +166,7 @@ fn anything() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    // A case that fails is to become a test with a name, not a file of seeds.
+    // A case that fails becomes a test with a name, not a file of seeds.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

@@ -1,4 +1,4 @@
-//! Content that is dear to render. The bound is on work, not on time: the processor's time that this thread took, as a
+//! Content that is expensive to render. The bound is on work, not on time: the processor's time that this thread took, as a
 //! ratio to what an ordinary document of the same size takes in the same run, so that a slow machine is slow for both.
 
 use handbill::domain::content::MAX_BYTES;
@@ -136,7 +136,7 @@ const REPEATED: [&str; 116] = [
     "<b>\n",
 ];
 
-/// Pieces of which the first fills one half of the content, and the second the other.
+/// Pairs of pieces: the first fills one half of the content, the second the other.
 const HALVES: [(&str, &str); 36] = [
     ("- ", "\n"),
     ("- ", "a\n"),
@@ -181,10 +181,12 @@ fn no_content_takes_much_more_work_than_ordinary_content() {
     let ordinary = ordinary_work();
     println!("ordinary content: {:.0} ms", ordinary * 1e3);
     for (name, source) in families() {
-        let (work, html_bytes) = work(&source);
-        let ratio = work / ordinary;
+        let (first, html_bytes) = work(&source);
+        // Whatever disturbs a run adds to its time, so the lesser of two counts. One that is below the bound is enough.
+        let least = if first < MAX_RATIO * ordinary { first } else { first.min(work(&source).0) };
+        let ratio = least / ordinary;
         // For whoever measures a release build: contract decision 12 allows 250 ms.
-        println!("{:.0} ms, {ratio:.1} times ordinary content, {html_bytes} bytes: {name}", work * 1e3);
+        println!("{:.0} ms, {ratio:.1} times ordinary content, {html_bytes} bytes: {name}", least * 1e3);
         assert!(ratio < MAX_RATIO, "{name} takes {ratio:.0} times the work of ordinary content");
         assert!(html_bytes <= max_html_bytes(&source), "{name} becomes {html_bytes} bytes of HTML");
     }
@@ -230,19 +232,14 @@ fn ordinary_work() -> f64 {
              - one\n- two\n  - three\n\n> A quote of some length, over\n> two lines.\n\n```rust\nlet a = b < c;\n```\n\n",
         );
     }
-    work(&chapters).0
+    work(&chapters).0.min(work(&chapters).0)
 }
 
-/// Processor time that rendering `source` takes, in seconds, and the bytes of its HTML. The time is the lesser of two,
-/// since whatever disturbs a run adds to it.
+/// Processor time that rendering `source` takes, in seconds, and the bytes of its HTML.
 fn work(source: &str) -> (f64, usize) {
-    let run = || {
-        let before = processor_seconds();
-        let html = render(source).html;
-        (processor_seconds() - before, html.len())
-    };
-    let ((first, bytes), (second, _)) = (run(), run());
-    (first.min(second), bytes)
+    let before = processor_seconds();
+    let html = render(source).html;
+    (processor_seconds() - before, html.len())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "nanoseconds of a test's run are far below 2^52")]

@@ -276,7 +276,7 @@ fn a_link_to_a_forbidden_address_is_its_text() {
 }
 
 #[test]
-fn what_breaks_out_of_nothing_makes_no_further_element() {
+fn text_that_breaks_out_of_nothing_makes_no_further_element() {
     for source in BREAKOUTS {
         let facts = assert_only_the_subset(&render(source).html, source);
         assert!(facts.elements.len() <= 4, "{:?} from {source:?}", facts.elements);

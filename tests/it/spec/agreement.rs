@@ -141,7 +141,7 @@ async fn llms_txt_tells_the_limits_in_force() {
 }
 
 #[tokio::test]
-async fn what_llms_txt_shows_works_as_it_is_written() {
+async fn the_examples_of_llms_txt_work_as_they_are_written() {
     let app = TestApp::new();
     let text = app.get(LLMS).await.text().to_owned();
     let bodies: Vec<&str> = text.split("-d '").skip(1).map(|rest| rest.split('\'').next().unwrap()).collect();

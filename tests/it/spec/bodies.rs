@@ -49,7 +49,7 @@ fn name(answers: &[Answer], part: &str) {
 }
 
 #[tokio::test]
-async fn what_is_not_json_answers_400() {
+async fn a_body_that_is_not_json_answers_400() {
     let texts = [
         "",
         " ",
@@ -125,7 +125,7 @@ async fn a_lone_surrogate_answers_400() {
 }
 
 #[tokio::test]
-async fn what_is_not_utf_8_answers_400() {
+async fn a_body_that_is_not_utf_8_answers_400() {
     invalid(b"{\"title\": \"T\", \"content\": \"\xff\"}").await;
     invalid(b"{\"title\": \"T\", \"content\": \"\xc0\xaf\"}").await;
     // A surrogate in three bytes, as some encoders write it.

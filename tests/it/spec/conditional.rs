@@ -289,7 +289,7 @@ async fn an_update_or_delete_of_anything_else_than_if_none_match_names_is_made()
 }
 
 #[tokio::test]
-async fn where_both_conditions_are_there_both_must_hold() {
+async fn two_conditions_must_both_hold() {
     let app = TestApp::new();
     let page = app.published().await;
     let before = app.page(&page.slug).await;

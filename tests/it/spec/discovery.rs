@@ -49,7 +49,7 @@ async fn every_document_is_served_in_its_type_and_may_be_kept_for_an_hour() {
 }
 
 #[tokio::test]
-async fn what_a_client_holds_already_is_answered_304_without_a_body() {
+async fn a_representation_that_the_client_has_is_answered_304_without_a_body() {
     let app = TestApp::new();
     for path in DOCUMENTS.iter().map(|(path, _)| *path).chain(FIXED) {
         let answer = app.get(path).await;

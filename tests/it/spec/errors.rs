@@ -49,7 +49,7 @@ pub(crate) async fn no_route_takes(methods: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_has_no_route_answers_404_with_every_method() {
+async fn a_path_without_a_route_answers_404_with_every_method() {
     let app = TestApp::new();
     for path in
         ["/api", "/api/", "/api/pages/", "/api/pages/a/b", "/no/such/route", "/assets/", "/assets/a/b", "//", "/a/b.md"]

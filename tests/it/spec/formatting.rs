@@ -258,7 +258,7 @@ async fn a_bare_address_may_hold_what_elsewhere_is_emphasis() {
 }
 
 #[tokio::test]
-async fn what_only_resembles_a_bare_web_address_stays_text() {
+async fn text_that_only_resembles_a_bare_web_address_stays_text() {
     for markdown in [
         "www.commonmark.org",
         "foo@bar.example",

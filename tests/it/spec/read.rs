@@ -65,7 +65,7 @@ async fn head_answers_as_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn what_no_slug_can_be_answers_404() {
+async fn a_path_that_no_slug_can_be_answers_404() {
     read_what_no_slug_can_be(&TestApp::new()).await;
 }
 

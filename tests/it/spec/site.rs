@@ -158,7 +158,7 @@ async fn a_client_that_would_not_rather_have_markdown_gets_html() {
 }
 
 #[tokio::test]
-async fn what_depends_on_accept_says_so() {
+async fn a_site_answer_that_depends_on_accept_says_so() {
     let app = TestApp::new();
     let page = app.published().await;
     for accept in ["text/html", "text/markdown"] {
@@ -225,7 +225,7 @@ async fn a_dead_address_of_markdown_answers_by_accept() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_asked_for_again_each_time() {
+async fn a_missing_page_is_asked_for_again_each_time() {
     let app = TestApp::new();
     let deleted = app.deleted().await;
     for view in ["/api/pages/SLUG", "/SLUG", "/SLUG.md"] {

@@ -24,7 +24,7 @@ use super::calls::{create, delete, publish, read, rewrite};
 use super::service::{Service, Settings};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_replica_acknowledged_every_other_shows_at_once() {
+async fn every_replica_shows_at_once_a_write_that_another_acknowledged() {
     let service = Service::start(Settings::unlimited()).await;
     for round in 0..30 {
         let at = |replica: usize| service.replicas[(round + replica) % 3].public;

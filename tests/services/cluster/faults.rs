@@ -1,4 +1,4 @@
-//! What becomes of the service when what it stands on goes away, and that it is back by itself.
+//! The service during outages of the servers that it needs, and its recovery without help.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Three replicas of the real binary behind the real load balancer, over three database nodes and Redis: what holds
-//! across replicas, and what becomes of it when nodes, Redis or replicas go away.
+//! Three replicas of the real binary behind the real load balancer, over three database nodes and Redis: the rules that
+//! hold across replicas, and the service during outages of nodes, Redis and replicas.
 //!
-//! `./tests/run` starts the database nodes. Tests take turns, for they harm them; each starts replicas, Redis and load
-//! balancer of its own and leaves the nodes as they come.
+//! `./tests/run` starts the database nodes. A test here may harm them, so it has them alone (`turns`). Each test starts
+//! replicas, Redis and a load balancer of its own.
 
 mod calls;
 mod consistency;

@@ -299,7 +299,7 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_at_once_is_refused_and_never_sent() {
+async fn too_many_calls_at_once_are_refused_and_never_sent() {
     let limits = CqlTimeouts { in_flight: 1, permit: Duration::from_millis(50), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let (first, second) = (page("first text"), Arc::new(page("second text")));

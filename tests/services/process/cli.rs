@@ -244,7 +244,7 @@ fn a_subcommand_may_stand_behind_its_options() {
 }
 
 #[test]
-fn what_is_no_option_or_command_is_refused_with_one_line() {
+fn an_unknown_option_or_command_is_refused_with_one_line() {
     for args in [&["--nonsense"][..], &["nonsense"], &["render", "nonsense"], &["--listen"], &["--listen", "a\nb\n\nc"]]
     {
         refusal(handbill(args));

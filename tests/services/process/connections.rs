@@ -35,7 +35,7 @@ fn get_with_header(server: &Server, value: &str) -> (u16, String) {
 }
 
 #[test]
-fn what_is_no_request_is_answered_400_alone_and_the_connection_closed() {
+fn bytes_that_are_no_request_are_answered_400_alone_and_the_connection_closed() {
     let (_directory, server) = server();
     for nonsense in [
         "NONSENSE\r\n\r\n",

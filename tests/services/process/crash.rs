@@ -67,7 +67,7 @@ impl Writer {
         format!("Client {} title {}", self.number, self.titles)
     }
 
-    /// Changes pages until the server is gone; tells of each answer.
+    /// Changes pages until the server is gone, and reports each answer.
     fn write_until_it_ends(&mut self, address: SocketAddr, tell: &mpsc::Sender<()>) {
         let Ok(mut connection) = Connection::open(address) else { return };
         while self.write_one(&mut connection).is_some() {

@@ -169,7 +169,7 @@ fn a_store_that_cannot_be_opened_again_ends_the_process_with_a_line_that_says_wh
     let path = directory.path().join(DATABASE);
     let content = "x".repeat(100_000);
     while post(server.address, "One of many", &content).is_ok_and(|answer| answer.status == 201) {
-        // Each commit writes anew what opening reads, so that the damage must be later than the last.
+        // Each commit rewrites what opening reads, so that the damage must be later than the last.
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
         file.write_all_at(&vec![0xaa; len - HEAD_BYTES], HEAD_BYTES as u64).unwrap();

@@ -1,4 +1,4 @@
-//! A real document of 100 KB: published, read, edited and deleted, with the service started anew in between.
+//! A real document of 100 KB: published, read, edited and deleted, with restarts of the service in between.
 
 use tempfile::tempdir;
 

@@ -95,7 +95,7 @@ fn during_the_delay_readyz_is_503_and_requests_go_on_and_a_second_signal_exits_a
 }
 
 #[test]
-fn what_is_still_in_flight_after_the_timeout_is_cut_off() {
+fn a_request_still_in_flight_after_the_timeout_is_cut_off() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &["--drain-timeout", "0s"]);
     let _upload = Upload::begin(server.address, "Never finished");

@@ -441,7 +441,7 @@ fn the_body_that_never_comes_is_answered_408() {
         let mut client = TcpSocket::new_v4().unwrap().connect(address).await.unwrap();
         let request = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{\"title\"";
         client.write_all(request.as_bytes()).await.unwrap();
-        // Time advances by itself when nothing else is to be done, so that this takes none.
+        // Time advances by itself when there is nothing else to do, so that this takes none.
         let mut answer = String::new();
         client.read_to_string(&mut answer).await.unwrap();
         answer

@@ -35,7 +35,7 @@ fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
 }
 
 #[test]
-fn a_request_whose_client_goes_away_in_the_middle_of_it_has_one_line_too() {
+fn a_request_whose_client_disconnects_in_the_middle_of_it_has_one_line_too() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     let mut client = Connection::open(server.address).unwrap();

@@ -47,7 +47,7 @@ fn ask_around(server: &Server) {
 }
 
 #[test]
-fn what_a_scrape_holds_is_documented_and_what_is_documented_it_holds() {
+fn a_scrape_holds_exactly_what_is_documented() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
     let command = handbill(["--otlp-endpoint", &collector.endpoint()]);
     let server = Server::start_as(command, directory.path(), &[]);

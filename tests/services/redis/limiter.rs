@@ -32,7 +32,7 @@ async fn of_100_attempts_at_once_over_4_replicas_exactly_the_limit_is_admitted()
 }
 
 #[tokio::test]
-async fn what_one_replica_counted_the_other_tells() {
+async fn a_replica_reports_attempts_that_another_counted() {
     for servers in ALL {
         let (one, other) = (Replica::start(&servers.settings(), PATIENT), Replica::start(&servers.settings(), PATIENT));
         let client = client();

@@ -1,4 +1,4 @@
-//! That the tests of this program do ask several replicas.
+//! A check that the tests of this module ask several replicas.
 
 use super::services::service;
 use crate::support::app::{Limits, Setup};

@@ -1,7 +1,7 @@
 //! What the tests of this program leave in `/metrics`: nothing but documented labels with documented values, and no more
 //! series than can be kept.
 //!
-//! The runner of tests has no place for what is to be done after all of them. So whichever test leaves when no other is
+//! The test runner has no hook that runs after all tests. So whichever test leaves when no other is
 //! there looks at every service that was used since somebody last looked; that is so after the last one at least.
 
 use std::collections::{BTreeSet, HashSet};

@@ -33,7 +33,7 @@ async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
 }
 
 #[tokio::test]
-async fn what_remains_counts_down_to_nothing() {
+async fn the_remaining_attempts_count_down_to_nothing() {
     for (name, limiter) in limiters_by_any_clock() {
         let client = stranger();
         for left in (0..10).rev() {

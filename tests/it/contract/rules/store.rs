@@ -218,7 +218,7 @@ async fn every_writer_finds_its_own_write_at_once() {
 }
 
 #[tokio::test]
-async fn what_a_caller_that_went_away_had_asked_for_is_wholly_done_or_not_at_all() {
+async fn a_call_whose_caller_disconnected_is_done_wholly_or_not_at_all() {
     for store in stores().await {
         let kept = Arc::new(page("kept"));
         store.backend.insert_if_absent(kept.clone()).await.unwrap();
