@@ -18,7 +18,7 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::{Reservation, SlugReservations};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
-use crate::telemetry::spans::{Span, System, Tracer};
+use crate::telemetry::spans::{self, Span, System};
 
 /// Puts decorators around backends.
 #[derive(Clone)]
@@ -27,8 +27,6 @@ pub struct Instrumentation {
     pub metrics: Arc<Metrics>,
     /// What measures them.
     pub clock: SharedClock,
-    /// What makes their spans.
-    pub tracer: Tracer,
 }
 
 impl Instrumentation {
@@ -67,9 +65,9 @@ impl<B: ?Sized> Instrumented<B> {
         target: &'static str,
         call: impl Future<Output = T>,
     ) -> (T, Duration, Span) {
-        let span = self.measure.tracer.call(self.system, operation, target);
+        let span = spans::call(self.system, operation, target);
         let started = self.measure.clock.monotonic();
-        let answer = span.around(call).await;
+        let answer = span.run(call).await;
         (answer, self.measure.clock.monotonic().saturating_sub(started), span)
     }
 }

@@ -24,7 +24,7 @@ use crate::api::error::{ApiError, Code};
 use crate::api::metadata;
 use crate::domain::client::Client;
 use crate::telemetry::metrics::ToolLabels;
-use crate::telemetry::spans::{CallerTrace, RequestSpan};
+use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
 
 /// How long a client may keep what `server/discover` says, in milliseconds: it changes with the program alone.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
@@ -134,17 +134,18 @@ impl ServerHandler for Server {
         let within = head(&context).extensions.get::<RequestSpan>();
         let caller =
             CallerTrace { traceparent: context.meta.get_traceparent(), tracestate: context.meta.get_tracestate() };
-        let span = self.0.mcp.tracer.tool(within, caller, tool.as_str());
+        let span = spans::tool(within, caller, tool.as_str());
         let slot = head(&context).extensions.get::<PageSlot>().expect("`mend` puts it there");
         // On the heap, since a call is large and there are many layers of futures around it.
-        let calling = span.around(Box::pin(self.0.mcp.call(tool, self.client(&context), arguments, slot)));
+        let calling = Box::pin(self.0.mcp.call(tool, self.client(&context), arguments, slot));
         // The task that calls this is started by `rmcp`, so that the request must be brought here.
         let calling = async {
             match within {
-                Some(within) => within.run(calling).await,
+                Some(within) => within.log(calling).await,
                 None => calling.await,
             }
         };
+        let calling = span.run(calling);
         // Defect: a panic here ends the task that would answer, and the client waits for ever.
         let (mut result, error) = AssertUnwindSafe(calling).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");

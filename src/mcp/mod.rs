@@ -35,7 +35,6 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
 use crate::service::PageService;
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::spans::Tracer;
 
 /// How long a browser may remember a preflight's answer.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
@@ -50,8 +49,6 @@ pub struct Mcp {
     pub proxies: TrustedProxies,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
-    /// What makes their spans.
-    pub tracer: Tracer,
 }
 
 /// The route to the tools, for the hosts and origins in `allowed`.

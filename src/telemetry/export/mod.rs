@@ -18,7 +18,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter,
+    SpanProcessor,
 };
 use prometheus_client::metrics::counter::Counter;
 use thiserror::Error;
@@ -26,7 +27,6 @@ use tokio::runtime::Handle;
 use url::Url;
 
 use self::client::CollectorClient;
-use super::spans::Tracer;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::SharedEntropy;
 use crate::telemetry::log_throttle::LogThrottle;
@@ -64,36 +64,30 @@ pub enum ExportError {
     Exporter(#[from] ExporterBuildError),
 }
 
-/// Where spans go, and which.
-#[derive(Clone, Debug)]
-pub struct ExportTo {
-    /// The collector's address; spans are posted to `/v1/traces` below it.
-    pub endpoint: Url,
-    /// Of traces that begin here, the share that is exported, from 0 to 1. One that a trusted proxy began is exported if
-    /// its part is, and none is at 0.
-    pub sampling: f64,
-}
-
-/// What is to be looked after while spans are exported.
+/// The exporter, which sends the last spans when the process ends.
 #[derive(Debug)]
 pub struct Exports(SdkTracerProvider);
 
-/// A tracer whose spans are exported. To be called within the runtime that will send them.
+/// A tracer whose spans are posted to `/v1/traces` below `endpoint`. Must be called within the runtime that will send them.
+///
+/// `sampling` is the share of the traces that begin here which is exported, from 0 to 1. A trace that a trusted proxy
+/// began is exported if the proxy's part is, and never at 0.
 pub fn start(
-    to: &ExportTo,
+    endpoint: &Url,
+    sampling: f64,
     metrics: &Arc<Metrics>,
     clock: &SharedClock,
     entropy: &SharedEntropy,
-) -> Result<(Tracer, Exports), ExportError> {
+) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
     let runtime = Handle::current();
-    let builder = if to.endpoint.scheme() == "https" {
+    let builder = if endpoint.scheme() == "https" {
         builder.with_http_client(CollectorClient::https(runtime).map_err(ExportError::Certificates)?)
     } else {
         builder.with_http_client(CollectorClient::http(runtime))
     };
     let exporter = builder
-        .with_endpoint(traces_address(&to.endpoint))
+        .with_endpoint(traces_address(endpoint))
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(EXPORT_TIME)
         .build()?;
@@ -114,12 +108,11 @@ pub fn start(
         .build();
     let batches = BatchSpanProcessor::builder(watched).with_batch_config(config).build();
     let provider = SdkTracerProvider::builder()
-        .with_sampler(sampler(to.sampling))
+        .with_sampler(sampler(sampling))
         .with_resource(resource(entropy))
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
-    let tracer = provider.tracer("handbill");
-    Ok((Tracer(Some(tracer)), Exports(provider)))
+    Ok((provider.tracer("handbill"), Exports(provider)))
 }
 
 impl Exports {
