@@ -1,6 +1,6 @@
-//! The one binary: runs what the command line asks for and turns the outcome into an exit code.
+//! The only binary: runs the command line and turns its outcome into an exit code.
 //!
-//! Its allocator gives memory back soon after a burst, which `docs/operations.md` has figures of. Its settings are in
+//! The allocator returns memory soon after a burst; `docs/operations.md` has measurements. Its settings are in
 //! `.cargo/config.toml`.
 
 use std::process::ExitCode;

@@ -17,9 +17,9 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("service", &["domain", "ports"]),
     // The service hands on what a store said, and a client must be told whether anything was changed.
     ("api", &["domain", "service", "ports"]),
-    ("telemetry", &["domain", "ports"]),
-    // Settings are made of the values that they end up as.
-    ("config", &["domain", "ports", "telemetry"]),
+    ("telemetry", &["domain", "ports", "config"]),
+    // Settings are plain values, and some are types of the domain.
+    ("config", &["domain", "ports"]),
     ("http", &["api", "domain", "service", "ports", "telemetry", "server"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
     ("server", &["api", "domain", "ports", "telemetry"]),

@@ -27,47 +27,37 @@ const VARIABLE_PREFIX: &str = "HANDBILL_";
 
 /// Every setting of the service.
 #[derive(Args, Debug)]
+#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub http: HttpSettings,
     #[command(flatten, next_help_heading = "Store")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub embedded: EmbeddedSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub rate_limits: RateLimitSettings,
     #[command(flatten, next_help_heading = "Redis")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub redis: RedisSettings,
     #[command(flatten, next_help_heading = "Traces")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub traces: TraceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub admin: AdminSettings,
     #[command(flatten, next_help_heading = "Logs")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub logs: LogSettings,
 }
 
 /// The settings that `migrate` uses.
 #[derive(Args, Debug)]
+#[expect(missing_docs, reason = "as for `Settings`")]
 pub struct MigrateSettings {
     #[command(flatten, next_help_heading = "Store")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Logs")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub logs: LogSettings,
 }
 

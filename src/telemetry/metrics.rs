@@ -334,23 +334,24 @@ mod tests {
     async fn exposition() -> String {
         let metrics = Metrics::new();
         let (operation, outcome) = ("operation", "outcome");
-        metrics.requests.get_or_create(&RequestLabels {
+        let request = RequestLabels {
             http_request_method: "GET",
             http_route: "/".to_owned(),
             http_response_status_code: Some(500),
             error_type: Some("500".into()),
-        });
-        metrics.connections_cut.get_or_create(&CutLabels { reason: "full" });
+        };
+        metrics.requests.get_or_create(&request).observe(0.0, None, None);
+        metrics.connections_cut.get_or_create(&CutLabels { reason: "full" }).inc();
         for family in [&metrics.budget_held, &metrics.budget_limit] {
-            family.get_or_create(&BudgetLabels { budget: "send" });
+            family.get_or_create(&BudgetLabels { budget: "send" }).inc();
         }
-        metrics.budget_refusals.get_or_create(&BudgetLabels { budget: "send" });
+        metrics.budget_refusals.get_or_create(&BudgetLabels { budget: "send" }).inc();
         for family in [&metrics.store, &metrics.reservations, &metrics.limiter] {
-            family.get_or_create(&CallLabels { operation, outcome });
+            record(family, operation, outcome, Duration::ZERO);
         }
-        metrics.decisions.get_or_create(&DecisionLabels { limit: "create", admitted: true });
-        metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome });
-        metrics.spans.get_or_create(&SpanLabels { outcome });
+        metrics.decisions.get_or_create(&DecisionLabels { limit: "create", admitted: true }).inc();
+        metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
+        metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()
     }
 
