@@ -1,4 +1,4 @@
-//! What the parts of the service share.
+//! Dependencies that all parts of the service share.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::random::{SharedEntropy, SystemEntropy};
 use crate::telemetry::metrics::Metrics;
 
-/// What differs between a process and a test, apart from the settings.
+/// Dependencies that differ between a process and a test.
 pub struct Surroundings {
     /// Tells the time.
     pub clock: SharedClock,
@@ -20,6 +20,6 @@ impl Surroundings {
     /// The machine's clock and randomness, and metrics at zero.
     pub fn system() -> Self {
         let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-        Self { clock, entropy, metrics: Arc::default() }
+        Self { clock, entropy, metrics: Arc::new(Metrics::new()) }
     }
 }

@@ -93,11 +93,7 @@ impl Instrumented<dyn PageStore> {
         }
         metrics.store_available.set(i64::from(is_available));
         record(&metrics.store, operation, outcome, took);
-        if result.is_ok() {
-            span.done(outcome);
-        } else {
-            span.failed(outcome);
-        }
+        span.done(outcome, result.is_err());
         result
     }
 }
@@ -134,12 +130,12 @@ impl PageStore for Instrumented<dyn PageStore> {
 impl RateLimiter for Instrumented<dyn RateLimiter> {
     async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
         let (decision, took, span) = self.time("decide", "limits", self.inner.decide(limited, quota, client)).await;
-        let (limit, admitted) = (limited.name(), decision.admitted);
-        let outcome = if admitted { "admitted" } else { "refused" };
-        self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, admitted }).inc();
+        let limit = limited.name();
+        let outcome = if decision.admitted { "admitted" } else { "refused" };
+        self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
         record(&self.measure.metrics.limiter, limit, outcome, took);
         span.set("handbill.limit", limit);
-        span.done(outcome);
+        span.done(outcome, false);
         decision
     }
 }
@@ -153,14 +149,14 @@ impl SlugReservations for Instrumented<dyn SlugReservations> {
             Reservation::Taken => "taken",
         };
         record(&self.measure.metrics.reservations, "reserve", outcome, took);
-        span.done(outcome);
+        span.done(outcome, false);
         reservation
     }
 
     async fn release(&self, slug: &Slug) {
         let ((), took, span) = self.time("release", "slugs", self.inner.release(slug)).await;
         record(&self.measure.metrics.reservations, "release", "done", took);
-        span.done("done");
+        span.done("done", false);
     }
 }
 
@@ -169,7 +165,7 @@ impl Renderer for Instrumented<dyn Renderer> {
     async fn render(&self, content: &Content) -> Rendered {
         let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content)).await;
         self.measure.metrics.renders.observe(took.as_secs_f64());
-        span.done("done");
+        span.done("done", false);
         rendered
     }
 }

@@ -46,16 +46,16 @@ pub struct HttpSettings {
     /// Origins whose pages may call /mcp from a browser besides --base-url, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_MCP_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',', value_parser = Origin::parse)]
     pub mcp_allowed_origins: Vec<Origin>,
-    /// Most client connections open at once; fewer if there are not enough file descriptors
+    /// Most connections that clients may have open at once; fewer if there are not enough file descriptors
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections: u32,
-    /// Most connections of one client, which is an IPv4 address or an IPv6 /64; those from this machine and from --trusted-proxies are not counted [default: a quarter of --max-connections]
+    /// Most connections that one client may have open; a client is an IPv4 address or an IPv6 /64. Those from this machine and from --trusted-proxies are not counted [default: a quarter of --max-connections]
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS_PER_CLIENT", value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections_per_client: Option<u32>,
     /// Most memory that requests hold until they are answered
     #[arg(long, env = "HANDBILL_RECEIVE_BUDGET", value_name = "BYTES", default_value = "32MiB", value_parser = receive_budget)]
     pub receive_budget: ByteSize,
-    /// Most memory that responses hold until they are sent
+    /// Most memory that answers hold until they are sent
     #[arg(long, env = "HANDBILL_SEND_BUDGET", value_name = "BYTES", default_value = "64MiB", value_parser = send_budget)]
     pub send_budget: ByteSize,
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
@@ -72,7 +72,7 @@ const MAX_CONNECTIONS: i64 = 1_000_000;
 /// Smallest budget for requests: a few of the largest must fit.
 const MIN_RECEIVE_BUDGET: u64 = 1024 * 1024;
 
-/// Smallest budget for responses: a few of the largest must fit.
+/// Smallest budget for answers: a few of the largest must fit.
 const MIN_SEND_BUDGET: u64 = 16 * 1024 * 1024;
 
 /// Largest budget: more than any machine has.

@@ -153,7 +153,7 @@ impl ServerHandler for Server {
         });
         let outcome = error.map_or("ok", Code::as_str);
         self.count(tool.as_str(), outcome);
-        span.called(outcome, error.map_or(200, Code::status));
+        span.done(outcome, error.is_some_and(|code| code.status() >= 500));
         result.meta = self.meta(&context);
         Ok(result.into())
     }

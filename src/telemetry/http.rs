@@ -11,25 +11,26 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
+use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 use tracing::field::display;
 
 use super::metrics::{Metrics, RequestLabels, TraceLabel};
-use super::spans::{self, OTHER_METHOD, TraceIds, Trust, error_type};
+use super::spans::{self, OTHER_METHOD, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{SharedEntropy, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What observing requests needs.
+/// Dependencies of [`observe`].
 #[derive(Clone)]
 pub struct RequestTelemetry {
-    /// Where requests are counted.
+    /// Counts requests.
     pub metrics: Arc<Metrics>,
-    /// What measures them.
+    /// Measures how long they take.
     pub clock: SharedClock,
-    /// What their ids are drawn from.
+    /// Yields their ids.
     pub entropy: SharedEntropy,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
@@ -42,7 +43,7 @@ struct InFlight {
     started: Duration,
     method: &'static str,
     route: String,
-    ids: Option<TraceIds>,
+    ids: Option<SpanContext>,
     log: tracing::Span,
     /// The status of the answer, once there is one.
     status: Option<u16>,
@@ -61,8 +62,8 @@ impl Drop for InFlight {
         let took = self.telemetry.clock.monotonic().saturating_sub(self.started).as_secs_f64();
         let error = error_type(self.status);
         self.log.in_scope(|| {
-            let (trace_id, span_id) =
-                (self.ids.map(|ids| display(ids.trace_id)), self.ids.map(|ids| display(ids.span_id)));
+            let trace_id = self.ids.as_ref().map(|ids| display(ids.trace_id()));
+            let span_id = self.ids.as_ref().map(|ids| display(ids.span_id()));
             let (status, error_type) = (self.status, error.as_deref());
             let end = if status.is_some() { "answered" } else { "abandoned" };
             tracing::info!(status, error_type, duration_seconds = took, trace_id, span_id, "{end}");
@@ -73,7 +74,7 @@ impl Drop for InFlight {
             http_response_status_code: self.status,
             error_type: error,
         };
-        metrics.requests.get_or_create(&labels).observe(took, self.ids.and_then(exemplar), None);
+        metrics.requests.get_or_create(&labels).observe(took, self.ids.as_ref().and_then(exemplar), None);
     }
 }
 
@@ -107,8 +108,8 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
 }
 
 /// Leads from a histogram's bucket to a trace that was counted in it. None if that trace is not exported.
-fn exemplar(ids: TraceIds) -> Option<TraceLabel> {
-    ids.is_sampled.then(|| TraceLabel { trace_id: ids.trace_id.to_string() })
+fn exemplar(ids: &SpanContext) -> Option<TraceLabel> {
+    ids.is_sampled().then(|| TraceLabel { trace_id: ids.trace_id().to_string() })
 }
 
 /// The method as a label: clients may invent others.
@@ -199,7 +200,7 @@ mod tests {
             tracing::info!("in the handler");
             let call = spans::call(System::Redb, "lookup", "pages");
             call.run(async { tracing::info!("in a call") }).await;
-            call.done("active");
+            call.done("active", false);
             tokio::spawn(with_current_span(async { tracing::info!("in a task") })).await.unwrap();
         };
         let routes = Router::new().route("/{slug}", get(handler)).layer(from_fn_with_state(telemetry(), observe));

@@ -113,19 +113,12 @@ pub struct TraceLabel {
 }
 
 /// Labels of a decision of the limiter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
     /// The limit that was checked.
     pub limit: &'static str,
-    /// Whether the attempt was admitted.
-    pub admitted: bool,
-}
-
-impl EncodeLabelSet for DecisionLabels {
-    fn encode(&self, encoder: &mut LabelSetEncoder) -> Result<(), std::fmt::Error> {
-        let outcome = if self.admitted { "admitted" } else { "refused" };
-        [("limit", self.limit), ("outcome", outcome)].encode(encoder)
-    }
+    /// `admitted` or `refused`.
+    pub outcome: &'static str,
 }
 
 type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
@@ -349,7 +342,7 @@ mod tests {
         for family in [&metrics.store, &metrics.reservations, &metrics.limiter] {
             record(family, operation, outcome, Duration::ZERO);
         }
-        metrics.decisions.get_or_create(&DecisionLabels { limit: "create", admitted: true }).inc();
+        metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()
@@ -360,7 +353,7 @@ mod tests {
         let mut all = BTreeMap::new();
         for family in scrape.split("# HELP ").skip(1) {
             let (name, rest) = family.split_once(' ').unwrap();
-            let help = rest.lines().next().unwrap().strip_suffix('.').unwrap().to_owned();
+            let help = rest.lines().next().unwrap().trim_end_matches('.').to_owned();
             let comment = |what: &str| Some(rest.split_once(&format!("# {what} {name} "))?.1.lines().next().unwrap());
             let kind = comment("TYPE").unwrap();
             let unit = comment("UNIT").map(|unit| if unit == "seconds" { ", s" } else { ", bytes" });

@@ -15,7 +15,7 @@ use std::future::Future;
 
 use http::request::Parts;
 use opentelemetry::Context;
-use opentelemetry::trace::{FutureExt, SpanId, Status, TraceContextExt, TraceId};
+use opentelemetry::trace::{FutureExt, SpanContext, Status, TraceContextExt};
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
 use tracing::{Instrument, info_span};
@@ -60,7 +60,7 @@ pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
         .with_filter(is_ours.with_max_level_hint(LevelFilter::INFO))
 }
 
-/// What a backend runs on.
+/// The system that a backend runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// `ScyllaDB` or Cassandra. `OpenTelemetry` has one name for both.
@@ -96,17 +96,6 @@ impl System {
             Self::Redb | Self::Process => "internal",
         }
     }
-}
-
-/// What identifies a span in logs and metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceIds {
-    /// The trace that it is part of.
-    pub trace_id: TraceId,
-    /// The span.
-    pub span_id: SpanId,
-    /// Whether it will be exported.
-    pub is_sampled: bool,
 }
 
 /// The span of a request with this head. It continues the trace that the head names (W3C Trace Context), or has a link
@@ -231,14 +220,12 @@ impl RequestSpan {
 pub struct Span(tracing::Span);
 
 impl Span {
-    /// What identifies the span, if there is one.
-    pub fn ids(&self) -> Option<TraceIds> {
-        let context = self.0.context().span().span_context().clone();
-        let (trace_id, span_id) = (context.trace_id(), context.span_id());
-        context.is_valid().then(|| TraceIds { trace_id, span_id, is_sampled: context.is_sampled() })
+    /// The span's identifiers, if there is a span.
+    pub fn ids(&self) -> Option<SpanContext> {
+        Some(self.0.context().span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    /// What travels with a request that has this span, a peer of this `trust`, and the span `log` in the log.
+    /// This span as it travels with its request, whose peer has this `trust` and whose span in the log is `log`.
     pub fn of_request(&self, trust: Trust, log: tracing::Span) -> RequestSpan {
         RequestSpan { span: self.0.clone(), trust, log }
     }
@@ -263,22 +250,14 @@ impl Span {
         self.end();
     }
 
-    /// Ends the span of a tool call with this outcome, which REST would answer with this status.
-    pub fn called(self, outcome: &'static str, status: u16) {
-        if status >= 500 { self.failed(outcome) } else { self.done(outcome) }
-    }
-
-    /// Ends the span of a call with this outcome.
-    pub fn done(self, outcome: &'static str) {
+    /// Ends the span of a call with this outcome, which is an error of the server or not.
+    pub fn done(self, outcome: &'static str, is_error: bool) {
         self.set("handbill.outcome", outcome);
+        if is_error {
+            self.set("error.type", outcome);
+            self.0.set_status(Status::error(""));
+        }
         self.end();
-    }
-
-    /// Ends the span of a call that failed in this way.
-    pub fn failed(self, outcome: &'static str) {
-        self.set("error.type", outcome);
-        self.0.set_status(Status::error(""));
-        self.done(outcome);
     }
 
     /// The `tracing` span may outlive this value: a read that several requests wait for holds it. So the end is not left
@@ -397,8 +376,8 @@ mod tests {
         let _collecting = spans.collect();
         let request = request_span();
         let calls = async {
-            call(System::Redis, "decide", "limits").done("admitted");
-            let read = async { call(System::Cassandra, "lookup", "pages").failed("unavailable") };
+            call(System::Redis, "decide", "limits").done("admitted", false);
+            let read = async { call(System::Cassandra, "lookup", "pages").done("unavailable", true) };
             tokio::spawn(with_current_span(read)).await.unwrap();
         };
         request.run(calls).await;
@@ -422,7 +401,7 @@ mod tests {
         let read = request.run(async { with_current_span(async { call(System::Redb, "lookup", "pages") }) }).await;
         request.answered(200);
         assert_eq!(spans.summary(), [ended("GET /", Status::Unset, None, None)]);
-        read.await.done("active");
+        read.await.done("active", false);
         assert_eq!(spans.summary()[1], ended("lookup pages", Status::Unset, None, Some("GET /")));
         assert_eq!(spans.summary().len(), 2);
     }
@@ -455,7 +434,7 @@ mod tests {
         let calling = async {
             let call = call(System::Redis, "decide", "limits");
             call.run(async { mark_unavailable() }).await;
-            call.done("admitted");
+            call.done("admitted", false);
         };
         request.run(calling).await;
         request.answered(200);
@@ -467,7 +446,7 @@ mod tests {
     fn a_call_outside_of_a_request_has_no_span() {
         let spans = Ended::default();
         let _collecting = spans.collect();
-        call(System::Redb, "lookup", "pages").done("absent");
+        call(System::Redb, "lookup", "pages").done("absent", false);
         assert_eq!(spans.summary(), []);
     }
 
@@ -479,7 +458,7 @@ mod tests {
         let work = async {
             tracing::error!(target: TARGET, "an event");
             info_span!("of another target", secret = 1)
-                .in_scope(|| call(System::Process, "render", "markdown").done("done"));
+                .in_scope(|| call(System::Process, "render", "markdown").done("done", false));
         };
         request.run(work).await;
         request.answered(200);
@@ -495,6 +474,6 @@ mod tests {
     #[test]
     fn without_a_collector_no_span_is_made() {
         let _subscriber = set_default(Registry::default().with(LevelFilter::TRACE));
-        assert_eq!(request_span().ids(), None);
+        assert!(request_span().ids().is_none());
     }
 }
