@@ -45,7 +45,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 ];
 
 /// What `domain` may not use: it has no I/O, no clock, no randomness and no async.
-const NOT_IN_DOMAIN: &[&str] = &["tokio", "getrandom", "axum", "hyper", "redb", "tracing"];
+const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "redb", "tracing"];
 
 /// …nor these modules of the standard library.
 const STD_NOT_IN_DOMAIN: &[&str] = &["fs", "io", "env", "process", "thread"];
@@ -228,21 +228,21 @@ fn files_of(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn every_section_of_the_specification_runs_against_one_process_and_against_replicas() {
-    for program in ["spec/main.rs", "replicas/main.rs"] {
-        assert!(modules_of(program).contains("sections"), "{program}");
+    for program in ["it/main.rs", "services/replicas/mod.rs"] {
+        assert!(modules_of(program).contains("spec"), "{program}");
     }
-    let mut sections = files_of("spec");
-    assert!(sections.remove("main") && sections.remove("sections"));
-    assert_eq!(modules_of("spec/sections.rs"), sections);
+    let mut sections = files_of("it/spec");
+    assert!(sections.remove("mod"));
+    assert_eq!(modules_of("it/spec/mod.rs"), sections);
 }
 
 #[test]
-fn what_needs_the_service_in_hand_runs_against_one_process_alone() {
-    assert!(modules_of("spec/main.rs").contains("in_hand") && !modules_of("replicas/main.rs").contains("in_hand"));
-    let mut in_hand = files_of("spec/in_hand");
-    assert!(in_hand.remove("mod"));
-    assert_eq!(modules_of("spec/in_hand/mod.rs"), in_hand);
-    // Each is the rest of a section, but for outages, of which a client can bring about none.
-    let sections = modules_of("spec/sections.rs");
-    assert_eq!(in_hand.difference(&sections).collect::<Vec<_>>(), ["outages"]);
+fn rules_that_need_a_controlled_service_run_against_one_process_alone() {
+    assert!(modules_of("it/main.rs").contains("controlled"));
+    let mut controlled = files_of("it/controlled");
+    assert!(controlled.remove("mod"));
+    assert_eq!(modules_of("it/controlled/mod.rs"), controlled);
+    // Each holds the rest of a section. Outages are the exception, since no client can cause one.
+    let sections = modules_of("it/spec/mod.rs");
+    assert_eq!(controlled.difference(&sections).collect::<Vec<_>>(), ["outages"]);
 }

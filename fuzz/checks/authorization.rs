@@ -4,7 +4,7 @@
 //! further one a line of `Authorization`. The byte 1, which stands in neither, becomes the page's key, and the byte 2
 //! the credentials of HTTP Basic that are right, so that inputs come near to what opens the page.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::convert::Infallible;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use axum::Router;
@@ -16,11 +16,13 @@ use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
 use handbill::mcp::HostCheck;
-use handbill::ports::random::Entropy;
+use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
+use rand::TryRng;
+use rand::rand_core::utils::next_word_via_fill;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
@@ -122,7 +124,8 @@ impl Service {
     /// Without limits, and with a page.
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let around = Surroundings { entropy: Arc::new(Counter(AtomicU8::new(0))), ..Surroundings::system() };
+        let around =
+            Surroundings { random: Random::Controlled(Arc::new(Mutex::new(Counter(0)))), ..Surroundings::system() };
         let base_url = Origin::parse("https://pages.example").unwrap();
         let router = public_router(
             Arc::new(RedbStore::in_memory().unwrap()),
@@ -174,10 +177,24 @@ impl Service {
 }
 
 /// Every byte in turn, so that each run has the same key.
-struct Counter(AtomicU8);
+struct Counter(u8);
 
-impl Entropy for Counter {
-    fn fill(&self, bytes: &mut [u8]) {
-        bytes.fill_with(|| self.0.fetch_add(1, Ordering::Relaxed));
+impl TryRng for Counter {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        next_word_via_fill(self)
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        next_word_via_fill(self)
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        for byte in bytes {
+            *byte = self.0;
+            self.0 = self.0.wrapping_add(1);
+        }
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use handbill::domain::slug::Slug;
 use handbill::ports::page_store::Record;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::record::{active_version, decode, encode};
+use super::record::{active_version, decode, encode};
 
 /// The version that is written, which is also in what the checksum is of.
 const VERSION: u8 = 1;

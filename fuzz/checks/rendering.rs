@@ -2,7 +2,7 @@
 
 use handbill::domain::markdown::render;
 
-use crate::html::{assert_only_the_subset, reserialised};
+use super::html::{assert_only_the_subset, reserialised};
 
 /// What HTML may have beyond six times its source, in bytes (contract, decision 12).
 const FIXED_BYTES: usize = 64 * 1024;

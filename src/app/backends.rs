@@ -95,8 +95,8 @@ impl Backends {
 
     /// `store`, which is instrumented already, with a limiter and reservations that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, around: &Surroundings) -> Result<Self, StartError> {
-        let Surroundings { clock, entropy, metrics, .. } = around;
-        let redis = Redis::open(&settings.redis, Arc::clone(clock), Arc::clone(entropy), Arc::clone(metrics))?;
+        let Surroundings { clock, random, metrics } = around;
+        let redis = Redis::open(&settings.redis, Arc::clone(clock), random.clone(), Arc::clone(metrics))?;
         let measure = measure(around);
         Ok(Self {
             store,
@@ -174,12 +174,12 @@ fn connect_cluster(
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let (settings, entropy) = (settings.clone(), Arc::clone(&around.entropy));
+    let (settings, random) = (settings.clone(), around.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = around.metrics.store_available.clone();
     tokio::spawn(async move {
         let report = |progress: &Progress| report(progress, &readiness);
-        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), entropy, report).await {
+        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, report).await {
             Ok(reached) => {
                 store.set(reached);
                 available.set(1);

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::ports::clock::{SharedClock, SystemClock};
-use crate::ports::random::{SharedEntropy, SystemEntropy};
+use crate::ports::random::Random;
 use crate::telemetry::metrics::Metrics;
 
 /// Dependencies that differ between a process and a test.
 pub struct Surroundings {
     /// Tells the time.
     pub clock: SharedClock,
-    /// Yields random bytes.
-    pub entropy: SharedEntropy,
+    /// Yields random numbers.
+    pub random: Random,
     /// Counts.
     pub metrics: Arc<Metrics>,
 }
@@ -19,7 +19,6 @@ pub struct Surroundings {
 impl Surroundings {
     /// The machine's clock and randomness, and metrics at zero.
     pub fn system() -> Self {
-        let (clock, entropy) = (Arc::new(SystemClock::new()), Arc::new(SystemEntropy));
-        Self { clock, entropy, metrics: Arc::new(Metrics::new()) }
+        Self { clock: Arc::new(SystemClock::new()), random: Random::System, metrics: Arc::new(Metrics::new()) }
     }
 }

@@ -26,7 +26,7 @@ use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
 use crate::ports::page_store::PageStore;
-use crate::ports::random::SystemEntropy;
+use crate::ports::random::Random;
 use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
@@ -63,14 +63,14 @@ fn router_over(
     hosts: HostCheck,
     around: &Surroundings,
 ) -> Router {
-    let Surroundings { clock, entropy, metrics } = around;
+    let Surroundings { clock, random, metrics } = around;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
         backends.reservations,
         backends.renderer,
         Arc::clone(clock),
-        Arc::clone(entropy),
+        random.clone(),
         quotas,
     );
     if backends.renewed_pages_are_written_back {
@@ -79,7 +79,7 @@ fn router_over(
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),
-        entropy: Arc::clone(entropy),
+        random: random.clone(),
         trusted_proxies: proxies.networks.clone(),
     };
     let tools = Mcp {
@@ -114,10 +114,10 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let around = Surroundings { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Surroundings::system() };
-    let Surroundings { clock, entropy, metrics } = &around;
+    let Surroundings { clock, random, metrics } = &around;
     let traces = &settings.traces;
     let exporting =
-        traces.otlp_endpoint.as_ref().map(|to| export::start(to, traces.otlp_sampling, metrics, clock, entropy));
+        traces.otlp_endpoint.as_ref().map(|to| export::start(to, traces.otlp_sampling, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
     logs::install(&settings.logs, log, tracer);
 
@@ -177,7 +177,7 @@ pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, Mig
         StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),
         StoreKind::Scylla => {
             let runtime = Builder::new_multi_thread().enable_all().build()?;
-            Ok(runtime.block_on(cql::migrate(&settings.cql, &SystemEntropy)).map_err(Box::new)?.to_string())
+            Ok(runtime.block_on(cql::migrate(&settings.cql, &Random::System)).map_err(Box::new)?.to_string())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Where pages are kept: three operations, each atomic, each on one page.
 //!
-//! The contract, which `tests/contract/` holds against every backend:
+//! The contract, which `tests/it/contract/` holds against every backend:
 //!
 //! * An operation that returned `Ok` is durable, and every later lookup, at any replica, sees it or something newer.
 //! * A slug is decided here alone. Once inserted it is never free again: a deleted page leaves its tombstone.

@@ -28,7 +28,7 @@ use super::timeout_io::{NoHead, TimeoutIo};
 use crate::api::error::ApiError;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::Peer;
-use crate::ports::random::{SystemEntropy, hex_id};
+use crate::ports::random::{Random, hex_id};
 use crate::server::drain::Phase;
 
 /// Largest request head that hyper is given, in bytes, and most of an answer that it takes before some of it was sent.
@@ -138,7 +138,7 @@ fn framing_of(body: &Incoming) -> framing::Body {
 
 /// Says why no request can be read, and closes.
 async fn refuse<S: Transport>(io: &mut TimeoutIo<S>, error: &ApiError) {
-    let request_id = hex_id(&SystemEntropy);
+    let request_id = hex_id(&Random::System);
     tracing::debug!(request_id, status = error.code.status(), "a head was refused");
     if io.send(&refusal(error, &request_id)).await.is_ok() {
         io.close().await;

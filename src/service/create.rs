@@ -40,7 +40,7 @@ impl PageService {
 
     async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
         let rendered = self.rendering.render(&content).await;
-        let edit_key = EditKey::draw(|bound| index_below(&*self.entropy, bound));
+        let edit_key = EditKey::draw(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {
             slug: self.draw_slug(&title),
@@ -75,6 +75,6 @@ impl PageService {
     }
 
     fn draw_slug(&self, title: &Title) -> Slug {
-        Slug::derive(title, SlugSuffix::draw(|bound| index_below(&*self.entropy, bound)))
+        Slug::derive(title, SlugSuffix::draw(|bound| index_below(&self.random, bound)))
     }
 }

@@ -32,6 +32,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::domain::client::Client;
@@ -40,7 +41,7 @@ use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{Lookup, PageStore};
-use crate::ports::random::{SharedEntropy, index_below};
+use crate::ports::random::Random;
 use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::SlugReservations;
@@ -68,7 +69,7 @@ pub struct PageService {
     limiter: Arc<dyn RateLimiter>,
     reservations: Arc<dyn SlugReservations>,
     clock: SharedClock,
-    entropy: SharedEntropy,
+    random: Random,
     quotas: Quotas,
     rendering: Rendering,
     large_reads: LargeReads,
@@ -98,11 +99,11 @@ impl PageService {
         reservations: Arc<dyn SlugReservations>,
         renderer: Arc<dyn Renderer>,
         clock: SharedClock,
-        entropy: SharedEntropy,
+        random: Random,
         quotas: Quotas,
     ) -> Self {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
-        Self { store, limiter, reservations, clock, entropy, quotas, rendering, large_reads }
+        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads }
     }
 
     /// The same service, which writes pages that it had to render again back to its store. For a store of this process
@@ -157,8 +158,7 @@ impl PageService {
 
     /// Waits a little before a lost compare-and-set is tried again, so that writers do not stay in step.
     async fn back_off(&self) {
-        let share = u32::try_from(index_below(&*self.entropy, 256)).unwrap_or(0);
-        tokio::time::sleep(LONGEST_JITTER * share / 255).await;
+        tokio::time::sleep(LONGEST_JITTER.mul_f64((&self.random).random())).await;
     }
 }
 

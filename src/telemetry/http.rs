@@ -19,7 +19,7 @@ use super::metrics::{Metrics, RequestLabels, TraceLabel};
 use super::spans::{self, OTHER_METHOD, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;
-use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -31,7 +31,7 @@ pub struct RequestTelemetry {
     /// Measures how long they take.
     pub clock: SharedClock,
     /// Yields their ids.
-    pub entropy: SharedEntropy,
+    pub random: Random,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
 }
@@ -81,7 +81,7 @@ impl Drop for InFlight {
 /// Passes the request on and records its end. Its id is in the answer and in every event that it causes.
 pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request, next: Next) -> Response {
     let started = telemetry.clock.monotonic();
-    let id = hex_id(&*telemetry.entropy);
+    let id = hex_id(&telemetry.random);
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
 
@@ -150,7 +150,7 @@ mod tests {
     use super::*;
     use crate::config::LogFormat;
     use crate::ports::clock::SystemClock;
-    use crate::ports::random::SystemEntropy;
+    use crate::ports::random::Random;
     use crate::telemetry::logs;
     use crate::telemetry::spans::{System, with_current_span};
 
@@ -187,7 +187,7 @@ mod tests {
         RequestTelemetry {
             metrics: Arc::default(),
             clock: Arc::new(SystemClock::new()),
-            entropy: Arc::new(SystemEntropy),
+            random: Random::System,
             trusted_proxies: Vec::new(),
         }
     }

@@ -26,7 +26,7 @@ impl TestApp {
     /// Publishes a page that is sure to be valid.
     pub(crate) async fn publish(&self, title: &str, content: &str) -> Published {
         let answer = self.create(json!({"title": title, "content": content}).to_string()).await;
-        answer.has(201);
+        answer.expect_status(201);
         Published { slug: answer.field("slug"), key: answer.field("edit_key"), etag: answer.header("etag").to_owned() }
     }
 
@@ -48,7 +48,7 @@ impl TestApp {
     /// A page that was published and deleted.
     pub(crate) async fn deleted(&self) -> Published {
         let page = self.published().await;
-        self.delete(&page).await.has(204);
+        self.delete(&page).await.expect_status(204);
         page
     }
 
@@ -59,7 +59,7 @@ impl TestApp {
     /// The page as it stands.
     pub(crate) async fn page(&self, slug: &str) -> Value {
         let answer = self.read(slug).await;
-        answer.has(200);
+        answer.expect_status(200);
         answer.json()
     }
 }

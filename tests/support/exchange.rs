@@ -186,15 +186,15 @@ impl Answer {
 
     /// Fails unless this has `status`.
     #[track_caller]
-    pub(crate) fn has(&self, status: u16) -> &Self {
+    pub(crate) fn expect_status(&self, status: u16) -> &Self {
         assert_eq!(self.status, status, "{self:?}");
         self
     }
 
     /// Fails unless this is the error `code` with `status`.
     #[track_caller]
-    pub(crate) fn fails(&self, status: u16, code: &str) -> &Self {
-        self.has(status);
+    pub(crate) fn expect_error(&self, status: u16, code: &str) -> &Self {
+        self.expect_status(status);
         assert_eq!(self.field("error"), code, "{self:?}");
         self
     }

@@ -1,10 +1,8 @@
-//! What tests share: the service with time, chance and its store in the test's hand.
+//! Code that both test programs share, `it` and `services`.
 
 pub(crate) mod app;
 pub(crate) mod calls;
-pub(crate) mod clock;
 pub(crate) mod document;
-pub(crate) mod entropy;
 pub(crate) mod exchange;
-pub(crate) mod skew;
-pub(crate) mod stores;
+pub(crate) mod pages;
+pub(crate) mod revision;

@@ -16,7 +16,7 @@ use crate::config::CqlSettings;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use crate::ports::random::SharedEntropy;
+use crate::ports::random::Random;
 
 /// How long to wait before the cluster or its schema is looked at again.
 pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -61,13 +61,13 @@ impl CqlStore {
     pub async fn connect(
         settings: &CqlSettings,
         limits: CqlTimeouts,
-        entropy: SharedEntropy,
+        random: Random,
         progress: impl Fn(&Progress) + Send,
     ) -> Result<Self, ConnectError> {
         let mut told = Told { progress, last: None };
         let session = Arc::new(reach(settings, &mut told).await?);
         await_schema(&session, settings, &mut told).await?;
-        let store = prepare(&session, settings, limits, &entropy, &mut told).await?;
+        let store = prepare(&session, settings, limits, &random, &mut told).await?;
         told.tell(Progress::Connected);
         Ok(store)
     }
@@ -126,7 +126,7 @@ async fn prepare<F: Fn(&Progress)>(
     session: &Arc<Session>,
     settings: &CqlSettings,
     limits: CqlTimeouts,
-    entropy: &SharedEntropy,
+    random: &Random,
     told: &mut Told<F>,
 ) -> Result<CqlStore, ConnectError> {
     let started = Instant::now();
@@ -135,7 +135,7 @@ async fn prepare<F: Fn(&Progress)>(
         if let Err(error) = session.refresh_metadata().await {
             told.tell(Progress::OutOfReach(error.to_string()));
         }
-        let prepared = CqlStore::on(Arc::clone(session), &settings.scylla_keyspace, Arc::clone(entropy), limits).await;
+        let prepared = CqlStore::on(Arc::clone(session), &settings.scylla_keyspace, random.clone(), limits).await;
         match prepared {
             Ok(store) => return Ok(store),
             Err(error) if started.elapsed() >= settings.schema_wait => return Err(error),

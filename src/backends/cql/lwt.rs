@@ -14,6 +14,7 @@
 
 use std::time::Duration;
 
+use rand::{Rng, RngExt};
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use scylla::serialize::row::SerializeRow;
@@ -26,7 +27,7 @@ use super::session::CqlTimeouts;
 use super::write_outcome::{self, Outcome};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Cause, StoreError};
-use crate::ports::random::{Entropy, index_below};
+use crate::ports::random::Random;
 
 /// A write is not begun with less than this left: it would hardly be answered, and leave an outcome to find out.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
@@ -76,7 +77,7 @@ pub(super) struct Decider<'a> {
     pub(super) session: &'a Session,
     pub(super) traces: &'a PreparedStatement,
     pub(super) limits: CqlTimeouts,
-    pub(super) entropy: &'a dyn Entropy,
+    pub(super) random: &'a Random,
     pub(super) deadline: Instant,
 }
 
@@ -164,8 +165,7 @@ impl Decider<'_> {
     }
 
     async fn pause(&self, pauses: &mut Pauses) {
-        let share = u32::try_from(index_below(self.entropy, 256)).expect("a number below 256 fits");
-        sleep(pauses.next(share).min(self.left())).await;
+        sleep(pauses.next(self.random).min(self.left())).await;
     }
 }
 
@@ -181,10 +181,10 @@ impl Pauses {
         Self(FIRST_PAUSE)
     }
 
-    /// The next pause; `share` is drawn from 0 to 255.
-    pub(super) fn next(&mut self, share: u32) -> Duration {
+    /// The next pause.
+    pub(super) fn next(&mut self, mut rng: impl Rng) -> Duration {
         let pause = self.0;
         self.0 = (pause * 2).min(LONGEST_PAUSE);
-        pause / 2 + pause / 2 * share / 255
+        pause.mul_f64(rng.random_range(0.5..1.0))
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rand::Rng;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
 use scylla::serialize::row::SerializeRow;
@@ -18,7 +19,7 @@ use super::statements::Statements;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
-use crate::ports::random::{SharedEntropy, index_below};
+use crate::ports::random::Random;
 
 /// How often a lookup that failed on every node it was sent to is begun anew.
 const LOOKUP_REPEATS: usize = 2;
@@ -30,7 +31,7 @@ const LOOKUP_REPEATS: usize = 2;
 pub struct CqlStore {
     session: Arc<Session>,
     statements: Statements,
-    entropy: SharedEntropy,
+    random: Random,
     limits: CqlTimeouts,
     reads: Semaphore,
     writes: Semaphore,
@@ -57,12 +58,12 @@ impl CqlStore {
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
-        entropy: SharedEntropy,
+        random: Random,
         limits: CqlTimeouts,
     ) -> Result<Self, ConnectError> {
         let statements = Statements::prepare(&session, keyspace, limits).await?;
         let turns = || Semaphore::new(limits.in_flight);
-        Ok(Self { session, statements, entropy, limits, reads: turns(), writes: turns() })
+        Ok(Self { session, statements, random, limits, reads: turns(), writes: turns() })
     }
 
     async fn turn<'a>(&self, turns: &'a Semaphore) -> Result<Turn<'a>, StoreError> {
@@ -75,7 +76,7 @@ impl CqlStore {
 
     fn draw_nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
-        self.entropy.fill(&mut nonce);
+        (&self.random).fill_bytes(&mut nonce);
         nonce
     }
 
@@ -84,7 +85,7 @@ impl CqlStore {
             session: &self.session,
             traces: &self.statements.traces,
             limits: self.limits,
-            entropy: &*self.entropy,
+            random: &self.random,
             deadline: turn.deadline,
         };
         decider.decide(&write).await
@@ -143,8 +144,7 @@ impl PageStore for CqlStore {
             if repeats > LOOKUP_REPEATS || Instant::now() >= turn.deadline {
                 return Err(StoreError::Unavailable(failed));
             }
-            let share = u32::try_from(index_below(&*self.entropy, 256)).expect("a number below 256 fits");
-            sleep(pauses.next(share)).await;
+            sleep(pauses.next(&self.random)).await;
         }
     }
 

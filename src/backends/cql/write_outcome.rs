@@ -93,7 +93,7 @@ mod tests {
         refused(DbError::Unavailable { consistency, required: 2, alive: 1 })
     }
 
-    /// Rows that no server and no proxy can be made to answer; `tests/scylla/outcomes.rs` forges the others.
+    /// Rows that no server and no proxy can be made to answer; `tests/services/cql/outcomes.rs` forges the others.
     #[test]
     fn what_never_left_the_driver_is_not_done_and_what_came_back_broken_is_unknown() {
         let attempt = ExecutionError::LastAttemptError;

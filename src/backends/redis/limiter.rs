@@ -13,7 +13,7 @@ use crate::backends::memory::MemoryRateLimiter;
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
 use crate::ports::clock::SharedClock;
-use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
@@ -21,15 +21,15 @@ use crate::telemetry::metrics::Metrics;
 pub struct RedisLimiter {
     link: Arc<Link>,
     script: Script,
-    entropy: SharedEntropy,
+    random: Random,
     metrics: Arc<Metrics>,
     local: MemoryRateLimiter,
 }
 
 impl RedisLimiter {
-    pub(super) fn new(link: Arc<Link>, clock: SharedClock, entropy: SharedEntropy, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(link: Arc<Link>, clock: SharedClock, random: Random, metrics: Arc<Metrics>) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        Self { link, script, entropy, metrics, local: MemoryRateLimiter::new(clock) }
+        Self { link, script, random, metrics, local: MemoryRateLimiter::new(clock) }
     }
 
     async fn ask(&self, mut connection: Connection, key: String, quota: Quota, attempt: &str) -> RedisResult<Decision> {
@@ -45,7 +45,7 @@ impl RedisLimiter {
 impl RateLimiter for RedisLimiter {
     async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
         let key = window_key(limited, client);
-        let attempt = hex_id(&*self.entropy);
+        let attempt = hex_id(&self.random);
         let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);
         if let Some(decision) = self.link.call(Tries::Two, ask).await {
             if decision.admitted {

@@ -46,7 +46,7 @@ use crate::config::RedisSettings;
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::random::{SharedEntropy, hex_id};
+use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::LimitKind;
 use crate::telemetry::metrics::Metrics;
 
@@ -54,7 +54,7 @@ use crate::telemetry::metrics::Metrics;
 pub struct Redis {
     link: Arc<Link>,
     clock: SharedClock,
-    entropy: SharedEntropy,
+    random: Random,
     metrics: Arc<Metrics>,
 }
 
@@ -64,10 +64,10 @@ impl Redis {
     pub fn open(
         settings: &RedisSettings,
         clock: SharedClock,
-        entropy: SharedEntropy,
+        random: Random,
         metrics: Arc<Metrics>,
     ) -> Result<Self, OpenError> {
-        Self::open_with_limits(settings, TimeLimits::default(), clock, entropy, metrics)
+        Self::open_with_limits(settings, TimeLimits::default(), clock, random, metrics)
     }
 
     /// As [`Redis::open`], with other time limits.
@@ -75,24 +75,24 @@ impl Redis {
         settings: &RedisSettings,
         limits: TimeLimits,
         clock: SharedClock,
-        entropy: SharedEntropy,
+        random: Random,
         metrics: Arc<Metrics>,
     ) -> Result<Self, OpenError> {
         let topology = Arc::new(Topology::of(settings, limits)?);
-        let probe_key = probe_key(&hex_id(&*entropy));
+        let probe_key = probe_key(&hex_id(&random));
         let link = Link::open(topology, limits, Arc::clone(&clock), Arc::clone(&metrics), probe_key);
-        Ok(Self { link, clock, entropy, metrics })
+        Ok(Self { link, clock, random, metrics })
     }
 
     /// Limits that all replicas share.
     pub fn limiter(&self) -> RedisLimiter {
-        let (clock, entropy) = (Arc::clone(&self.clock), Arc::clone(&self.entropy));
-        RedisLimiter::new(Arc::clone(&self.link), clock, entropy, Arc::clone(&self.metrics))
+        let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
+        RedisLimiter::new(Arc::clone(&self.link), clock, random, Arc::clone(&self.metrics))
     }
 
     /// Reservations that all replicas see.
     pub fn reservations(&self) -> RedisReservations {
-        RedisReservations::new(Arc::clone(&self.link), hex_id(&*self.entropy))
+        RedisReservations::new(Arc::clone(&self.link), hex_id(&self.random))
     }
 
     /// Whether Redis is out of reach, and when that changes.

@@ -1,5 +1,5 @@
 //! Mends what `rmcp` 3.9.0 answers otherwise than the protocol, or its users, ask for. Each mend names its defect, so
-//! that it can go when `rmcp` is fixed; `tests/mcp/` has a test for each.
+//! that it can go when `rmcp` is fixed; `tests/it/mcp/` has a test for each.
 //!
 //! Two further mends stand in `server`, where `rmcp` lets a handler decide.
 

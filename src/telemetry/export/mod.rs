@@ -21,13 +21,14 @@ use opentelemetry_sdk::trace::{
     SpanProcessor,
 };
 use prometheus_client::metrics::counter::Counter;
+use rand::RngExt;
 use thiserror::Error;
 use tokio::runtime::Handle;
 use url::Url;
 
 use self::client::CollectorClient;
 use crate::ports::clock::SharedClock;
-use crate::ports::random::SharedEntropy;
+use crate::ports::random::Random;
 use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::{Metrics, SpanLabels};
 
@@ -76,7 +77,7 @@ pub fn start(
     sampling: f64,
     metrics: &Arc<Metrics>,
     clock: &SharedClock,
-    entropy: &SharedEntropy,
+    random: &Random,
 ) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
     let runtime = Handle::current();
@@ -108,7 +109,7 @@ pub fn start(
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
     let provider = SdkTracerProvider::builder()
         .with_sampler(sampler(sampling))
-        .with_resource(resource(entropy))
+        .with_resource(resource(random))
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
     Ok((provider.tracer("handbill"), Exports(provider)))
@@ -140,13 +141,11 @@ fn sampler(share: f64) -> Sampler {
 }
 
 /// The attributes of the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds to them and overrides them.
-fn resource(entropy: &SharedEntropy) -> Resource {
-    let mut bytes = [0; 16];
-    entropy.fill(&mut bytes);
+fn resource(mut random: &Random) -> Resource {
     let own = [
         KeyValue::new("service.name", "handbill"),
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
-        KeyValue::new("service.instance.id", format!("{:032x}", u128::from_be_bytes(bytes))),
+        KeyValue::new("service.instance.id", format!("{:032x}", random.random::<u128>())),
     ];
     Resource::builder_empty()
         .with_attributes(own)

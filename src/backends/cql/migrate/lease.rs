@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use rand::Rng;
 use scylla::DeserializeRow;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
@@ -17,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use super::schema::COMPONENT;
 use crate::backends::cql::rows::applied;
 use crate::ports::page_store::Cause;
-use crate::ports::random::Entropy;
+use crate::ports::random::Random;
 
 /// How often a statement of the bookkeeping that was not answered is sent again, and after how long.
 pub(super) const STATEMENT_REPEATS: usize = 3;
@@ -70,11 +71,11 @@ struct LockRow {
 pub(super) async fn while_held<T>(
     session: &Session,
     times: LeaseTimes,
-    entropy: &dyn Entropy,
+    mut random: &Random,
     work: impl Future<Output = T>,
 ) -> Result<T, LeaseError> {
     let mut holder = [0; 16];
-    entropy.fill(&mut holder);
+    random.fill_bytes(&mut holder);
     let lock = Lock { session, holder };
     lock.take(times).await?;
     let done = tokio::select! {

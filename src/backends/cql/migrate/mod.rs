@@ -21,7 +21,7 @@ use self::script::{DoneWhen, Server, Step};
 use super::connect::LOOK_AGAIN_AFTER;
 use super::session::{self, SettingsError};
 use crate::config::CqlSettings;
-use crate::ports::random::Entropy;
+use crate::ports::random::Random;
 
 /// Longest that one change of the schema may take; a busy server takes seconds.
 const SCHEMA_CHANGE: Duration = Duration::from_mins(1);
@@ -83,10 +83,10 @@ pub enum MigrateError {
 
 /// Brings the keyspace of `settings` up to date with this program, making it where it is not there. Waits for a cluster
 /// that does not answer yet for as long as `--schema-wait`.
-pub async fn migrate(settings: &CqlSettings, entropy: &dyn Entropy) -> Result<Report, MigrateError> {
+pub async fn migrate(settings: &CqlSettings, random: &Random) -> Result<Report, MigrateError> {
     let session = reach(settings).await?;
     let datacenter = session::settle_datacenter(&session, settings).await?;
-    migrate_with(&session, settings, &datacenter, MIGRATIONS, LeaseTimes::default(), entropy).await
+    migrate_with(&session, settings, &datacenter, MIGRATIONS, LeaseTimes::default(), random).await
 }
 
 /// Brings the keyspace of `settings` up to date with `migrations`.
@@ -96,7 +96,7 @@ pub async fn migrate_with(
     datacenter: &str,
     migrations: &[Migration],
     times: LeaseTimes,
-    entropy: &dyn Entropy,
+    random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.scylla_keyspace.as_str();
     let runner = Runner { session, keyspace };
@@ -108,7 +108,7 @@ pub async fn migrate_with(
     {
         runner.run(&step).await?;
     }
-    let applied = lease::while_held(session, times, entropy, runner.apply(migrations)).await??;
+    let applied = lease::while_held(session, times, random, runner.apply(migrations)).await??;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 

@@ -1,0 +1,88 @@
+//! The backends that run in the process. A new one is a new row.
+
+use std::future::Future;
+use std::num::NonZeroUsize;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use handbill::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
+use handbill::backends::redb::RedbStore;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::RateLimiter;
+use handbill::ports::slug_reservations::SlugReservations;
+
+use super::rules::Started;
+use crate::in_process::clock::TestClock;
+
+type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
+
+/// One row: how to start an empty backend.
+type Start<T> = fn() -> Starting<T>;
+
+const STORES: [Start<dyn PageStore>; 2] = [
+    || {
+        Box::pin(async {
+            let directory = tempfile::tempdir().unwrap();
+            let backend: Arc<dyn PageStore> = Arc::new(RedbStore::open(directory.path()).unwrap());
+            Started { name: "embedded on disk", backend, _beside: Box::new(directory) }
+        })
+    },
+    || {
+        Box::pin(async {
+            let backend: Arc<dyn PageStore> = Arc::new(RedbStore::in_memory().unwrap());
+            Started { name: "embedded in memory", backend, _beside: Box::new(()) }
+        })
+    },
+];
+
+/// Every store, each without any page that the test knows of.
+pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
+    let mut started = Vec::new();
+    for start in STORES {
+        started.push(start().await);
+    }
+    started
+}
+
+/// Every limiter and its name, for rules that hold by any clock.
+pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
+    limiters().into_iter().map(|limiter| (limiter.name, limiter.backend)).collect()
+}
+
+/// A limiter and the clock that it goes by.
+pub(crate) struct Limiter {
+    pub(crate) name: &'static str,
+    pub(crate) backend: Arc<dyn RateLimiter>,
+    pub(crate) clock: Arc<TestClock>,
+}
+
+/// Every limiter that goes by the test's clock, each with nothing counted.
+pub(crate) fn limiters() -> Vec<Limiter> {
+    let clock = Arc::new(TestClock::new());
+    let few = Arc::new(TestClock::new());
+    let limiter = MemoryRateLimiter::new(clock.clone());
+    // Every test of the contract has fewer clients, so that its cap must not show.
+    let bounded = MemoryRateLimiter::with_capacity(few.clone(), NonZeroUsize::new(300).unwrap());
+    vec![
+        Limiter { name: "in process", backend: Arc::new(limiter), clock },
+        Limiter { name: "in process, with a small table", backend: Arc::new(bounded), clock: few },
+    ]
+}
+
+/// Every kind of reservations and its name, for rules that hold by any clock.
+pub(crate) fn reservations_by_any_clock() -> Vec<(&'static str, Arc<dyn SlugReservations>)> {
+    reservations().into_iter().map(|reservations| (reservations.name, reservations.backend)).collect()
+}
+
+/// Reservations and the clock that they go by.
+pub(crate) struct Reserving {
+    pub(crate) name: &'static str,
+    pub(crate) backend: Arc<dyn SlugReservations>,
+    pub(crate) clock: Arc<TestClock>,
+}
+
+/// Every kind of reservations that goes by the test's clock, each with none made.
+pub(crate) fn reservations() -> Vec<Reserving> {
+    let clock = Arc::new(TestClock::new());
+    vec![Reserving { name: "in process", backend: Arc::new(MemorySlugReservations::new(clock.clone())), clock }]
+}

@@ -1,0 +1,182 @@
+//! What the embedded store answers from a file whose bytes have changed: what was written, or that it cannot be read.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use handbill::backends::redb::RedbStore;
+use handbill::domain::page::Page;
+use handbill::domain::slug::Slug;
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+
+use super::disk::Disk;
+use crate::support::pages::{CREATED, edited, page};
+
+/// A page of the database's file, in bytes.
+const BLOCK_BYTES: usize = 4096;
+
+/// Whether a page of the file holds one record: a leaf, a byte of padding, the number of entries.
+fn is_leaf_of_one(block: &[u8]) -> bool {
+    block[0] == 1 && block[2..4] == [1, 0]
+}
+
+/// Where `part` begins in `bytes`, wherever it does.
+fn places(bytes: &[u8], part: &[u8]) -> Vec<usize> {
+    (0..bytes.len().saturating_sub(part.len())).filter(|&at| bytes[at..].starts_with(part)).collect()
+}
+
+/// The bytes of a file that holds one page alone, and what stands under its slug once `change` was made to it.
+async fn file_of(page: &Arc<Page>, change: Option<Record>) -> (Vec<u8>, Lookup) {
+    let disk = Disk::default();
+    let store = RedbStore::on(disk.medium()).unwrap();
+    store.insert_if_absent(page.clone()).await.unwrap();
+    if let Some(next) = change {
+        assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), CasResult::Swapped);
+    }
+    let written = store.lookup(&page.slug).await.unwrap();
+    drop(store);
+    (disk.bytes(), written)
+}
+
+/// What became of a lookup in a damaged file.
+#[derive(Default, Debug)]
+struct Seen {
+    refused_at_start: usize,
+    unreadable: usize,
+    right: usize,
+}
+
+impl Seen {
+    /// Looks `slug` up in a file of these bytes, under which `written` stands.
+    async fn look(&mut self, bytes: Vec<u8>, slug: &Slug, written: &Lookup) {
+        let disk = Disk::with(bytes);
+        let Ok(store) = RedbStore::on(disk.medium()) else {
+            self.refused_at_start += 1;
+            return;
+        };
+        match store.lookup(slug).await {
+            Ok(found) if found == *written => self.right += 1,
+            Ok(other) => panic!("something else than was written: {other:?}"),
+            Err(StoreError::Unreadable(_)) => self.unreadable += 1,
+            Err(error) => panic!("damage does not pass: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_flipped_bit_anywhere_in_a_record_is_found_and_never_another_text() {
+    let (small, old, deleted) = (Arc::new(page("A *small* page.")), Arc::new(page("old")), Arc::new(page("deleted")));
+    let large = Arc::new(page(&"A large page. ".repeat(700)));
+    let tombstone = deleted.tombstone(UnixMillis::new(CREATED + 5));
+    for (page, change) in [
+        (&small, None),
+        (&large, None),
+        (&old, Some(Record::Active(edited(&old, "new")))),
+        (&deleted, Some(Record::Deleted(tombstone))),
+    ] {
+        let (whole, written) = file_of(page, change).await;
+        let mut seen = Seen::default();
+        // The value of a record follows its key, at most this long: its texts and 100 bytes for all else.
+        let len = page.slug.as_str().len() + page.content.as_str().len() + page.rendered.html.len() + 100;
+        for key in places(&whole, page.slug.as_str().as_bytes()) {
+            for at in (key..whole.len().min(key + len)).step_by(1 + len / 300) {
+                let mut flipped = whole.clone();
+                flipped[at] ^= 1 << (at % 8);
+                seen.look(flipped, &page.slug, &written).await;
+            }
+        }
+        // A tombstone has 23 bytes, and its key 20.
+        assert!(seen.unreadable >= 40 || page.slug == large.slug && seen.unreadable >= 20, "{seen:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_slug_whose_key_is_damaged_is_neither_free_nor_unknown() {
+    let page = Arc::new(page("A page."));
+    let (mut bytes, _) = file_of(&page, None).await;
+    for at in places(&bytes, page.slug.as_str().as_bytes()) {
+        bytes[at + 3] ^= 1;
+    }
+    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
+    let error = store.lookup(&page.slug).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
+    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::SlugTaken);
+}
+
+#[tokio::test]
+async fn a_record_in_the_place_of_another_is_found() {
+    let disk = Disk::default();
+    let store = RedbStore::on(disk.medium()).unwrap();
+    let (first, second) = (Arc::new(page("first")), Arc::new(page("other")));
+    for page in [&first, &second] {
+        store.insert_if_absent(page.clone()).await.unwrap();
+    }
+    drop(store);
+    // The two keys change places; all else in the file stays.
+    let (one, other) = (first.slug.as_str().as_bytes(), second.slug.as_str().as_bytes());
+    let mut bytes = disk.bytes();
+    let (mut at, mut swapped) = (0, 0);
+    while at + one.len() <= bytes.len() {
+        let window = &bytes[at..at + one.len()];
+        let replacement = if window == one {
+            other
+        } else if window == other {
+            one
+        } else {
+            &[]
+        };
+        bytes[at..at + replacement.len()].copy_from_slice(replacement);
+        swapped += usize::from(!replacement.is_empty());
+        at += replacement.len().max(1);
+    }
+    assert!(swapped >= 2);
+    let mut seen = Seen::default();
+    for page in [first, second] {
+        seen.look(bytes.clone(), &page.slug, &Lookup::Active(page.clone())).await;
+    }
+    assert_eq!(seen.right, 0, "{seen:?}");
+}
+
+#[tokio::test]
+async fn damage_that_makes_the_database_panic_is_unreadable_each_time_and_does_not_end_the_store() {
+    let page = Arc::new(page("The only page."));
+    let (mut bytes, _) = file_of(&page, None).await;
+    let mut leaves = 0;
+    for block in bytes.chunks_exact_mut(BLOCK_BYTES).filter(|block| is_leaf_of_one(block)) {
+        if !places(block, page.slug.as_str().as_bytes()).is_empty() {
+            // Where the value ends: far beyond the page.
+            block[8..12].fill(0xff);
+            leaves += 1;
+        }
+    }
+    assert!(leaves > 0);
+    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
+    for _ in 0..3 {
+        let error = store.lookup(&page.slug).await.unwrap_err();
+        let StoreError::Unreadable(cause) = error else { panic!("{error}") };
+        assert!(cause.to_string().contains("the database panicked"), "{cause}");
+    }
+    assert!(store.failed().now_or_never().is_none());
+}
+
+#[tokio::test]
+async fn a_damaged_record_is_not_changed() {
+    let disk = Disk::default();
+    let store = RedbStore::on(disk.medium()).unwrap();
+    let damaged = Arc::new(page("A page that will be damaged."));
+    store.insert_if_absent(damaged.clone()).await.unwrap();
+    drop(store);
+    let mut bytes = disk.bytes();
+    let places = places(&bytes, damaged.content.as_str().as_bytes());
+    assert!(!places.is_empty());
+    for at in places {
+        bytes[at] ^= 1;
+    }
+    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
+    let next = Record::Active(edited(&damaged, "next"));
+    let error = store.compare_and_set(damaged.version, next).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
+    assert_eq!(store.insert_if_absent(damaged.clone()).await.unwrap(), InsertResult::SlugTaken);
+    let error = store.lookup(&damaged.slug).await.unwrap_err();
+    assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
+}

@@ -1,0 +1,12 @@
+//! Rules for backends: those for every backend (`rules`), on the backends that run in the process, and those for the
+//! embedded store and the limiter and reservations in memory.
+
+mod backends;
+mod batches;
+mod damage;
+mod disk;
+mod faults;
+mod limiter;
+mod opening;
+mod reservations;
+mod rules;

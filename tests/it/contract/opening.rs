@@ -1,0 +1,154 @@
+//! What the embedded store makes of a data directory, and which ones it refuses.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use handbill::backends::redb::{DATABASE_FILE, OpenError, RedbStore};
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::page_store::{Lookup, PageStore, Record};
+use redb::{Database, TableDefinition};
+
+use crate::support::pages::{CREATED, edited, page};
+
+fn refused(directory: &Path) -> OpenError {
+    let error = RedbStore::open(directory).err().expect("the directory is refused");
+    assert!(!error.to_string().contains('\n'), "{error}");
+    error
+}
+
+#[tokio::test]
+async fn everything_is_found_again_after_a_restart() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
+    let (kept, changed, deleted) = (Arc::new(page("kept")), Arc::new(page("old")), Arc::new(page("gone")));
+    for page in [&kept, &changed, &deleted] {
+        store.insert_if_absent(page.clone()).await.unwrap();
+    }
+    let next = edited(&changed, "new");
+    store.compare_and_set(changed.version, Record::Active(next.clone())).await.unwrap();
+    let tombstone = deleted.tombstone(UnixMillis::new(CREATED + 1));
+    store.compare_and_set(deleted.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    drop(store);
+
+    let store = RedbStore::open(directory.path()).unwrap();
+    assert_eq!(store.lookup(&kept.slug).await.unwrap(), Lookup::Active(kept));
+    assert_eq!(store.lookup(&next.slug).await.unwrap(), Lookup::Active(next));
+    assert_eq!(store.lookup(&deleted.slug).await.unwrap(), Lookup::Deleted(tombstone));
+}
+
+#[test]
+fn a_missing_directory_is_made_for_its_user_alone() {
+    let parent = tempfile::tempdir().unwrap();
+    let directory = parent.path().join("some/where");
+    let store = RedbStore::open(&directory).unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&directory), 0o700);
+    assert_eq!(mode(&directory.join(DATABASE_FILE)), 0o600);
+    drop(store);
+}
+
+#[test]
+fn a_directory_in_use_is_refused_until_it_is_free() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
+    assert!(matches!(refused(directory.path()), OpenError::InUse(_)));
+    drop(store);
+    RedbStore::open(directory.path()).unwrap();
+}
+
+#[test]
+fn a_directory_that_another_process_has_taken_but_not_yet_filled_is_refused_and_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let lock = fs::File::create(directory.path().join("handbill.lock")).unwrap();
+    lock.try_lock().unwrap();
+    assert!(matches!(refused(directory.path()), OpenError::InUse(_)));
+    assert!(!directory.path().join(DATABASE_FILE).exists());
+    drop(lock);
+    RedbStore::open(directory.path()).unwrap();
+}
+
+#[test]
+fn what_is_no_directory_is_refused() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    assert!(matches!(refused(file.path()), OpenError::NotADirectory(_)));
+    assert!(matches!(refused(&file.path().join("below")), OpenError::NotADirectory(_)));
+}
+
+/// Writes that the database in `directory` has this format.
+fn set_format(directory: &Path, format: u64) {
+    let meta: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+    let database = Database::open(directory.join(DATABASE_FILE)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(meta).unwrap().insert("format", format).unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn a_newer_format_is_refused_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(RedbStore::open(directory.path()).unwrap());
+    set_format(directory.path(), 3);
+    let error = refused(directory.path());
+    assert!(matches!(error, OpenError::NewerFormat { found: 3, known: 2, .. }), "{error}");
+    assert!(error.to_string().contains("start the version that wrote it"), "{error}");
+    assert!(matches!(refused(directory.path()), OpenError::NewerFormat { found: 3, .. }));
+}
+
+#[test]
+fn the_format_of_0_2_0_is_refused_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(RedbStore::open(directory.path()).unwrap());
+    set_format(directory.path(), 1);
+    let error = refused(directory.path());
+    assert!(matches!(error, OpenError::OlderFormat { found: 1, known: 2, .. }), "{error}");
+    assert!(error.to_string().contains("choose another data directory"), "{error}");
+    assert!(matches!(refused(directory.path()), OpenError::OlderFormat { found: 1, .. }));
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = RedbStore::open(directory.path()).unwrap();
+    store.insert_if_absent(Arc::new(page("text"))).await.unwrap();
+    drop(store);
+    let path = directory.path().join(DATABASE_FILE);
+    let whole = fs::read(&path).unwrap();
+    let mut headless = whole.clone();
+    headless[..4096].fill(0);
+    // With its head alone intact `redb` panics over what follows.
+    let mut bodiless = whole.clone();
+    bodiless[4096..].fill(0xaa);
+    let short = &whole[..4096];
+    for damaged in [&b""[..], b"not a database", &whole[..whole.len() / 2], short, &headless, &bodiless] {
+        fs::write(&path, damaged).unwrap();
+        let error = refused(directory.path());
+        assert!(matches!(error, OpenError::Damaged { .. }), "{error}");
+    }
+    fs::write(&path, whole).unwrap();
+    RedbStore::open(directory.path()).unwrap();
+}
+
+#[test]
+fn a_database_of_something_else_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let other: TableDefinition<'_, u64, u64> = TableDefinition::new("other");
+    let database = Database::create(directory.path().join(DATABASE_FILE)).unwrap();
+    let transaction = database.begin_write().unwrap();
+    transaction.open_table(other).unwrap();
+    transaction.commit().unwrap();
+    drop(database);
+    assert!(matches!(refused(directory.path()), OpenError::Damaged { .. }));
+}
+
+#[test]
+fn a_first_start_that_was_cut_short_leaves_nothing_in_the_way_of_the_next() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("handbill.redb.new"), [0; 10_000]).unwrap();
+    drop(RedbStore::open(directory.path()).unwrap());
+    let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    assert_eq!(names, ["handbill.lock", DATABASE_FILE]);
+}

@@ -1,0 +1,61 @@
+//! The contract of `RateLimiter`, as far as it holds by any clock.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use handbill::domain::client::Client;
+use handbill::domain::quota::Quota;
+use handbill::ports::rate_limiter::LimitKind;
+
+use super::super::backends::limiters_by_any_clock;
+
+const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
+
+/// A client that no other test of this run has: what a server counts stays there.
+fn stranger() -> Client {
+    static STRANGERS: AtomicU32 = AtomicU32::new(0x0b00_0000);
+    Client::from(IpAddr::V4(Ipv4Addr::from_bits(STRANGERS.fetch_add(1, Ordering::Relaxed))))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
+    for (name, limiter) in limiters_by_any_clock() {
+        let client = stranger();
+        let attempts = (0..100).map(|_| {
+            let limiter = limiter.clone();
+            tokio::spawn(async move { limiter.decide(LimitKind::Create, TEN, client).await.admitted })
+        });
+        let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
+        assert_eq!(admitted, 10, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_remains_counts_down_to_nothing() {
+    for (name, limiter) in limiters_by_any_clock() {
+        let client = stranger();
+        for left in (0..10).rev() {
+            let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
+            assert_eq!((decision.admitted, decision.remaining), (true, left), "{name}");
+        }
+        let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
+        assert_eq!((decision.admitted, decision.remaining, decision.quota), (false, 0, TEN), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn clients_and_limits_are_counted_apart() {
+    for (name, limiter) in limiters_by_any_clock() {
+        for _ in 0..20 {
+            let client = stranger();
+            for limited in [LimitKind::Create, LimitKind::Edit, LimitKind::Token] {
+                for attempt in 0..11 {
+                    let decision = limiter.decide(limited, TEN, client).await;
+                    assert_eq!(decision.admitted, attempt < 10, "{name}");
+                }
+            }
+        }
+    }
+}

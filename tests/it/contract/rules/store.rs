@@ -1,0 +1,250 @@
+//! The contract of `PageStore`.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use handbill::domain::language::Language;
+use handbill::domain::page::PageVersion;
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+
+use super::super::backends::stores;
+use crate::support::pages::{CREATED, edited, page, page_at, slug};
+
+#[tokio::test]
+async fn a_slug_that_was_never_inserted_is_absent() {
+    for store in stores().await {
+        assert_eq!(store.backend.lookup(&slug()).await.unwrap(), Lookup::Absent, "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn an_inserted_page_is_found_as_it_was_given() {
+    for store in stores().await {
+        let page = Arc::new(page("# Text"));
+        assert_eq!(
+            store.backend.insert_if_absent(page.clone()).await.unwrap(),
+            InsertResult::Inserted,
+            "{}",
+            store.name
+        );
+        assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn a_page_without_a_title_and_every_other_field_is_kept() {
+    for store in stores().await {
+        let mut untitled = page("text");
+        untitled.title = None;
+        untitled.rendered.link_origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
+        untitled.rendered.language = Language::from_code("de");
+        untitled.rendered.renderer_version = u16::MAX;
+        untitled.version = PageVersion::new(1 << 40);
+        untitled.updated_at = UnixMillis::new(CREATED + 1);
+        let page = Arc::new(untitled);
+        store.backend.insert_if_absent(page.clone()).await.unwrap();
+        assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn content_is_kept_byte_for_byte() {
+    let largest = "0123456789abcdef".repeat(6400);
+    assert_eq!(largest.len(), 102_400);
+    let unusual =
+        "\u{0}\r\n\t \u{feff}e\u{301}é 👩\u{200d}👩\u{200d}👧 \u{202e}abc\u{202c} \u{10ffff}\u{fffd} مرحبا \n\n ";
+    for store in stores().await {
+        for content in [largest.as_str(), unusual, " ", &"👍".repeat(25_600)] {
+            let page = Arc::new(page(content));
+            store.backend.insert_if_absent(page.clone()).await.unwrap();
+            let Lookup::Active(found) = store.backend.lookup(&page.slug).await.unwrap() else {
+                panic!("{}", store.name)
+            };
+            assert_eq!(found.content.as_str().as_bytes(), content.as_bytes(), "{}", store.name);
+            assert_eq!(found, page, "{}", store.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_taken_slug_is_refused_and_its_page_stays() {
+    for store in stores().await {
+        let first = Arc::new(page("first"));
+        let second = Arc::new(page_at(first.slug.clone(), "second"));
+        store.backend.insert_if_absent(first.clone()).await.unwrap();
+        let inserted = store.backend.insert_if_absent(second).await.unwrap();
+        assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
+        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Active(first), "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_the_expected_version_is_replaced() {
+    for store in stores().await {
+        let first = Arc::new(page("first"));
+        store.backend.insert_if_absent(first.clone()).await.unwrap();
+        let mut expected = first;
+        for round in 0..3 {
+            let next = edited(&expected, &format!("edit {round}"));
+            let swapped = store.backend.compare_and_set(expected.version, Record::Active(next.clone())).await.unwrap();
+            assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
+            let found = store.backend.lookup(&next.slug).await.unwrap();
+            assert_eq!(found, Lookup::Active(next.clone()), "{}", store.name);
+            expected = next;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stale_version_changes_nothing() {
+    for store in stores().await {
+        let first = Arc::new(page("first"));
+        let second = edited(&first, "second");
+        store.backend.insert_if_absent(first.clone()).await.unwrap();
+        store.backend.compare_and_set(first.version, Record::Active(second.clone())).await.unwrap();
+
+        let late = edited(&first, "late");
+        let swapped = store.backend.compare_and_set(first.version, Record::Active(late.clone())).await.unwrap();
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+        let early = edited(&second, "early");
+        let swapped = store.backend.compare_and_set(early.version, Record::Active(early)).await.unwrap();
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+        let tombstone = first.tombstone(UnixMillis::new(CREATED));
+        let swapped = store.backend.compare_and_set(first.version, Record::Deleted(tombstone)).await.unwrap();
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+
+        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Active(second), "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_was_never_there_cannot_be_replaced() {
+    for store in stores().await {
+        let first = page("first");
+        let next = edited(&first, "next");
+        let swapped = store.backend.compare_and_set(first.version, Record::Active(next)).await.unwrap();
+        assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), Lookup::Absent, "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
+    for store in stores().await {
+        let page = Arc::new(page("text"));
+        let tombstone = page.tombstone(UnixMillis::new(CREATED + 5));
+        store.backend.insert_if_absent(page.clone()).await.unwrap();
+        let deleted = Record::Deleted(tombstone.clone());
+        let swapped = store.backend.compare_and_set(page.version, deleted.clone()).await.unwrap();
+        assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
+
+        let again = Arc::new(page_at(page.slug.clone(), "again"));
+        let inserted = store.backend.insert_if_absent(again).await.unwrap();
+        assert_eq!(inserted, InsertResult::SlugTaken, "{}", store.name);
+        for version in [page.version, tombstone.version] {
+            let revived = Record::Active(edited(&page, "revived"));
+            let swapped = store.backend.compare_and_set(version, revived).await.unwrap();
+            assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+            let swapped = store.backend.compare_and_set(version, deleted.clone()).await.unwrap();
+            assert_eq!(swapped, CasResult::Stale, "{}", store.name);
+        }
+        assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_racing_inserts_of_one_slug_one_wins_and_is_what_is_found() {
+    for store in stores().await {
+        let slug = slug();
+        let racing = (0..32).map(|racer| {
+            let (store, page) = (store.backend.clone(), Arc::new(page_at(slug.clone(), &format!("racer {racer}"))));
+            tokio::spawn(async move { (store.insert_if_absent(page.clone()).await.unwrap(), page) })
+        });
+        let finished = join_all(racing).await.into_iter().map(Result::unwrap);
+        let winners: Vec<_> = finished.filter(|(inserted, _)| *inserted == InsertResult::Inserted).collect();
+        assert_eq!(winners.len(), 1, "{}", store.name);
+        let found = store.backend.lookup(&slug).await.unwrap();
+        assert_eq!(found, Lookup::Active(winners[0].1.clone()), "{}", store.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_racing_changes_to_one_version_one_wins_and_is_what_is_found() {
+    for store in stores().await {
+        let first = Arc::new(page("first"));
+        store.backend.insert_if_absent(first.clone()).await.unwrap();
+        let racing = (0..32).map(|racer| {
+            let (store, expected) = (store.backend.clone(), first.version);
+            let next = if racer % 4 == 0 {
+                Record::Deleted(first.tombstone(UnixMillis::new(CREATED + racer)))
+            } else {
+                Record::Active(edited(&first, &format!("racer {racer}")))
+            };
+            tokio::spawn(async move { (store.compare_and_set(expected, next.clone()).await.unwrap(), next) })
+        });
+        let finished = join_all(racing).await.into_iter().map(Result::unwrap);
+        let winners: Vec<_> = finished.filter(|(swapped, _)| *swapped == CasResult::Swapped).collect();
+        assert_eq!(winners.len(), 1, "{}", store.name);
+        let expected = match winners[0].1.clone() {
+            Record::Active(page) => Lookup::Active(page),
+            Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
+        };
+        assert_eq!(store.backend.lookup(&first.slug).await.unwrap(), expected, "{}", store.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn every_writer_finds_its_own_write_at_once() {
+    for store in stores().await {
+        let writers = (0..64).map(|writer| {
+            let store = store.backend.clone();
+            tokio::spawn(async move {
+                let page = Arc::new(page(&format!("writer {writer}")));
+                store.insert_if_absent(page.clone()).await.unwrap();
+                assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()));
+                let next = edited(&page, "edited");
+                store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
+                assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(next));
+            })
+        });
+        for writer in join_all(writers).await {
+            assert!(writer.is_ok(), "{}", store.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_caller_that_went_away_had_asked_for_is_wholly_done_or_not_at_all() {
+    for store in stores().await {
+        let kept = Arc::new(page("kept"));
+        store.backend.insert_if_absent(kept.clone()).await.unwrap();
+        let mut abandoned = Vec::new();
+        for round in 0..20 {
+            let page = Arc::new(page(&"abandoned ".repeat(round + 1)));
+            let mut insert = store.backend.insert_if_absent(page.clone());
+            let _ = (&mut insert).now_or_never();
+            drop(insert);
+            abandoned.push(page);
+        }
+        let mut lookup = store.backend.lookup(&kept.slug);
+        let _ = (&mut lookup).now_or_never();
+        drop(lookup);
+
+        // Whatever was asked before this is decided when it is answered.
+        let after = Arc::new(page("after"));
+        assert_eq!(
+            store.backend.insert_if_absent(after.clone()).await.unwrap(),
+            InsertResult::Inserted,
+            "{}",
+            store.name
+        );
+        for page in abandoned {
+            let found = store.backend.lookup(&page.slug).await.unwrap();
+            assert!(found == Lookup::Absent || found == Lookup::Active(page), "{}", store.name);
+        }
+        assert_eq!(store.backend.lookup(&kept.slug).await.unwrap(), Lookup::Active(kept), "{}", store.name);
+        assert_eq!(store.backend.lookup(&after.slug).await.unwrap(), Lookup::Active(after), "{}", store.name);
+    }
+}

@@ -1,0 +1,113 @@
+//! What happens between the read and the write of a request (contract, decision 8).
+
+use serde_json::json;
+
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::stores::{Fault, Operation};
+use crate::spec::concurrency::{delete, sixteen_updates_at_once, update};
+use crate::support::exchange::Request;
+
+/// Lets `other` happen between the read and the write of the next update or delete.
+fn meanwhile(app: &TestApp, other: impl Future<Output = ()> + Send + 'static) {
+    app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(other)));
+}
+
+#[tokio::test]
+async fn two_updates_of_different_fields_both_survive() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "New title"})));
+    let answer = app.update(&page, json!({"content": "New text."})).await;
+    answer.expect_status(200);
+    assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New title", "New text."));
+    assert_eq!(app.page(&page.slug).await, answer.json());
+}
+
+#[tokio::test]
+async fn of_two_updates_of_one_field_the_later_write_stands() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"content": "theirs"})));
+    let answer = app.update(&page, json!({"content": "mine"})).await;
+    assert_eq!(answer.expect_status(200).field("content"), "mine");
+    assert_eq!(app.page(&page.slug).await["content"], "mine");
+}
+
+#[tokio::test]
+async fn a_lost_race_still_makes_updated_at_grow() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
+    let mine = app.update(&page, json!({"content": "mine"})).await;
+    assert_eq!(mine.field("updated_at"), "2026-11-21T04:30:00.125Z", "two changes after a creation at .123");
+}
+
+#[tokio::test]
+async fn an_update_that_meets_a_delete_answers_410_and_does_not_revive_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, delete((*app).clone(), page.clone()));
+    app.update(&page, json!({"content": "back"})).await.expect_error(410, "gone");
+    app.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn a_delete_that_meets_an_update_deletes_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"content": "new"})));
+    app.delete(&page).await.expect_status(204);
+    app.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn of_two_deletes_at_once_one_answers_204_and_the_other_410() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, delete((*app).clone(), page.clone()));
+    app.delete(&page).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn a_conditional_update_that_meets_another_answers_412_and_overwrites_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
+    let request = Request::update(&page.slug, r#"{"content": "mine"}"#).key(&page.key).header("if-match", &page.etag);
+    app.send(request).await.expect_error(412, "precondition_failed");
+    let read = app.page(&page.slug).await;
+    assert_eq!((read["title"].as_str(), read["content"].as_str()), (Some("Theirs"), Some("A *first* page.")));
+}
+
+#[tokio::test]
+async fn a_conditional_delete_that_meets_an_update_answers_412_and_leaves_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
+    let request = Request::delete(&page.slug).key(&page.key).header("if-match", &page.etag);
+    app.send(request).await.expect_error(412, "precondition_failed");
+    assert_eq!(app.page(&page.slug).await["title"], "Theirs");
+}
+
+#[tokio::test]
+async fn a_lost_compare_and_set_is_tried_again_and_the_attempt_is_counted_once() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for _ in 0..5 {
+        app.store.next(Operation::Swap, Fault::Lose);
+    }
+    let answer = app.update(&page, json!({"content": "at last"})).await;
+    answer.expect_status(200);
+    assert_eq!(app.store.calls().swaps, 6);
+    assert!(answer.header("ratelimit").contains("r=59"), "{answer:?}");
+    for _ in 0..5 {
+        app.store.next(Operation::Swap, Fault::Lose);
+    }
+    app.delete(&page).await.expect_status(204);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn each_of_many_updates_at_once_makes_updated_at_grow() {
+    let read = sixteen_updates_at_once(&Setup::unlimited().start()).await;
+    assert_eq!(read["updated_at"], "2026-11-21T04:30:00.139Z", "sixteen changes after a creation at .123");
+}

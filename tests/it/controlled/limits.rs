@@ -1,0 +1,239 @@
+//! When a client is admitted again, and whom a limit counts (spec §8; contract, decision 10).
+
+use std::time::Duration;
+
+use handbill::domain::client::ForwardedHeader;
+use serde_json::json;
+
+use crate::in_process::app::{Setup, TestApp};
+use crate::spec::limits::{create, parameter};
+use crate::support::exchange::Request;
+
+#[tokio::test]
+async fn creates_and_edits_have_windows_of_their_own_that_pass() {
+    let app = Setup::new().limits(1, 1).start();
+    let page = app.published().await;
+    app.send(create()).await.expect_status(429);
+    app.update(&page, json!({})).await.expect_status(200);
+    app.update(&page, json!({})).await.expect_status(429);
+    app.clock.advance(Duration::from_hours(1));
+    app.send(create()).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn limited_answers_say_how_long_their_window_still_counts_them() {
+    let app = TestApp::new();
+    let created = app.send(create()).await;
+    assert_eq!((parameter(&created, "ratelimit", "r"), parameter(&created, "ratelimit", "t")), (9, 3600));
+    app.clock.advance(Duration::from_millis(500));
+    let created = app.send(create()).await;
+    assert_eq!((parameter(&created, "ratelimit", "r"), parameter(&created, "ratelimit", "t")), (8, 3600));
+}
+
+#[tokio::test]
+async fn a_client_that_waits_for_retry_after_gets_through_and_a_second_earlier_does_not() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.clock.advance(Duration::from_millis(1_500));
+    for _ in 0..9 {
+        app.send(create()).await.expect_status(201);
+    }
+    for _ in 0..60 {
+        app.update(&page, json!({})).await.expect_status(200);
+    }
+    app.clock.advance(Duration::from_millis(700));
+    // 2.2 s after the first create, 0.7 s after the first update.
+    let (creating, editing) = (app.send(create()).await, app.update(&page, json!({})).await);
+    assert_eq!((creating.retry_after(), editing.retry_after()), (3598, 3600));
+
+    app.clock.advance(Duration::from_secs(3597));
+    app.send(create()).await.expect_status(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.send(create()).await.expect_status(201);
+    app.send(create()).await.expect_status(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.update(&page, json!({})).await.expect_status(429);
+    app.clock.advance(Duration::from_secs(1));
+    app.update(&page, json!({})).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn the_window_slides_and_is_exact_to_the_millisecond() {
+    let app = Setup::new().limits(2, 0).window(Duration::from_secs(10)).start();
+    app.send(create()).await.expect_status(201);
+    app.clock.advance(Duration::from_secs(6));
+    app.send(create()).await.expect_status(201);
+    app.clock.advance(Duration::from_millis(3_999));
+    app.send(create()).await.expect_status(429);
+    app.clock.advance(Duration::from_millis(1));
+    app.send(create()).await.expect_status(201);
+    // The second, of the sixth second, still counts, which a window that begins anew would have forgotten.
+    app.clock.advance(Duration::from_millis(5_999));
+    app.send(create()).await.expect_status(429);
+    app.clock.advance(Duration::from_millis(1));
+    app.send(create()).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn an_answer_of_429_is_not_counted() {
+    let app = Setup::new().limits(1, 1).start();
+    let page = app.published().await;
+    app.update(&page, json!({})).await.expect_status(200);
+    for _ in 0..100 {
+        app.clock.advance(Duration::from_secs(35));
+        app.send(create()).await.expect_status(429);
+        app.update(&page, json!({})).await.expect_status(429);
+    }
+    app.clock.advance(Duration::from_secs(100));
+    app.send(create()).await.expect_status(201);
+    app.update(&page, json!({})).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_refusal_says_that_nothing_is_left_and_for_how_long() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create()).await.expect_status(201);
+    app.clock.advance(Duration::from_mins(10));
+    let refused = app.send(create()).await;
+    assert_eq!(parameter(&refused, "ratelimit", "r"), 0);
+    assert_eq!(parameter(&refused, "ratelimit", "t"), 3000);
+    assert_eq!(refused.retry_after(), 3000);
+}
+
+#[tokio::test]
+async fn an_ipv4_mapped_address_is_the_same_client_as_its_ipv4_address() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create().peer("192.0.2.1")).await.expect_status(201);
+    app.send(create().peer("::ffff:192.0.2.1")).await.expect_status(429);
+    app.send(create().peer("::ffff:192.0.2.2")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn an_ipv6_network_of_64_bits_is_one_client() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create().peer("2001:db8:0:1::1")).await.expect_status(201);
+    app.send(create().peer("2001:db8:0:1:ffff:ffff:ffff:ffff")).await.expect_status(429);
+    app.send(create().peer("2001:db8:0:2::1")).await.expect_status(201);
+}
+
+/// Fails unless, behind proxies in 10.0.0.0/8, a request with this header line is counted as one from `client`.
+async fn counted_as(header: ForwardedHeader, line: impl AsRef<[u8]>, client: &str) {
+    let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();
+    app.send(create().peer(client)).await.expect_status(201);
+    let request = create().peer("10.0.0.1").header(header.name(), line.as_ref());
+    assert_eq!(app.send(request).await.status, 429, "{} should be {client}", line.as_ref().escape_ascii());
+}
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_the_client_is_the_rightmost_address_that_is_not_trusted() {
+    let header = ForwardedHeader::XForwardedFor;
+    counted_as(header, "198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "203.0.113.9, 198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "203.0.113.9, 198.51.100.7, 10.0.0.2, 10.1.2.3", "198.51.100.7").await;
+    counted_as(header, "198.51.100.7:4711", "198.51.100.7").await;
+    counted_as(header, "::ffff:198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "2001:db8::7", "2001:db8::9").await;
+    counted_as(header, "[2001:db8::7]:4711", "2001:db8::9").await;
+}
+
+#[tokio::test]
+async fn an_unreadable_entry_ends_the_walk_at_the_last_trusted_address() {
+    let header = ForwardedHeader::XForwardedFor;
+    counted_as(header, "198.51.100.7, unknown", "10.0.0.1").await;
+    counted_as(header, "198.51.100.7, unknown, 10.0.0.2", "10.0.0.2").await;
+    counted_as(header, "", "10.0.0.1").await;
+    counted_as(header, "198.51.100.7,", "10.0.0.1").await;
+    counted_as(ForwardedHeader::Forwarded, "for=198.51.100.7, for=_hidden", "10.0.0.1").await;
+    counted_as(ForwardedHeader::Forwarded, "for=198.51.100.7, for=unknown, for=10.0.0.2", "10.0.0.2").await;
+}
+
+#[tokio::test]
+async fn a_quote_that_a_client_leaves_open_hides_nothing_and_lets_it_choose_no_address() {
+    // What stands before the last comma came from the client; the proxy added the rest.
+    let forwarded = ForwardedHeader::Forwarded;
+    for (line, client) in [
+        ("for=203.0.113.9;by=\", for=198.51.100.7", "198.51.100.7"),
+        ("for=203.0.113.9;by=\"\\, for=198.51.100.7", "198.51.100.7"),
+        ("for=203.0.113.9;by=\", for=\"[2001:db8::7]:4711\"", "2001:db8::9"),
+        ("for=203.0.113.9;by=\", for=\"198.51.100.7:1\";host=\"pages.example\"", "198.51.100.7"),
+        ("\", for=198.51.100.7", "198.51.100.7"),
+    ] {
+        counted_as(forwarded, line, client).await;
+    }
+    let x_forwarded_for = ForwardedHeader::XForwardedFor;
+    counted_as(x_forwarded_for, "203.0.113.9\", 198.51.100.7", "198.51.100.7").await;
+    counted_as(x_forwarded_for, "\"203.0.113.9, 198.51.100.7", "198.51.100.7").await;
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_spoil_no_other_entry() {
+    counted_as(ForwardedHeader::XForwardedFor, b"203.0.113.9\xff, 198.51.100.7", "198.51.100.7").await;
+    counted_as(ForwardedHeader::XForwardedFor, b"203.0.113.9, 198.51.100.7\xff", "10.0.0.1").await;
+    counted_as(ForwardedHeader::Forwarded, b"for=\xff, for=198.51.100.7", "198.51.100.7").await;
+}
+
+#[tokio::test]
+async fn forwarded_is_read_where_it_is_chosen() {
+    let header = ForwardedHeader::Forwarded;
+    counted_as(header, "for=198.51.100.7", "198.51.100.7").await;
+    counted_as(header, "For=\"198.51.100.7:4711\";proto=https;by=10.0.0.1", "198.51.100.7").await;
+    counted_as(header, "for=203.0.113.9, for=\"[2001:db8::7]:4711\", for=10.0.0.2", "2001:db8::9").await;
+}
+
+#[tokio::test]
+async fn a_forwarding_header_may_have_several_lines() {
+    let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+    let app = proxied.start();
+    app.send(create().peer("198.51.100.7")).await.expect_status(201);
+    let request =
+        create().peer("10.0.0.1").header("x-forwarded-for", "203.0.113.9").header("x-forwarded-for", "198.51.100.7");
+    app.send(request).await.expect_status(429);
+}
+
+#[tokio::test]
+async fn only_the_chosen_forwarding_header_is_read() {
+    let chosen = [
+        (ForwardedHeader::XForwardedFor, "forwarded", "for=198.51.100.7"),
+        (ForwardedHeader::Forwarded, "x-forwarded-for", "198.51.100.7"),
+    ];
+    for (header, other, line) in chosen {
+        let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();
+        app.send(create().peer("10.0.0.1")).await.expect_status(201);
+        app.send(create().peer("10.0.0.1").header(other, line)).await.expect_status(429);
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_is_not_trusted_speaks_for_itself_alone() {
+    let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+    let app = proxied.start();
+    app.send(create().peer("192.0.2.1")).await.expect_status(201);
+    app.send(create().peer("192.0.2.1").header("x-forwarded-for", "198.51.100.7")).await.expect_status(429);
+}
+
+#[tokio::test]
+async fn a_mapped_address_of_a_trusted_proxy_is_trusted() {
+    let proxied = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor);
+    let app = proxied.start();
+    app.send(create().peer("198.51.100.7")).await.expect_status(201);
+    app.send(create().peer("::ffff:10.0.0.1").header("x-forwarded-for", "198.51.100.7")).await.expect_status(429);
+}
+
+#[tokio::test]
+async fn edits_are_counted_by_client_too() {
+    let app = Setup::new().limits(10, 1).start();
+    let page = app.published().await;
+    let update = || Request::update(&page.slug, "{}").key(&page.key);
+    app.send(update().peer("2001:db8::1")).await.expect_status(200);
+    app.send(Request::delete(&page.slug).peer("2001:db8::2")).await.expect_status(429);
+    app.send(update().peer("192.0.2.9")).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_wall_clock_that_goes_back_refuses_nobody_longer() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create()).await.expect_status(201);
+    app.clock.set_back(Duration::from_hours(24));
+    app.clock.advance(Duration::from_hours(1));
+    app.send(create()).await.expect_status(201);
+}

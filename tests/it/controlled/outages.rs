@@ -1,0 +1,202 @@
+//! What a client meets when a store fails (contract, decisions 3 and 9).
+
+use std::time::Duration;
+
+use handbill::ports::page_store::Lookup;
+use handbill::service::STORE_BUDGET;
+use serde_json::json;
+
+use crate::in_process::app::TestApp;
+use crate::in_process::stores::{Fault, Operation};
+use crate::support::exchange::Request;
+
+const NEW_PAGE: &str = r#"{"title": "T", "content": "c"}"#;
+
+#[tokio::test]
+async fn a_store_out_of_reach_answers_503_with_retry_after_on_every_operation_and_changes_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    for operation in [Operation::Insert, Operation::Lookup, Operation::Swap] {
+        app.store.always(operation, || Fault::Unavailable);
+    }
+    app.create(NEW_PAGE).await.expect_error(503, "unavailable");
+    app.read(&page.slug).await.expect_error(503, "unavailable");
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    app.delete(&page).await.expect_error(503, "unavailable");
+    app.get(&format!("/{}", page.slug)).await.expect_error(503, "unavailable");
+    app.get(&format!("/{}.md", page.slug)).await.expect_error(503, "unavailable");
+    app.store.heal();
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_or_delete_whose_write_fails_answers_503_and_changes_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    app.store.always(Operation::Swap, || Fault::Unavailable);
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    app.delete(&page).await.expect_error(503, "unavailable");
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_whose_outcome_is_unknown_answers_503_and_is_wholly_made_or_not_at_all() {
+    for (fault, expected) in [(Fault::DoneButUnknown, ("T", "c")), (Fault::NotDoneAndUnknown, ("Title", "Text"))] {
+        let app = TestApp::new();
+        let page = app.publish("Title", "Text").await;
+        app.store.next(Operation::Swap, fault);
+        app.update(&page, json!({"title": "T", "content": "c"})).await.expect_error(503, "unavailable");
+        let read = app.page(&page.slug).await;
+        assert_eq!((read["title"].as_str().unwrap(), read["content"].as_str().unwrap()), expected);
+        app.update(&page, json!({"content": "again"})).await.expect_status(200);
+    }
+}
+
+#[tokio::test]
+async fn a_delete_whose_outcome_is_unknown_answers_503_and_is_made_or_not() {
+    for (fault, status) in [(Fault::DoneButUnknown, 410), (Fault::NotDoneAndUnknown, 200)] {
+        let app = TestApp::new();
+        let page = app.published().await;
+        app.store.next(Operation::Swap, fault);
+        app.delete(&page).await.expect_error(503, "unavailable");
+        app.read(&page.slug).await.expect_status(status);
+    }
+}
+
+#[tokio::test]
+async fn a_create_whose_outcome_is_unknown_answers_503_and_is_not_tried_again() {
+    for fault in [Fault::DoneButUnknown, Fault::NotDoneAndUnknown] {
+        let app = TestApp::new();
+        app.store.next(Operation::Insert, fault);
+        app.create(NEW_PAGE).await.expect_error(503, "unavailable");
+        assert_eq!(app.store.calls().inserts, 1, "a second page would have no owner either");
+        app.create(NEW_PAGE).await.expect_status(201);
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_never_answers_is_given_up_within_three_seconds_with_503() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let slug = &page.slug;
+    for operation in [Operation::Insert, Operation::Lookup] {
+        app.store.always(operation, || Fault::Hang);
+    }
+    tokio::time::pause();
+    let requests = [
+        Request::create(NEW_PAGE),
+        Request::get(format!("/api/pages/{slug}")),
+        Request::get(format!("/{slug}")),
+        Request::get(format!("/{slug}.md")),
+        Request::update(slug, r#"{"content": "new"}"#).key(&page.key),
+        Request::delete(slug).key(&page.key),
+    ];
+    for request in requests {
+        let began = tokio::time::Instant::now();
+        app.send(request).await.expect_error(503, "unavailable");
+        let took = began.elapsed();
+        assert!((STORE_BUDGET..Duration::from_secs(3)).contains(&took), "{took:?}");
+    }
+    tokio::time::resume();
+    app.store.heal();
+    assert_eq!(app.page(slug).await, before);
+}
+
+#[tokio::test]
+async fn a_write_that_never_answers_is_given_up_within_three_seconds_with_503_whatever_the_read_before_it_took() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.store.always(Operation::Lookup, || Fault::Slow(Duration::from_secs(2)));
+    app.store.always(Operation::Swap, || Fault::Hang);
+    tokio::time::pause();
+    for request in [
+        Request::update(&page.slug, r#"{"content": "new"}"#).key(&page.key),
+        Request::delete(&page.slug).key(&page.key),
+    ] {
+        let began = tokio::time::Instant::now();
+        app.send(request).await.expect_error(503, "unavailable");
+        assert!(began.elapsed() < Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+    tokio::time::resume();
+    app.store.heal();
+    app.update(&page, json!({"content": "again"})).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_compare_and_set_that_was_lost_is_tried_again_with_as_much_patience_as_before() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.store.always(Operation::Lookup, || Fault::Slow(Duration::from_secs(2)));
+    app.store.next(Operation::Swap, Fault::Lose);
+    app.store.always(Operation::Swap, || Fault::Hang);
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    let took = began.elapsed();
+    assert!((Duration::from_secs(2) + STORE_BUDGET..Duration::from_secs(5)).contains(&took), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_compare_and_set_that_is_always_lost_is_given_up_after_five_seconds_with_503() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    app.store.always(Operation::Swap, || Fault::Lose);
+    tokio::time::pause();
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    app.delete(&page).await.expect_error(503, "unavailable");
+    tokio::time::resume();
+    app.store.heal();
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn what_the_store_cannot_read_answers_500() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.store.always(Operation::Lookup, || Fault::Unreadable);
+    app.read(&page.slug).await.expect_error(500, "internal");
+    app.update(&page, json!({})).await.expect_error(500, "internal");
+    app.get(&format!("/{}", page.slug)).await.expect_error(500, "internal");
+    let metrics = app.metrics.exposition();
+    assert!(metrics.contains("\nhandbill_store_corrupt_records_total 3\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn a_bug_in_a_backend_answers_500_and_the_service_goes_on() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for operation in [Operation::Insert, Operation::Lookup] {
+        app.store.always(operation, || Fault::Panic);
+    }
+    app.create(NEW_PAGE).await.expect_error(500, "internal");
+    app.read(&page.slug).await.expect_error(500, "internal");
+    app.update(&page, json!({})).await.expect_error(500, "internal");
+    app.delete(&page).await.expect_error(500, "internal");
+    app.get(&format!("/{}", page.slug)).await.expect_error(500, "internal");
+    app.store.heal();
+    app.read(&page.slug).await.expect_status(200);
+    app.create(NEW_PAGE).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn an_outage_that_is_over_is_over_at_once() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.store.next(Operation::Lookup, Fault::Unavailable);
+    app.read(&page.slug).await.expect_error(503, "unavailable");
+    app.read(&page.slug).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_failed_write_gives_nothing_of_its_cause_away() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.store.next(Operation::Swap, Fault::Unavailable);
+    let answer = app.update(&page, json!({"content": "new"})).await;
+    assert!(!answer.text().contains("planned"), "{answer:?}");
+    assert!(matches!(app.stored(&page.slug).await, Lookup::Active(_)));
+}

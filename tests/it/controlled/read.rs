@@ -1,0 +1,172 @@
+//! What a read asks of the store, and what it makes of older pages there (spec §4.2).
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use handbill::domain::content::Content;
+use handbill::domain::edit_key::EditKey;
+use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
+use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::slug::Slug;
+use handbill::domain::title::Title;
+use handbill::ports::clock::Clock;
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
+use serde_json::json;
+
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::stores::{Calls, Fault, Operation};
+use crate::spec::read::read_what_no_slug_can_be;
+use crate::support::calls::Published;
+
+#[tokio::test]
+async fn a_read_is_one_lookup_and_changes_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.read(&page.slug).await.expect_status(200);
+    app.read(&page.slug).await.expect_status(200);
+    assert_eq!(app.store.calls(), Calls { inserts: 1, lookups: 2, swaps: 0 });
+}
+
+#[tokio::test]
+async fn what_no_slug_can_be_is_answered_without_asking_the_store() {
+    let app = TestApp::new();
+    read_what_no_slug_can_be(&app).await;
+    assert_eq!(app.store.calls(), Calls::default());
+}
+
+#[tokio::test]
+async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() {
+    let app = TestApp::new();
+    let slug = "old-page-2222bbbb";
+    let old = Page {
+        slug: Slug::parse(slug).unwrap(),
+        title: Some(Title::parse("Old page").unwrap()),
+        content: Content::parse("Some text.".to_owned()).unwrap(),
+        rendered: Rendered {
+            html: "<p>as it was</p>".to_owned(),
+            link_origins: vec!["https://elsewhere.example".to_owned()],
+            language: None,
+            renderer_version: RENDERER_VERSION - 1,
+        },
+        key_hash: EditKey::draw(|_| 1).hash(),
+        version: PageVersion::FIRST,
+        created_at: app.clock.now(),
+        updated_at: app.clock.now(),
+    };
+    assert_eq!(app.store.insert_if_absent(Arc::new(old)).await.unwrap(), InsertResult::Inserted);
+    let new = app.publish("New page", "Some text.").await;
+
+    let (read, fresh) = (app.page(slug).await, app.page(&new.slug).await);
+    assert_eq!(read["content_html"], fresh["content_html"]);
+    assert_eq!(read["updated_at"], read["created_at"], "no change was made to the page");
+
+    let html = app.get(&format!("/{slug}")).await;
+    assert!(!html.text().contains("as it was"), "{html:?}");
+    assert!(!html.headers.contains_key("x-robots-tag"), "the old renderer's links count no more: {html:?}");
+    assert_eq!(app.read(slug).await.header("etag"), new.etag, "the tag names the renderer that made the answer");
+}
+
+/// What the store holds of a page that is there.
+async fn stored(app: &TestApp, page: &Published) -> Arc<Page> {
+    match app.stored(&page.slug).await {
+        Lookup::Active(page) => page,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A page as an older renderer wrote it, and how many calls of the store it took.
+async fn old_page(app: &TestApp) -> (Published, Arc<Page>, Calls) {
+    let page = app.published().await;
+    let current = stored(app, &page).await;
+    let old = Rendered {
+        html: "<p>as it was</p>".to_owned(),
+        renderer_version: RENDERER_VERSION - 1,
+        ..current.rendered.clone()
+    };
+    let old = Arc::new(Page { rendered: old, ..Page::clone(&current) });
+    let swapped = app.store.compare_and_set(old.version, Record::Active(Arc::clone(&old))).await;
+    assert_eq!(swapped.unwrap(), CasResult::Swapped);
+    (page, current, app.store.calls())
+}
+
+/// How often Markdown was rendered.
+fn renders(app: &TestApp) -> u64 {
+    let metrics = app.metrics.exposition();
+    let count = metrics.lines().find_map(|line| line.strip_prefix("handbill_render_duration_seconds_count "));
+    count.expect("it is counted").parse().unwrap()
+}
+
+#[tokio::test]
+async fn an_old_page_that_many_read_at_once_is_rendered_once_and_written_back_as_the_same_version() {
+    let app = TestApp::new();
+    let (page, current, before) = old_page(&app).await;
+    let rendered = renders(&app);
+    for read in join_all((0..40).map(|_| app.read(&page.slug))).await {
+        read.expect_status(200);
+        assert_eq!(read.field("content_html"), current.rendered.html);
+    }
+    app.store.has_answered(Operation::Swap, before.swaps + 1).await;
+    assert_eq!(stored(&app, &page).await, current, "version and times are as they were");
+    app.read(&page.slug).await.expect_status(200);
+    assert_eq!(renders(&app) - rendered, 1);
+    assert_eq!(app.store.calls().swaps - before.swaps, 1);
+
+    let restarted = Setup::new().over_the_store_of(&app).start();
+    restarted.read(&page.slug).await.expect_status(200);
+    assert_eq!(renders(&restarted), 0, "the store has it");
+}
+
+#[tokio::test]
+async fn an_update_while_an_old_page_is_written_back_wins() {
+    let app = TestApp::new();
+    let (page, _, before) = old_page(&app).await;
+    let (other, changed) = (app.clone(), page.clone());
+    let update = async move {
+        other.update(&changed, json!({"content": "Newer."})).await.expect_status(200);
+    };
+    app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(update)));
+    app.read(&page.slug).await.expect_status(200);
+    app.store.has_answered(Operation::Swap, before.swaps + 2).await;
+    let stored = stored(&app, &page).await;
+    assert_eq!((stored.content.as_str(), stored.version), ("Newer.", PageVersion::FIRST.next()));
+    assert_eq!(app.page(&page.slug).await["content_html"], "<p>Newer.</p>\n");
+}
+
+#[tokio::test]
+async fn a_delete_while_an_old_page_is_written_back_wins() {
+    let app = TestApp::new();
+    let (page, _, before) = old_page(&app).await;
+    let (other, deleted) = (app.clone(), page.clone());
+    let delete = async move {
+        other.delete(&deleted).await.expect_status(204);
+    };
+    app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(delete)));
+    app.read(&page.slug).await.expect_status(200);
+    app.store.has_answered(Operation::Swap, before.swaps + 2).await;
+    assert!(matches!(app.stored(&page.slug).await, Lookup::Deleted(_)));
+    app.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn an_old_page_that_cannot_be_written_back_is_rendered_once_all_the_same() {
+    let app = TestApp::new();
+    let (page, current, _) = old_page(&app).await;
+    let rendered = renders(&app);
+    app.store.always(Operation::Swap, || Fault::Unavailable);
+    for _ in 0..10 {
+        assert_eq!(app.page(&page.slug).await["content_html"], *current.rendered.html);
+    }
+    assert_eq!(renders(&app) - rendered, 1);
+}
+
+#[tokio::test]
+async fn an_old_page_whose_title_changes_is_rendered_once_and_kept_with_the_title() {
+    let app = TestApp::new();
+    let (page, current, _) = old_page(&app).await;
+    let rendered = renders(&app);
+    app.update(&page, json!({"title": "Another"})).await.expect_status(200);
+    app.page(&page.slug).await;
+    assert_eq!(renders(&app) - rendered, 1);
+    let stored = stored(&app, &page).await;
+    assert_eq!((&stored.rendered, stored.version), (&current.rendered, PageVersion::FIRST.next()));
+}

@@ -1,0 +1,249 @@
+//! The whole service behind its real router, in this process, with time, randomness and the store under the test's control.
+//!
+//! Besides the answer, each request checks the store: a refused request has written nothing.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use axum::Router;
+use handbill::api::request::client_addr::TrustedProxies;
+use handbill::app::{Surroundings, public_router};
+use handbill::backends::redb::RedbStore;
+use handbill::domain::authority::Authority;
+use handbill::domain::client::ForwardedHeader;
+use handbill::domain::origin::Origin;
+use handbill::domain::quota::Quota;
+use handbill::domain::slug::Slug;
+use handbill::mcp::HostCheck;
+use handbill::ports::clock::SharedClock;
+use handbill::ports::page_store::{Lookup, PageStore};
+use handbill::ports::random::Random;
+use handbill::ports::rate_limiter::Quotas;
+use handbill::telemetry::metrics::Metrics;
+use handbill::telemetry::spans::Tracer;
+use http_body_util::BodyExt;
+use tower::ServiceExt;
+
+use super::random::TestRng;
+use super::skew::SkewedClock;
+use super::stores::{Calls, WatchedStore};
+use crate::support::app as support;
+use crate::support::app::{BASE_URL, Limits, Target};
+use crate::support::exchange::{Answer, Request};
+
+/// How a service under test differs from one without any settings.
+pub(crate) struct Setup {
+    limits: Limits,
+    window: Duration,
+    base_url: String,
+    proxies: TrustedProxies,
+    mcp_hosts: Vec<Authority>,
+    mcp_origins: Vec<Origin>,
+    store: Option<Arc<dyn PageStore>>,
+}
+
+impl Setup {
+    /// The limits of the specification (§8), and no trusted proxies.
+    pub(crate) fn new() -> Self {
+        Self {
+            limits: Limits { create: 10, edit: 60, token: 60 },
+            window: Duration::from_hours(1),
+            base_url: BASE_URL.to_owned(),
+            proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            mcp_hosts: Vec::new(),
+            mcp_origins: Vec::new(),
+            store: None,
+        }
+    }
+
+    /// Limits that are switched off, for tests of something else.
+    pub(crate) fn unlimited() -> Self {
+        Self::new().limits(0, 0).token_limit(0)
+    }
+
+    #[must_use]
+    pub(crate) fn limits(mut self, create: u32, edit: u32) -> Self {
+        self.limits = Limits { create, edit, ..self.limits };
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn token_limit(mut self, token: u32) -> Self {
+        self.limits.token = token;
+        self
+    }
+
+    #[must_use]
+    pub(crate) fn window(self, window: Duration) -> Self {
+        Self { window, ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn base_url(self, origin: &str) -> Self {
+        Self { base_url: origin.to_owned(), ..self }
+    }
+
+    #[must_use]
+    pub(crate) fn trusted_proxies(self, networks: &[&str], header: ForwardedHeader) -> Self {
+        let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
+        Self { proxies: TrustedProxies { networks, header }, ..self }
+    }
+
+    /// Hosts and origins that the tools are called by, besides those of the base URL.
+    #[must_use]
+    pub(crate) fn mcp_allows(self, hosts: &[&str], origins: &[&str]) -> Self {
+        let mcp_hosts = hosts.iter().map(|host| Authority::parse(host).unwrap()).collect();
+        let mcp_origins = origins.iter().map(|origin| Origin::parse(origin).unwrap()).collect();
+        Self { mcp_hosts, mcp_origins, ..self }
+    }
+
+    /// Another replica over the store of `app`.
+    #[must_use]
+    pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
+        self.over(Arc::clone(&app.store) as Arc<dyn PageStore>)
+    }
+
+    fn over(self, store: Arc<dyn PageStore>) -> Self {
+        Self { store: Some(store), ..self }
+    }
+
+    pub(crate) fn start(self) -> TestApp {
+        let clock = Arc::new(SkewedClock::new());
+        let random = Arc::new(Mutex::new(TestRng::new()));
+        let inner = self.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
+        let store = Arc::new(WatchedStore::around(inner));
+        let around = Surroundings {
+            clock: Arc::clone(&clock) as SharedClock,
+            random: Random::Controlled(random.clone()),
+            metrics: Arc::new(Metrics::new()),
+            tracer: Tracer::off(),
+        };
+        let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
+        let base_url = Origin::parse(&self.base_url).unwrap();
+        let allowed = HostCheck::new(&base_url, self.mcp_hosts, self.mcp_origins);
+        let metrics = Arc::clone(&around.metrics);
+        let router = public_router(
+            Arc::clone(&store) as Arc<dyn PageStore>,
+            Quotas {
+                create: quota(self.limits.create),
+                edit: quota(self.limits.edit),
+                token: quota(self.limits.token),
+            },
+            base_url,
+            self.proxies,
+            allowed,
+            &around,
+        );
+        let service = Arc::new(InProcess {
+            store: Arc::clone(&store),
+            router,
+            sent: AtomicUsize::new(0),
+            answered: AtomicUsize::new(0),
+        });
+        let app = support::TestApp::asking(Arc::clone(&service) as Arc<dyn Target>);
+        TestApp { clock, random, store, metrics, app, service }
+    }
+}
+
+/// A service under test and what a test controls of it. Clones are the same service.
+#[derive(Clone)]
+pub(crate) struct TestApp {
+    pub(crate) clock: Arc<SkewedClock>,
+    random: Arc<Mutex<TestRng>>,
+    pub(crate) store: Arc<WatchedStore>,
+    pub(crate) metrics: Arc<Metrics>,
+    app: support::TestApp,
+    service: Arc<InProcess>,
+}
+
+impl TestApp {
+    /// The numbers that the service draws.
+    pub(crate) fn random(&self) -> MutexGuard<'_, TestRng> {
+        self.random.lock().unwrap()
+    }
+
+    /// A service without any settings.
+    pub(crate) fn new() -> Self {
+        Setup::new().start()
+    }
+
+    /// The size of each piece of the answer to `request`, in bytes.
+    pub(crate) async fn pieces(&self, request: Request) -> Vec<usize> {
+        let Ok(response) = self.service.router.clone().oneshot(request.into_http()).await;
+        let mut body = response.into_body();
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            pieces.push(frame.unwrap().into_data().map_or(0, |data| data.len()));
+        }
+        pieces
+    }
+
+    /// What the store holds, read without any rule of the service.
+    pub(crate) async fn stored(&self, slug: &str) -> Lookup {
+        self.store.lookup(&Slug::parse(slug).unwrap()).await.unwrap()
+    }
+}
+
+impl Deref for TestApp {
+    type Target = support::TestApp;
+
+    fn deref(&self) -> &support::TestApp {
+        &self.app
+    }
+}
+
+/// The service of `it`: a router in this process.
+struct InProcess {
+    store: Arc<WatchedStore>,
+    router: Router,
+    sent: AtomicUsize,
+    answered: AtomicUsize,
+}
+
+#[async_trait]
+impl Target for InProcess {
+    /// A refused request must have written nothing.
+    async fn answer(&self, request: Request) -> Answer {
+        let (alone, before) = (self.begin(), self.writes());
+        let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
+        if self.ends(alone) && (400..500).contains(&answer.status) {
+            assert_eq!(self.writes(), before, "it was refused, and written: {answer:?}");
+        }
+        answer
+    }
+
+    fn replica(&self, limits: Limits) -> Arc<dyn Target> {
+        Setup { limits, ..Setup::new() }.over(Arc::clone(&self.store) as Arc<dyn PageStore>).start().service
+    }
+}
+
+impl InProcess {
+    /// Counts a request. If no other runs beside it, returns how many will have been answered after it.
+    fn begin(&self) -> Option<usize> {
+        let sent = self.sent.fetch_add(1, Ordering::SeqCst);
+        (self.answered.load(Ordering::SeqCst) == sent).then_some(sent + 1)
+    }
+
+    /// Counts an answer. Returns whether no other request ran beside its own, which [`InProcess::begin`] began as `alone`.
+    fn ends(&self, alone: Option<usize>) -> bool {
+        let answered = self.answered.fetch_add(1, Ordering::SeqCst) + 1;
+        alone == Some(answered) && self.sent.load(Ordering::SeqCst) == answered
+    }
+
+    /// The calls that would change the store.
+    fn writes(&self) -> (usize, usize) {
+        let Calls { inserts, swaps, .. } = self.store.calls();
+        (inserts, swaps)
+    }
+}
+
+/// What the specification's sections ask: a service in this process with these limits.
+pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
+    Setup { limits, ..Setup::new() }.start().service
+}

@@ -1,0 +1,7 @@
+//! The service in this process, with time, randomness and its store under the test's control.
+
+pub(crate) mod app;
+pub(crate) mod clock;
+mod random;
+mod skew;
+pub(crate) mod stores;

@@ -1,0 +1,23 @@
+//! Tests that need nothing but Rust. `cargo test` runs them.
+//!
+//! - `spec` is the executable specification: one module for each section, one test for each rule, named as the rule. It
+//!   holds what any client can see. `services::replicas` runs it too, against three replicas behind a load balancer.
+//! - `controlled` holds the rules of these sections that need control of time, randomness, faults, the store or the
+//!   peer's address. They run against one process in this program only.
+//! - `mcp` tests the tools, `security` hostile input, `contract` the backends that run in the process.
+//! - `threat_model` checks that every threat of `docs/threat-model.md` names a test that exists.
+
+// `security::record` is a file of `src`, which expects these at the root of its crate.
+use handbill::{domain, ports};
+
+use self::in_process::app::target;
+
+mod contract;
+mod controlled;
+mod in_process;
+mod mcp;
+mod security;
+mod spec;
+#[path = "../support/mod.rs"]
+mod support;
+mod threat_model;

@@ -1,0 +1,190 @@
+//! By which hosts and from which origins the tools may be called (contract, decision 16).
+
+use serde_json::json;
+
+use super::client::post;
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::stores::{Fault, Operation};
+use crate::support::exchange::Request;
+
+fn ping() -> Request {
+    post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string())
+}
+
+fn by_host(host: &str) -> Request {
+    ping().without("host").header("host", host)
+}
+
+fn preflight(origin: &str) -> Request {
+    Request::new("OPTIONS", "/mcp")
+        .header("host", "pages.example")
+        .header("origin", origin)
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "content-type,mcp-protocol-version,mcp-method,mcp-name")
+}
+
+#[tokio::test]
+async fn the_host_is_that_of_the_base_url_with_any_port() {
+    let app = TestApp::new();
+    for host in ["pages.example", "Pages.Example", "pages.example:443", "pages.example:8080"] {
+        app.send(by_host(host)).await.expect_status(200);
+    }
+    for host in
+        ["evil.example", "pages.example.evil.example", "localhost", "127.0.0.1:8080", "user@pages.example", "a b", ""]
+    {
+        let error = app.send(by_host(host)).await.refuses(403, -32600);
+        assert!(error["message"].as_str().unwrap().contains("--mcp-allowed-hosts"), "{error}");
+    }
+    app.send(ping().header("host", "pages.example")).await.refuses(400, -32600);
+    app.send(ping().without("host")).await.refuses(400, -32600);
+}
+
+#[tokio::test]
+async fn further_hosts_are_those_that_the_operator_allows() {
+    let app = Setup::new().mcp_allows(&["handbill", "pages.internal:8443"], &[]).start();
+    for host in ["pages.example", "handbill", "handbill:8080", "pages.internal:8443"] {
+        app.send(by_host(host)).await.expect_status(200);
+    }
+    for host in ["pages.internal", "pages.internal:8080", "localhost"] {
+        app.send(by_host(host)).await.refuses(403, -32600);
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_the_base_url_may_call_and_one_of_any_other_origin_may_not() {
+    let app = TestApp::new();
+    let answer = app.send(ping().header("origin", "https://pages.example")).await;
+    assert_eq!(answer.expect_status(200).header("access-control-allow-origin"), "https://pages.example");
+    assert!(answer.members("vary").contains(&"origin".to_owned()), "{answer:?}");
+    for origin in [
+        "https://evil.example",
+        "http://pages.example",
+        "https://pages.example:8443",
+        "https://pages.example.evil.example",
+        "http://localhost",
+        "null",
+        "nonsense",
+        "",
+    ] {
+        let answer = app.send(ping().header("origin", origin)).await;
+        let error = answer.refuses(403, -32600);
+        assert!(error["message"].as_str().unwrap().contains("--mcp-allowed-origins"), "{error}");
+        assert!(!answer.headers.contains_key("access-control-allow-origin"), "{answer:?}");
+    }
+    let two = ping().header("origin", "https://pages.example").header("origin", "https://evil.example");
+    app.send(two).await.refuses(403, -32600);
+    let foreign = Request::get("/mcp").header("host", "pages.example").header("origin", "https://evil.example");
+    app.send(foreign).await.refuses(403, -32600);
+}
+
+#[tokio::test]
+async fn what_names_no_origin_is_no_browser_and_may_call() {
+    let app = TestApp::new();
+    let answer = app.send(ping()).await;
+    assert!(!answer.expect_status(200).headers.contains_key("access-control-allow-origin"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn further_origins_are_those_that_the_operator_allows() {
+    let app = Setup::new().mcp_allows(&[], &["https://agents.example", "http://localhost:6274"]).start();
+    for origin in ["https://pages.example", "https://agents.example", "http://localhost:6274"] {
+        let answer = app.send(ping().header("origin", origin)).await;
+        assert_eq!(answer.expect_status(200).header("access-control-allow-origin"), origin);
+    }
+    for origin in ["http://agents.example", "http://localhost:6275", "http://localhost"] {
+        app.send(ping().header("origin", origin)).await.refuses(403, -32600);
+    }
+}
+
+#[tokio::test]
+async fn at_a_loopback_base_url_every_loopback_name_will_do() {
+    for base_url in ["http://127.0.0.1:8080", "http://localhost:8080", "http://[::1]:8080", "http://0.0.0.0:8080"] {
+        let app = Setup::new().base_url(base_url).start();
+        for host in ["localhost", "localhost:9999", "127.0.0.1:8080", "127.100.1.2:8080", "[::1]:8080"] {
+            app.send(by_host(host)).await.expect_status(200);
+        }
+        for origin in ["http://localhost:6274", "http://127.0.0.1", "https://[::1]:1"] {
+            app.send(by_host("localhost").header("origin", origin)).await.expect_status(200);
+        }
+        for name in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "10.0.0.1"] {
+            app.send(by_host(name)).await.refuses(403, -32600);
+            let request = by_host("localhost").header("origin", format!("http://{name}"));
+            app.send(request).await.refuses(403, -32600);
+        }
+        app.send(by_host("localhost").header("origin", "null")).await.refuses(403, -32600);
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_of_an_allowed_origin_names_the_method_and_the_headers_of_the_protocol() {
+    let app = Setup::new().mcp_allows(&[], &["https://agents.example"]).start();
+    for origin in ["https://pages.example", "https://agents.example"] {
+        let answer = app.send(preflight(origin)).await;
+        assert!([200, 204].contains(&answer.status), "{answer:?}");
+        assert_eq!(answer.header("access-control-allow-origin"), origin);
+        assert_eq!(answer.members("access-control-allow-methods"), ["post"]);
+        let headers = answer.members("access-control-allow-headers");
+        for header in ["accept", "content-type", "mcp-protocol-version", "mcp-method", "mcp-name", "mcp-session-id"] {
+            assert!(headers.contains(&header.to_owned()), "{header} is not in {headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_of_another_origin_or_host_is_refused() {
+    let app = TestApp::new();
+    for request in [
+        preflight("https://evil.example"),
+        preflight("null"),
+        preflight("https://pages.example").without("host").header("host", "evil.example"),
+    ] {
+        let answer = app.send(request).await;
+        answer.refuses(403, -32600);
+        for header in ["access-control-allow-origin", "access-control-allow-methods", "access-control-allow-headers"] {
+            assert!(!answer.headers.contains_key(header), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_may_call_may_read_when_to_come_back_and_which_request_it_was() {
+    let app = TestApp::new();
+    let exposed = app.send(ping().header("origin", "https://pages.example")).await;
+    let exposed = exposed.members("access-control-expose-headers");
+    for header in ["x-request-id", "retry-after"] {
+        assert!(exposed.contains(&header.to_owned()), "{header} is not in {exposed:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_may_call_may_read_every_error_those_of_layers_included() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let origin = "https://pages.example";
+    let from_a_page = |request: Request| request.header("origin", origin);
+    for (status, request) in [
+        (400, post("nonsense")),
+        (400, ping().query("key=x")),
+        (405, Request::get("/mcp").header("host", "pages.example")),
+        (406, ping().without("accept").header("accept", "text/html")),
+        (413, post(" ".repeat(131_073))),
+        (431, ping().header("x-long", "x".repeat(40_000))),
+        (431, ping().query(&"q".repeat(40_000))),
+    ] {
+        let answer = app.send(from_a_page(request)).await;
+        assert_eq!(answer.expect_status(status).header("access-control-allow-origin"), origin, "{answer:?}");
+    }
+    app.store.next(Operation::Lookup, Fault::Panic);
+    let call = json!({"name": "get_page", "arguments": {"slug": page.slug}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let answer = app.send(from_a_page(post(call.to_string()))).await;
+    assert_eq!(answer.header("access-control-allow-origin"), origin, "{answer:?}");
+}
+
+#[tokio::test]
+async fn the_api_stays_open_to_every_host_and_origin() {
+    let app = TestApp::new();
+    let request = Request::create(r#"{"title": "T", "content": "c"}"#).header("host", "other.example");
+    let answer = app.send(request.header("origin", "https://evil.example")).await;
+    assert_eq!(answer.expect_status(201).header("access-control-allow-origin"), "*");
+}

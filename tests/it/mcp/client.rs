@@ -1,0 +1,183 @@
+//! A small client of the Model Context Protocol, of any revision.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::in_process::app::TestApp;
+use crate::support::exchange::{Answer, Request, holds_a_key};
+use crate::support::revision::{self, MODERN, REVISIONS};
+
+/// When what might never be answered counts as that. Nothing depends on it being short.
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// The host of the service under test.
+pub(crate) const HOST: &str = "pages.example";
+
+/// One message in a request without anything that only a revision asks for.
+pub(crate) fn post(body: impl Into<axum::body::Body>) -> Request {
+    Request::new("POST", "/mcp").header("host", HOST).json(body).header("accept", "application/json, text/event-stream")
+}
+
+/// A client of one revision. Clones are the same client.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) app: TestApp,
+    pub(crate) revision: &'static str,
+    peer: String,
+}
+
+impl Client {
+    pub(crate) fn new(app: &TestApp, revision: &'static str) -> Self {
+        Self { app: app.clone(), revision, peer: "192.0.2.1".to_owned() }
+    }
+
+    /// One client of each revision.
+    pub(crate) fn each(app: &TestApp) -> impl Iterator<Item = Self> {
+        REVISIONS.into_iter().map(|revision| Self::new(app, revision))
+    }
+
+    pub(crate) fn is_modern(&self) -> bool {
+        self.revision == MODERN
+    }
+
+    /// The same client at another address.
+    #[must_use]
+    pub(crate) fn peer(self, peer: &str) -> Self {
+        Self { peer: peer.to_owned(), ..self }
+    }
+
+    /// A message as this client writes it.
+    pub(crate) fn message(&self, method: &str, params: Value) -> Value {
+        revision::message(self.revision, method, params)
+    }
+
+    /// The request that carries `message`, with the headers that this client's revision asks for.
+    pub(crate) fn carrying(&self, message: &Value) -> Request {
+        let request = post(message.to_string()).without("accept").peer(&self.peer);
+        let headers = revision::headers(self.revision, message).into_iter();
+        headers.fold(request, |request, (name, value)| request.header(name, value))
+    }
+
+    /// The whole request.
+    pub(crate) fn request(&self, method: &str, params: Value) -> Request {
+        self.carrying(&self.message(method, params))
+    }
+
+    pub(crate) async fn ask(&self, method: &str, params: Value) -> Answer {
+        self.app.send(self.request(method, params)).await
+    }
+
+    /// The result of a method that succeeds.
+    pub(crate) async fn result(&self, method: &str, params: Value) -> Value {
+        let answer = self.ask(method, params).await;
+        assert_eq!(answer.expect_status(200).header("content-type"), "application/json");
+        let body = answer.json();
+        assert_eq!((&body["jsonrpc"], &body["id"]), (&json!("2.0"), &json!(7)), "{body}");
+        let result = &body["result"];
+        assert!(result.is_object() && body.get("error").is_none(), "{body}");
+        let is_described = result["_meta"]["io.modelcontextprotocol/serverInfo"]["name"].is_string();
+        if method != "initialize" && method != "ping" {
+            assert_eq!(is_described, self.is_modern(), "{result}");
+            assert_eq!(result.get("resultType"), self.is_modern().then(|| json!("complete")).as_ref(), "{result}");
+        }
+        result.clone()
+    }
+
+    /// The tools as they are listed.
+    pub(crate) async fn tools(&self) -> Vec<Value> {
+        self.result("tools/list", json!({})).await["tools"].as_array().unwrap().clone()
+    }
+
+    /// Calls a tool. Its result is held against what is true of every result, and against the tool's output schema.
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Outcome {
+        let result = self.result("tools/call", json!({"name": tool, "arguments": arguments})).await;
+        let content = result["content"].as_array().unwrap();
+        assert_eq!((content.len(), &content[0]["type"]), (1, &json!("text")), "{result}");
+        let text: Value = serde_json::from_str(content[0]["text"].as_str().unwrap()).unwrap();
+        if result["isError"] == true {
+            assert!(result.get("structuredContent").is_none(), "{result}");
+            assert!(!holds_a_key(result.to_string().as_bytes()), "an error holds a key: {result}");
+            return Outcome::Failed(text);
+        }
+        assert_eq!(result["structuredContent"], text);
+        let tools = self.tools().await;
+        let schema = &tools.iter().find(|listed| listed["name"] == tool).unwrap()["outputSchema"];
+        check_shape(schema, &text);
+        Outcome::Done(text)
+    }
+
+    /// A page that is published by this client.
+    pub(crate) async fn published(&self) -> (String, String) {
+        let page =
+            self.call("create_page", json!({"title": "Hello, world", "content": "A *first* page."})).await.done();
+        (page["slug"].as_str().unwrap().to_owned(), page["edit_key"].as_str().unwrap().to_owned())
+    }
+}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// The structured result.
+    Done(Value),
+    /// The error.
+    Failed(Value),
+}
+
+impl Outcome {
+    #[track_caller]
+    pub(crate) fn done(self) -> Value {
+        match self {
+            Self::Done(value) => value,
+            Self::Failed(error) => panic!("{error}"),
+        }
+    }
+
+    /// Fails unless this is the error `code` with `status`, in the shape that every error has; its message.
+    #[track_caller]
+    pub(crate) fn expect_error(self, status: u16, code: &str) -> Failed {
+        let Self::Failed(error) = self else { panic!("{self:?} is no error") };
+        let members: HashSet<&str> = error.as_object().unwrap().keys().map(String::as_str).collect();
+        let waits = matches!(status, 429 | 503);
+        let mut expected = HashSet::from(["error", "message", "status"]);
+        expected.extend(waits.then_some("retry_after"));
+        assert_eq!(members, expected, "{error}");
+        assert_eq!((&error["status"], &error["error"]), (&json!(status), &json!(code)), "{error}");
+        let message = error["message"].as_str().unwrap().to_owned();
+        assert!(message.ends_with('.'), "a message is made of sentences: {error}");
+        for header in ["Authorization", "Retry-After", "Content-Type", "ETag", "If-Match", "header"] {
+            assert!(!message.contains(header), "a tool has no headers: {error}");
+        }
+        let retry_after = error.get("retry_after").map_or(0, |seconds| seconds.as_u64().unwrap());
+        assert!(!waits || retry_after >= 1, "{error}");
+        Failed { message, retry_after }
+    }
+}
+
+/// An error that was checked.
+#[derive(Debug)]
+pub(crate) struct Failed {
+    pub(crate) message: String,
+    /// Seconds; none as 0.
+    pub(crate) retry_after: u64,
+}
+
+/// Fails unless `value` is as `schema` says, formats included.
+#[track_caller]
+pub(crate) fn check_shape(schema: &Value, value: &Value) {
+    let validator = jsonschema::draft202012::options().should_validate_formats(true).build(schema).unwrap();
+    let faults: Vec<String> = validator.iter_errors(value).map(|fault| fault.to_string()).collect();
+    assert!(faults.is_empty(), "{value} is not as described: {faults:?}");
+}
+
+impl Answer {
+    /// Fails unless this refuses a request with a JSON-RPC error of `code` and with `status`; the error.
+    #[track_caller]
+    pub(crate) fn refuses(&self, status: u16, code: i64) -> Value {
+        assert_eq!(self.expect_status(status).header("content-type"), "application/json");
+        let body = self.json();
+        assert_eq!((&body["jsonrpc"], &body["error"]["code"]), (&json!("2.0"), &json!(code)), "{body}");
+        body["error"].clone()
+    }
+}

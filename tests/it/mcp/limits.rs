@@ -1,0 +1,90 @@
+//! The limits, which tools and REST share.
+
+use std::time::Duration;
+
+use handbill::domain::client::ForwardedHeader;
+use serde_json::json;
+
+use super::client::Client;
+use crate::in_process::app::Setup;
+use crate::support::exchange::Request;
+use crate::support::revision::MODERN;
+
+#[tokio::test]
+async fn creates_by_tool_and_by_rest_are_counted_together() {
+    let app = Setup::new().start();
+    let clients: Vec<_> = Client::each(&app).collect();
+    for call in 0..10 {
+        match call % 5 {
+            4 => app.create(r#"{"title": "T", "content": "c"}"#).await.expect_status(201).status,
+            revision => clients[revision].published().await.0.len().try_into().unwrap(),
+        };
+    }
+    for client in &clients {
+        let create = json!({"title": "T", "content": "c"});
+        let failed = client.call("create_page", create).await.expect_error(429, "rate_limited");
+        assert_eq!(failed.retry_after, 3600);
+        assert!(failed.message.contains("after 3600 seconds"), "{failed:?}");
+    }
+    app.create(r#"{"title": "T", "content": "c"}"#).await.expect_error(429, "rate_limited");
+    clients[0].clone().peer("192.0.2.2").published().await;
+}
+
+#[tokio::test]
+async fn updates_and_deletes_by_tool_and_by_rest_are_counted_together() {
+    let app = Setup::new().limits(10, 5).start();
+    let client = Client::new(&app, MODERN);
+    let (slug, key) = client.published().await;
+    let own = json!({"slug": slug, "edit_key": key});
+    client.call("update_page", own.clone()).await.done();
+    client.call("update_page", json!({"slug": slug})).await.expect_error(401, "missing_key");
+    client.call("delete_page", json!({"slug": "never-was-2222bbbb"})).await.expect_error(404, "not_found");
+    client
+        .call("delete_page", json!({"slug": slug, "edit_key": key, "sure": true}))
+        .await
+        .expect_error(400, "invalid_body");
+    app.send(Request::update(&slug, "{}").key(&key)).await.expect_status(200);
+    client.call("update_page", own.clone()).await.expect_error(429, "rate_limited");
+    client.call("delete_page", own).await.expect_error(429, "rate_limited");
+    app.send(Request::delete(&slug).key(&key)).await.expect_error(429, "rate_limited");
+    client.call("get_page", json!({"slug": slug})).await.done();
+}
+
+#[tokio::test]
+async fn who_waits_as_told_gets_through() {
+    let app = Setup::new().limits(2, 60).start();
+    for client in Client::each(&app) {
+        client.published().await;
+        app.clock.advance(Duration::from_millis(1_200_500));
+        client.published().await;
+        let create = json!({"title": "T", "content": "c"});
+        let wait = client.call("create_page", create).await.expect_error(429, "rate_limited").retry_after;
+        assert_eq!(wait, 2400);
+        app.clock.advance(Duration::from_secs(wait));
+        client.published().await;
+        app.clock.advance(Duration::from_hours(1));
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_cannot_be_a_create_spends_no_quota() {
+    let app = Setup::new().limits(1, 60).start();
+    let client = Client::new(&app, MODERN);
+    for _ in 0..3 {
+        client.call("create_page", json!({"title": "T"})).await.expect_error(400, "invalid_body");
+        client.tools().await;
+    }
+    client.published().await;
+}
+
+#[tokio::test]
+async fn behind_a_trusted_proxy_the_client_is_the_one_that_it_names() {
+    let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], ForwardedHeader::XForwardedFor).start();
+    let client = Client::new(&app, MODERN).peer("10.0.0.1");
+    let create = json!({"name": "create_page", "arguments": {"title": "T", "content": "c"}});
+    for (address, is_refused) in [("198.51.100.7", false), ("198.51.100.7", true), ("198.51.100.8", false)] {
+        let request = client.request("tools/call", create.clone()).header("x-forwarded-for", address);
+        let result = app.send(request).await.json()["result"].clone();
+        assert_eq!(result["isError"], json!(is_refused), "{address}: {result}");
+    }
+}

@@ -1,0 +1,142 @@
+//! Which of several faults a tool answers: the one that REST answers (contract, decision 1).
+
+use serde_json::{Value, json};
+
+use super::client::Client;
+use crate::in_process::app::{Setup, TestApp};
+
+const NEVER_USED: &str = "never-was-2222bbbb";
+
+/// The faults that a call may have, the one that is answered first at the front.
+fn faults(slug: &str, wrong_key: &str) -> [Value; 3] {
+    [json!({"slug": slug}), json!({"slug": slug, "edit_key": wrong_key}), json!({"slug": slug, "edit_key": "nonsense"})]
+}
+
+/// `arguments` with others that do not fit either.
+fn misshapen(arguments: &Value, tool: &str) -> Vec<Value> {
+    let mut unknown = arguments.clone();
+    unknown["unknown"] = json!(1);
+    let mut all = vec![arguments.clone(), unknown];
+    if tool == "update_page" {
+        for content in [json!(7), json!(""), json!("a".repeat(102_401))] {
+            let mut wrong = arguments.clone();
+            wrong["content"] = content;
+            all.push(wrong);
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn a_rate_limit_comes_before_everything_but_a_slug_that_cannot_be_one() {
+    let app = Setup::new().limits(100, 1).start();
+    let deleted = app.deleted().await;
+    let page = app.published().await;
+    for client in Client::each(&app) {
+        for tool in ["update_page", "delete_page"] {
+            for slug in [NEVER_USED, &deleted.slug, &page.slug] {
+                for arguments in faults(slug, &deleted.key).iter().flat_map(|fault| misshapen(fault, tool)) {
+                    client.call(tool, arguments).await.expect_error(429, "rate_limited");
+                }
+            }
+            client.call(tool, json!({"slug": "noslug", "edit_key": page.key})).await.expect_error(404, "not_found");
+            client.call(tool, json!({"edit_key": page.key})).await.expect_error(400, "invalid_body");
+        }
+    }
+    app.read(&page.slug).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn existence_comes_before_the_options_of_a_read() {
+    let app = Setup::unlimited().start();
+    let (deleted, page) = (app.deleted().await, app.published().await);
+    for client in Client::each(&app) {
+        for options in [json!({"include_html": "x"}), json!({"unknown": 1})] {
+            let get = |slug: &str| {
+                let mut arguments = options.clone();
+                arguments["slug"] = json!(slug);
+                client.call("get_page", arguments)
+            };
+            get(NEVER_USED).await.expect_error(404, "not_found");
+            get(&deleted.slug).await.expect_error(410, "gone");
+            get(&page.slug).await.expect_error(400, "invalid_body");
+        }
+    }
+}
+
+#[tokio::test]
+async fn existence_comes_before_the_key_and_before_the_other_arguments() {
+    let app = Setup::unlimited().start();
+    let deleted = app.deleted().await;
+    for client in Client::each(&app) {
+        for tool in ["update_page", "delete_page"] {
+            for (slug, status, code) in [(NEVER_USED, 404, "not_found"), (deleted.slug.as_str(), 410, "gone")] {
+                for arguments in faults(slug, &deleted.key).iter().flat_map(|fault| misshapen(fault, tool)) {
+                    client.call(tool, arguments).await.expect_error(status, code);
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_key_comes_before_the_other_arguments() {
+    let app = Setup::unlimited().start();
+    let (page, other) = (app.published().await, app.published().await);
+    for client in Client::each(&app) {
+        for tool in ["update_page", "delete_page"] {
+            let codes = ["missing_key", "invalid_key", "invalid_key"];
+            for (fault, code) in faults(&page.slug, &other.key).iter().zip(codes) {
+                for arguments in misshapen(fault, tool) {
+                    client.call(tool, arguments).await.expect_error(401, code);
+                }
+            }
+        }
+    }
+    app.read(&page.slug).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn an_argument_that_does_not_fit_deletes_nothing_and_changes_nothing() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    for client in Client::each(&app) {
+        let own = json!({"slug": page.slug, "edit_key": page.key});
+        client.call("delete_page", misshapen(&own, "delete_page")[1].clone()).await.expect_error(400, "invalid_body");
+        for arguments in &misshapen(&own, "update_page")[1..] {
+            let status = if arguments["content"].as_str().is_some_and(|text| text.len() > 1) { 413 } else { 400 };
+            let code = match (status, &arguments["content"]) {
+                (413, _) => "content_too_large",
+                (_, Value::String(_)) => "empty_content",
+                _ => "invalid_body",
+            };
+            client.call("update_page", arguments.clone()).await.expect_error(status, code);
+        }
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn on_create_the_arguments_come_before_the_rate_limit() {
+    let app = Setup::new().limits(1, 60).start();
+    app.published().await;
+    for client in Client::each(&app) {
+        client.call("create_page", json!({"title": "T", "content": "c"})).await.expect_error(429, "rate_limited");
+        client.call("create_page", json!({"title": "T"})).await.expect_error(400, "invalid_body");
+        client.call("create_page", json!({"title": "T", "content": ""})).await.expect_error(400, "empty_content");
+        let large = json!({"title": "T", "content": "a".repeat(102_401)});
+        client.call("create_page", large).await.expect_error(413, "content_too_large");
+    }
+}
+
+#[tokio::test]
+async fn a_read_needs_no_key_and_takes_none() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for client in Client::each(&app) {
+        client.call("get_page", json!({"slug": page.slug})).await.done();
+        let with_key = json!({"slug": page.slug, "edit_key": page.key});
+        client.call("get_page", with_key).await.expect_error(400, "invalid_body");
+    }
+}

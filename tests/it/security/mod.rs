@@ -1,0 +1,26 @@
+//! Hostile input: scripts in Markdown, Markdown that is expensive to render, text that breaks parsers.
+
+mod html;
+// The format of records is private to its backend.
+#[path = "../../../src/backends/redb/record.rs"]
+mod record;
+
+#[path = "../../../fuzz/checks/authorization.rs"]
+mod authorization;
+#[path = "../../../fuzz/checks/forwarding.rs"]
+mod forwarding;
+#[path = "../../../fuzz/checks/records.rs"]
+mod records;
+#[path = "../../../fuzz/checks/rendering.rs"]
+mod rendering;
+#[path = "../../../fuzz/checks/request_json.rs"]
+mod request_json;
+#[path = "../../../fuzz/checks/slug.rs"]
+mod slug;
+
+mod corpora;
+mod fuzzed;
+mod naughty;
+mod properties;
+mod work;
+mod xss;

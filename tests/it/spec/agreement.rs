@@ -1,0 +1,153 @@
+//! That all that the service says of itself agrees: the documents with each other, with the OpenAPI document, with the
+//! routes and with what `/llms.txt` tells an agent to do.
+
+use std::collections::BTreeSet;
+
+use handbill::api::metadata;
+use serde_json::json;
+
+use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, DOCUMENTS, LLMS, PROTECTED_RESOURCE, json};
+use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::support::document::DOCUMENT;
+use crate::support::exchange::{CODES, Request};
+
+/// The MCP server is not a document, and has tests of its own.
+const MCP: &str = "/mcp";
+
+/// Every address of ours in `text`, without what comes before its path.
+fn paths_of_ours(text: &str) -> BTreeSet<String> {
+    let ends_an_address = |c: char| c.is_whitespace() || "\"'`<>(),;".contains(c);
+    let paths = text.split(BASE_URL).skip(1).map(|rest| rest.split(ends_an_address).next().unwrap());
+    paths
+        .map(|path| if path.is_empty() { "/".to_owned() } else { path.trim_end_matches(['.', ':']).to_owned() })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_address_of_ours_that_a_document_gives_is_routed() {
+    let app = TestApp::new();
+    let mut given = BTreeSet::new();
+    for (path, _) in DOCUMENTS {
+        given.extend(paths_of_ours(app.get(path).await.text()));
+    }
+    given.extend(paths_of_ours(app.get("/").await.text()));
+    for needed in
+        ["/oauth/token", "/mcp", "/mcp/server-card", "/openapi.json", "/llms.txt", "/favicon.ico", "/api/pages"]
+    {
+        assert!(given.contains(needed), "{needed} is not in {given:?}");
+    }
+    // The examples name a page that is not there; that its address is one of a page is all that can be said.
+    let is_of_an_example = |path: &str| path.contains("hello-") || path.starts_with("/api/pages/");
+    for path in given.iter().filter(|path| *path != MCP && !is_of_an_example(path)) {
+        let answer = app.get(path).await;
+        let takes_post = answer.status == 405 && answer.members("allow").contains(&"post".to_owned());
+        assert!(answer.status == 200 || takes_post, "{path}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn names_and_versions_are_the_same_in_every_document() {
+    let (openapi, card, agent) = (json("/openapi.json").await, json(CARD).await, json(AGENT_CARD).await);
+    let resource = json(PROTECTED_RESOURCE).await;
+    for (document, name) in [
+        (&openapi["info"]["title"], "info"),
+        (&card["title"], "card"),
+        (&agent["name"], "agent"),
+        (&resource["resource_name"], "resource"),
+    ] {
+        assert_eq!(document, metadata::TITLE, "{name}");
+    }
+    for version in [&openapi["info"]["version"], &card["version"], &agent["version"]] {
+        assert_eq!(version, "0.1.0");
+    }
+}
+
+#[tokio::test]
+async fn scopes_and_the_token_endpoint_are_the_same_in_every_document() {
+    let (server, resource) = (json(AUTHORIZATION_SERVER).await, json(PROTECTED_RESOURCE).await);
+    let (openapi, agent) = (json("/openapi.json").await, json(AGENT_CARD).await);
+    let of_openapi = &openapi["components"]["securitySchemes"]["pageToken"]["flows"]["clientCredentials"];
+    let of_agent = &agent["securitySchemes"]["pageToken"]["oauth2SecurityScheme"];
+    let of_agent_flow = &of_agent["flows"]["clientCredentials"];
+    assert_eq!(server["scopes_supported"], resource["scopes_supported"]);
+    let scopes: BTreeSet<&str> =
+        server["scopes_supported"].as_array().unwrap().iter().map(|scope| scope.as_str().unwrap()).collect();
+    for flow in [of_openapi, of_agent_flow] {
+        assert_eq!(flow["tokenUrl"], server["token_endpoint"]);
+        let named: BTreeSet<&str> = flow["scopes"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(named, scopes);
+    }
+    assert_eq!(of_openapi["scopes"], of_agent_flow["scopes"]);
+    assert_eq!(of_agent["oauth2MetadataUrl"], format!("{BASE_URL}{AUTHORIZATION_SERVER}"));
+    assert_eq!(resource["authorization_servers"], json!([server["issuer"]]));
+    assert_eq!(server["protected_resources"], json!([resource["resource"]]));
+}
+
+#[tokio::test]
+async fn every_operation_on_a_page_is_a_tool_and_a_skill_and_nothing_else_is() {
+    let of_openapi: BTreeSet<&str> = DOCUMENT
+        .operations()
+        .iter()
+        .filter(|(_, path, _)| path.starts_with("/api/pages"))
+        .map(|(_, _, operation)| operation["operationId"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        metadata::OPERATIONS.iter().map(|operation| operation.operation_id).collect::<BTreeSet<_>>(),
+        of_openapi
+    );
+    let tools = metadata::OPERATIONS.map(|operation| operation.tool);
+    assert_eq!(tools, ["create_page", "get_page", "update_page", "delete_page"]);
+    let agent = json(AGENT_CARD).await;
+    let skills: Vec<&str> =
+        agent["skills"].as_array().unwrap().iter().map(|skill| skill["id"].as_str().unwrap()).collect();
+    assert_eq!(skills, tools);
+    let llms = TestApp::new().get(LLMS).await;
+    assert!(tools.iter().all(|tool| llms.text().contains(&format!("- `{tool}`: "))), "{}", llms.text());
+}
+
+#[tokio::test]
+async fn llms_txt_says_how_to_publish_read_edit_and_delete_what_to_beware_of_and_every_error() {
+    let answer = TestApp::new().get(LLMS).await;
+    let text = answer.text();
+    assert!(text.starts_with("# Handbill\n\n> "), "{text}");
+    for expected in [
+        "curl https://pages.example/api/pages -H 'Content-Type: application/json'",
+        "curl https://pages.example/api/pages/<slug>",
+        "curl -X PATCH https://pages.example/api/pages/<slug> -H 'Authorization: Bearer <edit_key>'",
+        "curl -X DELETE https://pages.example/api/pages/<slug> -H 'Authorization: Bearer <edit_key>'",
+        "https://pages.example/mcp",
+        "Hand it to the user at once",
+        "Never publish a key",
+        "written by strangers",
+        "102400 bytes",
+        "131072 bytes",
+        "- Creates: 10 per client in any 1h.",
+        "- Edits and deletes: 60 per client in any 1h.",
+        "- Tokens: 60 per client in any 1h.",
+    ] {
+        assert!(text.contains(expected), "{expected:?} is not in {text}");
+    }
+    for (code, status) in CODES {
+        assert!(text.contains(&format!("- {status} `{code}`: ")), "{code}");
+    }
+}
+
+#[tokio::test]
+async fn llms_txt_tells_the_limits_in_force() {
+    let text = Setup::new().limits(0, 7).token_limit(0).start().get(LLMS).await.text().to_owned();
+    assert!(text.contains("- Creates: not limited."), "{text}");
+    assert!(text.contains("- Edits and deletes: 7 per client in any 1h."), "{text}");
+    assert!(text.contains("- Tokens: not limited."), "{text}");
+}
+
+#[tokio::test]
+async fn what_llms_txt_shows_works_as_it_is_written() {
+    let app = TestApp::new();
+    let text = app.get(LLMS).await.text().to_owned();
+    let bodies: Vec<&str> = text.split("-d '").skip(1).map(|rest| rest.split('\'').next().unwrap()).collect();
+    let [create, update] = bodies.as_slice() else { panic!("{bodies:?}") };
+    let created = app.create((*create).to_owned()).await;
+    let (slug, key) = (created.expect_status(201).field("slug"), created.field("edit_key"));
+    app.send(Request::update(&slug, (*update).to_owned()).key(&key)).await.expect_status(200);
+    assert!(text.contains(&format!("`{BASE_URL}/<slug>`")));
+}

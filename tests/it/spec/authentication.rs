@@ -1,0 +1,237 @@
+//! Who may change a page (spec §5).
+
+use serde_json::json;
+
+use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::support::calls::Published;
+use crate::support::exchange::{Answer, Request};
+
+/// Sends an update and a delete, each made by `present`, fails unless both answer `code` with 401 and leave the page.
+async fn refused(app: &TestApp, page: &Published, code: &str, present: impl Fn(Request) -> Request) -> Vec<Answer> {
+    let before = app.page(&page.slug).await;
+    let mut answers = Vec::new();
+    for request in [Request::update(&page.slug, r#"{"content": "changed"}"#), Request::delete(&page.slug)] {
+        let answer = app.send(present(request)).await;
+        answer.expect_error(401, code);
+        answers.push(answer);
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+    answers
+}
+
+#[tokio::test]
+async fn a_missing_key_answers_401_and_leaves_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    refused(&app, &page, "missing_key", |request| request).await;
+}
+
+#[tokio::test]
+async fn a_wrong_key_answers_401_and_leaves_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let last = if page.key.ends_with('x') { 'y' } else { 'x' };
+    let wrong = format!("{}{last}", &page.key[..page.key.len() - 1]);
+    refused(&app, &page, "invalid_key", |request| request.key(&wrong)).await;
+}
+
+#[tokio::test]
+async fn the_key_of_another_page_answers_401_and_leaves_both_pages() {
+    let app = TestApp::new();
+    let (page, other) = (app.published().await, app.published().await);
+    refused(&app, &page, "invalid_key", |request| request.key(&other.key)).await;
+    app.read(&other.slug).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_malformed_key_answers_401_and_leaves_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let key = &page.key;
+    let malformed = [
+        "x".to_owned(),
+        "hbk_".to_owned(),
+        key[4..].to_owned(),
+        key[..46].to_owned(),
+        format!("{key}0"),
+        format!("\"{key}\""),
+        format!("{key} {key}"),
+        format!("{key},"),
+        key.replacen("hbk_", "HBK_", 1),
+        key.to_ascii_lowercase().replacen("hbk_", "hbk-", 1),
+    ];
+    for key in malformed {
+        refused(&app, &page, "invalid_key", |request| request.key(&key)).await;
+    }
+    // Not even text.
+    refused(&app, &page, "invalid_key", |request| request.header("authorization", b"Bearer hbk_\xff")).await;
+}
+
+#[tokio::test]
+async fn another_scheme_than_bearer_is_no_key() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for scheme in ["Basic", "Token", "Bear"] {
+        let value = format!("{scheme} {}", page.key);
+        refused(&app, &page, "missing_key", |request| request.header("authorization", &value)).await;
+    }
+    refused(&app, &page, "missing_key", |request| request.header("authorization", &page.key)).await;
+}
+
+#[tokio::test]
+async fn bearer_without_a_token_is_a_missing_key() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for value in ["Bearer", "bearer", "BEARER", "Bearer ", "Bearer    ", "Bearer \t ", "", " "] {
+        refused(&app, &page, "missing_key", |request| request.header("authorization", value)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_scheme_is_read_in_any_case() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for scheme in ["bearer", "BEARER", "Bearer"] {
+        let value = format!("{scheme} {}", page.key);
+        app.send(Request::update(&page.slug, "{}").header("authorization", value)).await.expect_status(200);
+    }
+}
+
+#[tokio::test]
+async fn two_authorization_headers_answer_401_even_when_one_or_both_are_right() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let wrong = format!("hbk_{}", "0".repeat(43));
+    refused(&app, &page, "invalid_key", |request| request.key(&page.key).key(&page.key)).await;
+    refused(&app, &page, "invalid_key", |request| request.key(&page.key).key(&wrong)).await;
+    refused(&app, &page, "invalid_key", |request| request.key(&page.key).header("authorization", "Basic eDp5")).await;
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_answers_401_even_beside_a_valid_header() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let key = &page.key;
+    let queries = [
+        format!("edit_key={key}"),
+        format!("access_token={key}"),
+        format!("key={key}"),
+        format!("token={key}"),
+        format!("anything={key}"),
+        format!("a=b&c={key}&d"),
+        "edit_key=".to_owned(),
+        "key".to_owned(),
+        "token=unlike-a-key".to_owned(),
+        "%65dit_key=x".to_owned(),
+        key.clone(),
+    ];
+    for query in queries {
+        refused(&app, &page, "key_in_query", |request| request.query(&query)).await;
+        refused(&app, &page, "key_in_query", |request| request.query(&query).key(key)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_key_behind_before_or_between_other_text_in_the_query_answers_401() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    for query in queries_around(&page.key) {
+        refused(&app, &page, "key_in_query", |request| request.query(&query)).await;
+        refused(&app, &page, "key_in_query", |request| request.query(&query).key(&page.key)).await;
+    }
+}
+
+/// Queries that hold `key` in other text, under names that say nothing.
+pub(crate) fn queries_around(key: &str) -> Vec<String> {
+    let secret = &key[4..];
+    vec![
+        format!("authorization=Bearer%20{key}"),
+        format!("Authorization=Bearer+{key}"),
+        format!("q=%22{key}%22"),
+        format!("q='{key}'"),
+        format!("q=%20%20{key}%20"),
+        format!("q=%7B%22edit_key%22%3A%22{key}%22%7D"),
+        format!("q=x{key}y"),
+        format!("q=%68bk_{secret}"),
+        format!("q=hbk%5F{secret}"),
+        format!("a%5B{key}%5D=1"),
+        format!("utm_source=x&%20{key}"),
+        format!("a=b;c={key}"),
+        format!("q=%FF{key}%FF"),
+        // In an address that is handed on as a value: what was encoded there is encoded once more here.
+        format!("next=https%3A%2F%2Fpages.example%2Fx%3Fkey%3D{key}"),
+        format!("next=https%3A%2F%2Fpages.example%2Fx%3Fa%3Dhbk%255F{secret}"),
+        format!("q=%2522{key}%2522"),
+        format!("q=hbk%25255F{secret}"),
+    ]
+}
+
+#[tokio::test]
+async fn a_query_without_a_key_is_ignored() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let shorter = format!("x={}", &page.key[..46]);
+    let elsewhere = format!("x=HBK_{}", &page.key[4..]);
+    for query in [
+        "",
+        "utm_source=x",
+        "monkey=1",
+        "x=hbk_",
+        "x=%68bk_abc",
+        "x=my-hbk_",
+        "tokens=1",
+        "%zz=%",
+        "%25zz=%2525",
+        "authorization=Bearer%20x",
+        &shorter,
+        &elsewhere,
+    ] {
+        app.send(Request::update(&page.slug, "{}").key(&page.key).query(query)).await.expect_status(200);
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_another_header_or_in_the_body_is_no_key() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for header in ["x-api-key", "x-edit-key", "cookie", "proxy-authorization"] {
+        refused(&app, &page, "missing_key", |request| request.header(header, &page.key)).await;
+    }
+    let body = json!({"edit_key": page.key}).to_string();
+    app.send(Request::update(&page.slug, body)).await.expect_error(401, "missing_key");
+}
+
+#[tokio::test]
+async fn every_401_says_how_to_authenticate_and_where_to_learn_more() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let wrong = format!("hbk_{}", "0".repeat(43));
+    let mut answers = refused(&app, &page, "missing_key", |request| request).await;
+    answers.extend(refused(&app, &page, "invalid_key", |request| request.key(&wrong)).await);
+    answers.extend(refused(&app, &page, "key_in_query", |request| request.query("key=x")).await);
+    for answer in answers {
+        let challenge = answer.header("www-authenticate");
+        assert!(challenge.starts_with("Bearer "), "{challenge}");
+        let metadata = format!(r#"resource_metadata="{BASE_URL}/.well-known/oauth-protected-resource""#);
+        assert!(challenge.contains(&metadata), "{challenge}");
+    }
+}
+
+#[tokio::test]
+async fn only_a_wrong_key_is_called_an_invalid_token() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let wrong = format!("hbk_{}", "0".repeat(43));
+    let says_invalid = |answer: &Answer| answer.header("www-authenticate").contains(r#"error="invalid_token""#);
+    assert!(refused(&app, &page, "invalid_key", |request| request.key(&wrong)).await.iter().all(says_invalid));
+    assert!(refused(&app, &page, "invalid_key", |request| request.key("short")).await.iter().all(says_invalid));
+    let missing = refused(&app, &page, "missing_key", |request| request).await;
+    assert!(!missing.iter().any(|answer| answer.header("www-authenticate").contains("error=")));
+}
+
+#[tokio::test]
+async fn a_deleted_page_s_key_opens_nothing() {
+    let app = TestApp::new();
+    let (deleted, page) = (app.deleted().await, app.published().await);
+    refused(&app, &page, "invalid_key", |request| request.key(&deleted.key)).await;
+}

@@ -1,0 +1,316 @@
+//! Entity tags and the requests that are conditional on them (contract, decision 8).
+
+use handbill::api::metadata::path;
+use http::HeaderMap;
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
+use crate::support::exchange::{Answer, Request};
+
+/// Requests for everything that has a validator: a page in each representation, and whatever is the same for everybody.
+fn validated(page: &Published) -> Vec<(String, &'static str)> {
+    let mut asked: Vec<(String, &str)> = representations(page).map(|target| (target, "*/*")).to_vec();
+    asked.push((format!("/{}", page.slug), "text/markdown"));
+    let style = "/assets/style-0123456789abcdef.css";
+    let fixed = ["/", style, "/robots.txt", path::OPENAPI, path::LLMS, path::ICON, path::AI_CATALOG];
+    let cards = [path::AUTHORIZATION_SERVER, path::PROTECTED_RESOURCE, path::AGENT_CARD, path::SERVER_CARD];
+    for target in fixed.into_iter().chain(cards).chain([path::SERVER_CARD_BESIDE]) {
+        asked.push((target.to_owned(), "*/*"));
+    }
+    asked.push((path::SERVER_CARD.to_owned(), "application/mcp-server-card+json"));
+    asked.push((path::SERVER_CARD_BESIDE.to_owned(), "application/json"));
+    asked
+}
+
+/// The fields of `answer` but those that describe its body or the moment.
+fn kept_fields(answer: &Answer) -> HeaderMap {
+    let mut fields = answer.headers.clone();
+    for left_out in ["content-type", "content-length", "date", "x-request-id"] {
+        fields.remove(left_out);
+    }
+    fields
+}
+
+/// The targets of a page's three representations.
+fn representations(page: &Published) -> [String; 3] {
+    [format!("/api/pages/{}", page.slug), format!("/{}", page.slug), format!("/{}.md", page.slug)]
+}
+
+async fn get_if_none_match(app: &TestApp, target: &str, tags: &str) -> Answer {
+    app.send(Request::get(target).header("if-none-match", tags)).await
+}
+
+async fn update_if_none_match(app: &TestApp, page: &Published, tags: &str) -> Answer {
+    app.send(Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key).header("if-none-match", tags))
+        .await
+}
+
+async fn update_if_match(app: &TestApp, page: &Published, tags: &str) -> Answer {
+    app.send(Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key).header("if-match", tags)).await
+}
+
+#[tokio::test]
+async fn every_representation_has_a_strong_tag_of_its_own_and_is_revalidated() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let mut tags = Vec::new();
+    for target in representations(&page) {
+        let answer = app.get(&target).await;
+        let tag = answer.header("etag").to_owned();
+        assert!(tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2, "{tag}");
+        assert_eq!(answer.header("cache-control"), "no-cache");
+        tags.push(tag);
+    }
+    tags.sort();
+    tags.dedup();
+    assert_eq!(tags.len(), 3, "{tags:?}");
+}
+
+#[tokio::test]
+async fn a_tag_changes_with_each_change_and_only_then() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in representations(&page) {
+        let before = app.get(&target).await;
+        assert_eq!(app.get(&target).await.header("etag"), before.header("etag"));
+        app.update(&page, json!({"title": "Same"})).await.expect_status(200);
+        let after = app.get(&target).await;
+        assert_ne!(after.header("etag"), before.header("etag"));
+        app.update(&page, json!({})).await.expect_status(200);
+        assert_eq!(app.get(&target).await.header("etag"), after.header("etag"));
+    }
+}
+
+#[tokio::test]
+async fn two_replicas_give_the_same_tag() {
+    let one = TestApp::new();
+    let two = Setup::new().over_the_store_of(&one).start();
+    let page = one.published().await;
+    for target in representations(&page) {
+        assert_eq!(one.get(&target).await.header("etag"), two.get(&target).await.header("etag"));
+    }
+}
+
+#[tokio::test]
+async fn a_read_of_what_the_client_holds_answers_304_without_a_body() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in representations(&page) {
+        let tag = app.get(&target).await.header("etag").to_owned();
+        let opaque = &tag[1..tag.len() - 1];
+        for tags in
+            [tag.clone(), format!("W/{tag}"), "*".to_owned(), format!("\"x\", {tag} ,\"y,z\""), format!("\"{opaque}\"")]
+        {
+            let answer = get_if_none_match(&app, &target, &tags).await;
+            answer.expect_status(304);
+            assert!(answer.body.is_empty());
+            assert_eq!(answer.header("etag"), tag);
+            assert_eq!(answer.header("cache-control"), "no-cache");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_304_has_every_field_of_its_200_with_the_same_value() {
+    let app = TestApp::new();
+    let page = app.publish("Hello", "A [link](https://elsewhere.example/) elsewhere.").await;
+    for (target, accept) in validated(&page) {
+        for method in ["GET", "HEAD"] {
+            let request = || Request::new(method, target.as_str()).header("accept", accept);
+            let full = app.send(request()).await;
+            assert!(!full.expect_status(200).header("etag").is_empty(), "{target}");
+            let short = app.send(request().header("if-none-match", full.header("etag"))).await;
+            assert_eq!(kept_fields(short.expect_status(304)), kept_fields(&full), "{method} {target} {accept}");
+            // Even a field that may be left out is not there with another value.
+            for name in ["content-type", "content-length", "x-request-id"] {
+                assert!(!short.headers.contains_key(name), "{name}: {method} {target}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_304_of_a_page_repeats_the_policy_the_source_and_noindex() {
+    let app = TestApp::new();
+    let page = app.publish("Hello", "A [link](https://elsewhere.example/) elsewhere.").await;
+    let target = format!("/{}", page.slug);
+    let full = app.get(&target).await;
+    let short = get_if_none_match(&app, &target, full.header("etag")).await;
+    assert!(short.expect_status(304).header("content-security-policy").contains("img-src 'self' https:"), "{short:?}");
+    assert!(short.header("link").contains("rel=\"alternate\""), "{short:?}");
+    assert_eq!(short.header("x-robots-tag"), "noindex");
+}
+
+#[tokio::test]
+async fn a_read_of_anything_else_answers_200() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let [json, html, markdown] = representations(&page);
+    let old = app.read(&page.slug).await.header("etag").to_owned();
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    for tags in [old.as_str(), "\"x\"", "", "nonsense", "\"*\"", "\"unclosed"] {
+        assert_eq!(get_if_none_match(&app, &json, tags).await.expect_status(200).field("content"), "new");
+    }
+    // Another representation of the same version is something else.
+    let tag = app.get(&json).await.header("etag").to_owned();
+    get_if_none_match(&app, &html, &tag).await.expect_status(200);
+    get_if_none_match(&app, &markdown, &tag).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_head_of_what_the_client_holds_answers_304() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let request = Request::new("HEAD", format!("/api/pages/{}", page.slug)).header("if-none-match", &page.etag);
+    app.send(request).await.expect_status(304);
+}
+
+#[tokio::test]
+async fn an_update_of_the_version_that_the_client_knows_is_made() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = update_if_match(&app, &page, &page.etag).await;
+    assert_eq!(answer.expect_status(200).field("content"), "changed");
+    let again = update_if_match(&app, &page, answer.header("etag")).await;
+    again.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_stale_update_answers_412_and_changes_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"content": "someone else's"})).await.expect_status(200);
+    let before = app.page(&page.slug).await;
+    update_if_match(&app, &page, &page.etag).await.expect_error(412, "precondition_failed");
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn a_stale_update_of_no_field_answers_412() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"content": "someone else's"})).await.expect_status(200);
+    let request = Request::update(&page.slug, "{}").key(&page.key).header("if-match", &page.etag);
+    app.send(request).await.expect_error(412, "precondition_failed");
+}
+
+#[tokio::test]
+async fn a_delete_is_made_of_the_version_that_the_client_knows_alone() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let updated = app.update(&page, json!({"content": "new"})).await;
+    let delete = |tag: &str| Request::delete(&page.slug).key(&page.key).header("if-match", tag);
+    app.send(delete(&page.etag)).await.expect_error(412, "precondition_failed");
+    app.read(&page.slug).await.expect_status(200);
+    app.send(delete(updated.header("etag"))).await.expect_status(204);
+    app.read(&page.slug).await.expect_status(410);
+}
+
+#[tokio::test]
+async fn the_tag_of_any_representation_serves_for_an_update() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for target in representations(&page) {
+        let tag = app.get(&target).await.header("etag").to_owned();
+        update_if_match(&app, &page, &tag).await.expect_status(200);
+        update_if_match(&app, &page, &tag).await.expect_error(412, "precondition_failed");
+    }
+}
+
+#[tokio::test]
+async fn any_tag_of_a_list_and_a_star_serve_for_an_update() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = update_if_match(&app, &page, &format!("\"9-json-1\" , {}", page.etag)).await;
+    answer.expect_status(200);
+    update_if_match(&app, &page, "*").await.expect_status(200);
+    let current = app.read(&page.slug).await.header("etag").to_owned();
+    let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
+    app.send(request.header("if-match", "\"9-json-1\"").header("if-match", current)).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_weak_or_foreign_or_malformed_tag_serves_for_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let opaque = page.etag.trim_matches('"');
+    for tags in [&format!("W/{}", page.etag), "\"x\"", "", opaque, "\"", "1", "\"*\"", "\"+1-json-1\"", "\"01-json-1\""]
+    {
+        update_if_match(&app, &page, tags).await.expect_error(412, "precondition_failed");
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn a_star_does_not_help_where_there_is_no_page() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    update_if_match(&app, &deleted, "*").await.expect_error(410, "gone");
+    let request = Request::update("never-was-2222bbbb", "{}").key(&deleted.key).header("if-match", "*");
+    app.send(request).await.expect_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_update_or_delete_of_what_if_none_match_names_answers_412_and_changes_nothing() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let mut named = vec!["*".to_owned(), format!("W/{}", page.etag), format!("\"x\" , {}", page.etag)];
+    for target in representations(&page) {
+        named.push(app.get(&target).await.header("etag").to_owned());
+    }
+    for tags in named {
+        update_if_none_match(&app, &page, &tags).await.expect_error(412, "precondition_failed");
+        let no_field = Request::update(&page.slug, "{}").key(&page.key).header("if-none-match", &tags);
+        app.send(no_field).await.expect_error(412, "precondition_failed");
+        let delete = Request::delete(&page.slug).key(&page.key).header("if-none-match", &tags);
+        app.send(delete).await.expect_error(412, "precondition_failed");
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_or_delete_of_anything_else_than_if_none_match_names_is_made() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let stale = app.update(&page, json!({"content": "new"})).await.header("etag").to_owned();
+    app.update(&page, json!({"content": "newer"})).await.expect_status(200);
+    for tags in [stale.as_str(), &page.etag, "\"x\"", "", "nonsense", "\"*\"", "\"unclosed"] {
+        assert_eq!(
+            update_if_none_match(&app, &page, tags).await.expect_status(200).field("content"),
+            "changed",
+            "{tags}"
+        );
+    }
+    let delete = Request::delete(&page.slug).key(&page.key).header("if-none-match", &stale);
+    app.send(delete).await.expect_status(204);
+}
+
+#[tokio::test]
+async fn where_both_conditions_are_there_both_must_hold() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let update = |if_match: &str, if_none_match: &str| {
+        let request = Request::update(&page.slug, r#"{"content": "changed"}"#).key(&page.key);
+        app.send(request.header("if-match", if_match).header("if-none-match", if_none_match))
+    };
+    update(&page.etag, "*").await.expect_error(412, "precondition_failed");
+    update(&page.etag, &page.etag).await.expect_error(412, "precondition_failed");
+    update("\"x\"", "\"x\"").await.expect_error(412, "precondition_failed");
+    assert_eq!(app.page(&page.slug).await, before);
+    update(&page.etag, "\"x\"").await.expect_status(200);
+    update("*", &page.etag).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn the_message_of_a_412_names_the_header_that_does_not_hold() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let stale = update_if_match(&app, &page, "\"x\"").await;
+    assert!(stale.expect_error(412, "precondition_failed").field("message").contains("`If-Match`"), "{stale:?}");
+    let held = update_if_none_match(&app, &page, "*").await;
+    assert!(held.expect_error(412, "precondition_failed").field("message").contains("`If-None-Match`"), "{held:?}");
+}

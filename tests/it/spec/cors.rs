@@ -1,0 +1,90 @@
+//! Calls from pages on other sites (contract, decision 16).
+//!
+//! That every answer carries `Access-Control-Allow-Origin: *` and no credentials, `TestApp::send` holds against each.
+
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
+use crate::support::exchange::Request;
+
+const ORIGIN: &str = "https://elsewhere.example";
+
+fn preflight(path: &str, method: &str) -> Request {
+    Request::new("OPTIONS", path)
+        .header("origin", ORIGIN)
+        .header("access-control-request-method", method)
+        .header("access-control-request-headers", "authorization,content-type,if-match")
+}
+
+#[tokio::test]
+async fn every_answer_may_be_read_from_any_origin_errors_included() {
+    let app = Setup::new().limits(1, 1).start();
+    let page = app.published().await;
+    let from_elsewhere = |request: Request| request.header("origin", ORIGIN);
+    let slug = &page.slug;
+    for (status, request) in [
+        (400, Request::create("nonsense")),
+        (429, Request::create(r#"{"title": "T", "content": "c"}"#)),
+        (401, Request::update(slug, "{}")),
+        (429, Request::update(slug, "{}")),
+        (200, Request::get(format!("/api/pages/{slug}"))),
+        (200, Request::get(format!("/{slug}"))),
+        (404, Request::get("/api/pages/x")),
+        (404, Request::get("/no/such/route")),
+        (405, Request::get("/api/pages")),
+        (431, Request::get("/").header("x-long", "x".repeat(40_000))),
+    ] {
+        let answer = app.send(from_elsewhere(request)).await;
+        assert_eq!(answer.expect_status(status).header("access-control-allow-origin"), "*");
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_names_the_methods_and_headers_of_the_api() {
+    let app = TestApp::new();
+    for (path, method) in [
+        ("/api/pages", "POST"),
+        ("/api/pages/hello-2222bbbb", "PATCH"),
+        ("/api/pages/hello-2222bbbb", "DELETE"),
+        ("/hello-2222bbbb", "GET"),
+    ] {
+        let answer = app.send(preflight(path, method)).await;
+        assert!([200, 204].contains(&answer.status), "{answer:?}");
+        let methods = answer.members("access-control-allow-methods");
+        for method in ["get", "post", "patch", "delete"] {
+            assert!(methods.contains(&method.to_owned()), "{methods:?}");
+        }
+        let headers = answer.members("access-control-allow-headers");
+        for header in ["authorization", "content-type", "if-match", "if-none-match"] {
+            assert!(headers.contains(&header.to_owned()), "{headers:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_spends_no_quota() {
+    let app = Setup::new().limits(2, 1).start();
+    let page = app.published().await;
+    preflights(&app, &page).await;
+    app.published().await;
+    app.update(&page, json!({})).await.expect_status(200);
+}
+
+/// Asks several times whether a create and an update would be allowed.
+pub(crate) async fn preflights(app: &TestApp, page: &Published) {
+    for _ in 0..5 {
+        app.send(preflight("/api/pages", "POST")).await;
+        app.send(preflight(&format!("/api/pages/{}", page.slug), "PATCH")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_page_on_another_site_may_read_the_tags_the_limits_and_where_to_look() {
+    let app = TestApp::new();
+    let request = Request::create(r#"{"title": "T", "content": "c"}"#).header("origin", ORIGIN);
+    let exposed = app.send(request).await.members("access-control-expose-headers");
+    for header in ["etag", "location", "retry-after", "ratelimit", "ratelimit-policy", "www-authenticate"] {
+        assert!(exposed.contains(&header.to_owned()), "{header} is not in {exposed:?}");
+    }
+}

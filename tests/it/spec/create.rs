@@ -1,0 +1,218 @@
+//! Creating a page (spec §4.1).
+
+use serde_json::json;
+
+use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::support::exchange::Request;
+
+const MAX_CONTENT_BYTES: usize = 102_400;
+
+fn body(title: &str, content: &str) -> String {
+    json!({"title": title, "content": content}).to_string()
+}
+
+#[tokio::test]
+async fn a_valid_create_answers_201_and_the_page_is_there() {
+    let app = TestApp::new();
+    let created = app.create(body("Hello", "Text")).await;
+    created.expect_status(201);
+    let page = app.page(&created.field("slug")).await;
+    assert_eq!((page["title"].as_str(), page["content"].as_str()), (Some("Hello"), Some("Text")));
+    assert_eq!(page["created_at"], created.field("created_at").as_str());
+    assert_eq!(page["url"], created.field("url").as_str());
+}
+
+#[tokio::test]
+async fn a_create_says_where_the_page_is_and_its_entity_tag() {
+    let app = TestApp::new();
+    let created = app.create(body("Hello", "Text")).await;
+    assert_eq!(created.header("location"), format!("{BASE_URL}/api/pages/{}", created.field("slug")));
+    let read = app.read(&created.field("slug")).await;
+    assert_eq!(created.header("etag"), read.header("etag"));
+}
+
+#[tokio::test]
+async fn a_create_needs_no_credential_and_minds_none() {
+    let app = TestApp::new();
+    app.send(Request::create(body("T", "c")).header("authorization", "Bearer nonsense")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn a_create_without_a_title_answers_400() {
+    let app = TestApp::new();
+    let answer = app.create(r#"{"content": "c"}"#).await;
+    assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
+}
+
+#[tokio::test]
+async fn a_create_without_content_answers_400() {
+    let app = TestApp::new();
+    let answer = app.create(r#"{"title": "T"}"#).await;
+    assert!(answer.expect_error(400, "invalid_body").field("message").contains("`content`"));
+}
+
+#[tokio::test]
+async fn an_empty_title_or_one_of_white_space_answers_400_on_create() {
+    let app = TestApp::new();
+    for title in ["", " ", "\t\r\n ", "\u{a0}\u{3000}"] {
+        let answer = app.create(body(title, "c")).await;
+        assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
+    }
+}
+
+#[tokio::test]
+async fn a_null_title_or_content_answers_400_on_create() {
+    let app = TestApp::new();
+    app.create(r#"{"title": null, "content": "c"}"#).await.expect_error(400, "invalid_body");
+    app.create(r#"{"title": "T", "content": null}"#).await.expect_error(400, "invalid_body");
+}
+
+#[tokio::test]
+async fn a_title_is_trimmed() {
+    let app = TestApp::new();
+    let page = app.publish(" \u{a0}\t Hello  world \n", "c").await;
+    assert_eq!(app.page(&page.slug).await["title"], "Hello  world");
+}
+
+#[tokio::test]
+async fn a_title_of_200_characters_is_accepted_and_one_of_201_is_not() {
+    let app = Setup::unlimited().start();
+    // Scalar values count, neither bytes nor what looks like one character.
+    for character in ["a", "é", "漢", "\u{1f600}"] {
+        let longest = character.repeat(200);
+        let page = app.publish(&longest, "c").await;
+        assert_eq!(app.page(&page.slug).await["title"], longest.as_str());
+        let answer = app.create(body(&character.repeat(201), "c")).await;
+        assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
+    }
+    app.create(body(&"e\u{301}".repeat(101), "c")).await.expect_error(400, "invalid_body");
+}
+
+#[tokio::test]
+async fn a_title_is_counted_after_it_is_trimmed() {
+    let app = TestApp::new();
+    app.create(body(&format!("   {}   ", "a".repeat(200)), "c")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn a_control_character_within_a_title_answers_400() {
+    let app = TestApp::new();
+    for control in ['\0', '\t', '\n', '\r', '\u{1b}', '\u{7f}', '\u{85}'] {
+        let answer = app.create(body(&format!("a{control}b"), "c")).await;
+        assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
+    }
+}
+
+#[tokio::test]
+async fn a_bidirectional_control_or_a_separator_within_a_title_answers_400() {
+    let app = TestApp::new();
+    for refused in ('\u{202a}'..='\u{202e}').chain('\u{2066}'..='\u{2069}').chain(['\u{2028}', '\u{2029}']) {
+        let answer = app.create(body(&format!("a{refused}b"), "c")).await;
+        let message = answer.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains("`title`") && message.contains(&format!("U+{:04X}", u32::from(refused))), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn the_marks_and_joiners_that_scripts_need_are_kept_in_a_title() {
+    let app = Setup::unlimited().start();
+    for kept in ["a\u{200e}b", "a\u{200f}b", "a\u{61c}b", "می\u{200c}خواهم", "👩\u{200d}💻", "a\u{2060}b"] {
+        let page = app.publish(kept, "c").await;
+        assert_eq!(app.page(&page.slug).await["title"], kept);
+    }
+}
+
+#[tokio::test]
+async fn a_title_that_shows_nothing_answers_400_on_create() {
+    let app = TestApp::new();
+    for title in [
+        "\u{200b}",
+        "\u{2800}",
+        "\u{3164}",
+        "\u{ad} \u{2060}\u{feff}",
+        "\u{fe0f}\u{200d}",
+        "\u{e0041}",
+        "\u{115f}\u{1160}",
+    ] {
+        let message = app.create(body(title, "c")).await.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains("`title` is empty"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn empty_content_answers_400_empty_content() {
+    let app = TestApp::new();
+    let answer = app.create(body("T", "")).await;
+    assert!(answer.expect_error(400, "empty_content").field("message").contains("`content`"));
+}
+
+#[tokio::test]
+async fn white_space_alone_is_content() {
+    let app = TestApp::new();
+    for content in [" ", "\n", "\t\r\n"] {
+        let page = app.publish("T", content).await;
+        assert_eq!(app.page(&page.slug).await["content"], content);
+    }
+}
+
+#[tokio::test]
+async fn content_of_102400_bytes_is_accepted_and_of_one_more_answers_413() {
+    let app = TestApp::new();
+    let largest = "a".repeat(MAX_CONTENT_BYTES);
+    let page = app.publish("T", &largest).await;
+    assert_eq!(app.page(&page.slug).await["content"], largest.as_str());
+    let answer = app.create(body("T", &format!("{largest}a"))).await;
+    assert!(answer.expect_error(413, "content_too_large").field("message").contains("`content`"));
+}
+
+#[tokio::test]
+async fn content_is_counted_in_bytes_of_utf_8() {
+    let app = TestApp::new();
+    app.create(body("T", &"é".repeat(MAX_CONTENT_BYTES / 2))).await.expect_status(201);
+    app.create(body("T", &format!("{}a", "é".repeat(MAX_CONTENT_BYTES / 2))))
+        .await
+        .expect_error(413, "content_too_large");
+    // 34,134 characters of three bytes are 102,402 bytes.
+    app.create(body("T", &"漢".repeat(34_134))).await.expect_error(413, "content_too_large");
+}
+
+#[tokio::test]
+async fn content_is_counted_as_it_reads_and_not_as_it_is_escaped() {
+    let app = TestApp::new();
+    let escaped = format!(r#"{{"title": "T", "content": "{}"}}"#, r"\u00e9".repeat(20_000));
+    let created = app.create(escaped).await;
+    assert_eq!(app.page(&created.expect_status(201).field("slug")).await["content"], "é".repeat(20_000));
+}
+
+#[tokio::test]
+async fn content_is_kept_byte_for_byte() {
+    let app = Setup::unlimited().start();
+    let contents = [
+        "line\r\nline\rline\n",
+        "trailing  \n\n\n  ",
+        "\u{feff}with a byte order mark",
+        "nul \0 and escape \u{1b}",
+        "e\u{301} is not é",
+        "\u{202e}right to left\u{202c} \u{1f469}\u{200d}\u{1f680}",
+        "<script>alert(1)</script> &amp; \"quotes\" \\ /",
+    ];
+    for content in contents {
+        let page = app.publish("T", content).await;
+        assert_eq!(app.page(&page.slug).await["content"], content);
+        assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
+    }
+}
+
+#[tokio::test]
+async fn an_escaped_nul_and_a_surrogate_pair_are_read_as_json_has_them() {
+    let app = TestApp::new();
+    let created = app.create(r#"{"title": "T", "content": "\u0000\ud83d\ude00\/"}"#).await;
+    assert_eq!(app.page(&created.expect_status(201).field("slug")).await["content"], "\0\u{1f600}/");
+}
+
+#[tokio::test]
+async fn a_create_over_its_limit_answers_429_with_retry_after_and_publishes_nothing() {
+    let app = Setup::new().limits(1, 60).start();
+    app.published().await;
+    assert!(app.create(body("T", "c")).await.expect_error(429, "rate_limited").retry_after() >= 1);
+}

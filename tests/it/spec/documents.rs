@@ -1,0 +1,177 @@
+//! What each document by which others find the service says, as its standard has it (spec §4.7).
+
+use serde_json::{Value, json};
+
+use super::discovery::{AGENT_CARD, AUTHORIZATION_SERVER, CARD, PROTECTED_RESOURCE, WELL_KNOWN_CARD, json};
+use crate::support::app::{BASE_URL, TestApp};
+use crate::support::exchange::Request;
+
+#[tokio::test]
+async fn the_server_card_comes_in_the_type_that_is_asked_for_and_else_in_that_of_its_address() {
+    const TYPED: &str = "application/mcp-server-card+json";
+    const PLAIN: &str = "application/json";
+    let app = TestApp::new();
+    let both = format!("{TYPED}, {PLAIN}");
+    for (path, accept, expected) in [
+        (WELL_KNOWN_CARD, "", PLAIN),
+        (WELL_KNOWN_CARD, "*/*", PLAIN),
+        (WELL_KNOWN_CARD, PLAIN, PLAIN),
+        (WELL_KNOWN_CARD, TYPED, TYPED),
+        (WELL_KNOWN_CARD, &both, TYPED),
+        (WELL_KNOWN_CARD, "application/mcp-server-card+json;q=0.1, application/json", PLAIN),
+        (WELL_KNOWN_CARD, "application/mcp-server-card+json;q=0", PLAIN),
+        (CARD, "", TYPED),
+        (CARD, "*/*", TYPED),
+        (CARD, TYPED, TYPED),
+        (CARD, &both, TYPED),
+        (CARD, PLAIN, PLAIN),
+        (CARD, "application/mcp-server-card+json;q=0.1, application/json", PLAIN),
+    ] {
+        let answer = app.send(Request::get(path).header("accept", accept)).await;
+        assert_eq!(answer.expect_status(200).header("content-type"), expected, "{path} {accept}");
+        assert_eq!(answer.members("vary"), ["accept"], "{path} {accept}");
+    }
+    let tag = |path, accept| {
+        let request = Request::get(path).header("accept", accept);
+        async { app.send(request).await.header("etag").to_owned() }
+    };
+    assert_ne!(tag(CARD, PLAIN).await, tag(CARD, TYPED).await, "two representations");
+    assert_eq!(app.get(WELL_KNOWN_CARD).await.body, app.get(CARD).await.body);
+}
+
+#[tokio::test]
+async fn the_server_card_is_as_its_schema_has_it() {
+    let mut schema: Value = serde_json::from_str(include_str!("server-card.schema.json")).unwrap();
+    schema["$ref"] = json!("#/$defs/ServerCard");
+    let validator = jsonschema::draft202012::options().should_validate_formats(true).build(&schema).unwrap();
+    let card = json(WELL_KNOWN_CARD).await;
+    let faults: Vec<String> = validator.iter_errors(&card).map(|fault| fault.to_string()).collect();
+    assert!(faults.is_empty(), "{faults:?}");
+    let mut without_name = card.clone();
+    without_name.as_object_mut().unwrap().remove("name");
+    assert!(!validator.is_valid(&without_name), "the schema is in force");
+}
+
+#[tokio::test]
+async fn the_server_card_says_where_and_in_which_versions_mcp_is_spoken() {
+    let card = json(CARD).await;
+    let remote = &card["remotes"][0];
+    assert_eq!(remote["type"], "streamable-http");
+    assert_eq!(remote["url"], format!("{BASE_URL}/mcp"));
+    let versions = json!(["2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"]);
+    assert_eq!(remote["supportedProtocolVersions"], versions);
+    // The older convention, which scanners look for.
+    assert_eq!(card["serverInfo"], json!({"name": card["name"], "title": card["title"], "version": card["version"]}));
+    assert_eq!(card["transport"], json!({"type": remote["type"], "endpoint": remote["url"]}));
+    assert_eq!(card["protocolVersion"], versions[3]);
+    assert_eq!(card["capabilities"], json!({"tools": {}}));
+}
+
+#[tokio::test]
+async fn the_authorization_server_has_the_one_grant_and_no_endpoint_that_does_not_exist() {
+    let expected = json!({
+        "issuer": BASE_URL,
+        "token_endpoint": format!("{BASE_URL}/oauth/token"),
+        "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
+        "grant_types_supported": ["client_credentials"],
+        "response_types_supported": ["none"],
+        "scopes_supported": ["post:edit", "post:delete"],
+        "protected_resources": [BASE_URL],
+        "service_documentation": format!("{BASE_URL}/llms.txt"),
+    });
+    assert_eq!(json(AUTHORIZATION_SERVER).await, expected);
+}
+
+#[tokio::test]
+async fn the_protected_resource_is_the_whole_site_and_takes_keys_in_the_header_only() {
+    let expected = json!({
+        "resource": BASE_URL,
+        "authorization_servers": [BASE_URL],
+        "scopes_supported": ["post:edit", "post:delete"],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Handbill",
+        "resource_documentation": format!("{BASE_URL}/llms.txt"),
+    });
+    assert_eq!(json(PROTECTED_RESOURCE).await, expected);
+}
+
+#[tokio::test]
+async fn no_empty_list_is_in_the_oauth_documents() {
+    // RFC 8414 §3.2 and RFC 9728 §3.2.
+    for path in [AUTHORIZATION_SERVER, PROTECTED_RESOURCE] {
+        let document = json(path).await;
+        for (name, value) in document.as_object().unwrap() {
+            assert!(value.as_array().is_none_or(|list| !list.is_empty()), "{path}: {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_well_known_document_that_does_not_exist_is_404_in_json_also_for_a_browser() {
+    let app = TestApp::new();
+    for path in [
+        "/.well-known/oauth-protected-resource/mcp",
+        "/.well-known/oauth-authorization-server/mcp",
+        "/.well-known/openid-configuration",
+        "/.well-known/mcp",
+        "/oauth/register",
+        "/mcp/other",
+    ] {
+        app.get(path).await.expect_error(404, "not_found");
+        app.send(Request::get(path).header("accept", "text/html,*/*;q=0.8")).await.expect_error(404, "not_found");
+    }
+}
+
+#[tokio::test]
+async fn the_agent_card_has_all_that_a2a_1_0_requires_and_nothing_of_0_3() {
+    let card = json(AGENT_CARD).await;
+    for required in ["name", "description", "version"] {
+        assert!(card[required].as_str().is_some_and(|text| !text.is_empty()), "{required}");
+    }
+    for required in ["supportedInterfaces", "defaultInputModes", "defaultOutputModes", "skills"] {
+        assert!(card[required].as_array().is_some_and(|list| !list.is_empty()), "{required}");
+    }
+    assert!(card["capabilities"].is_object());
+    for skill in card["skills"].as_array().unwrap() {
+        for required in ["id", "name", "description"] {
+            assert!(skill[required].as_str().is_some_and(|text| !text.is_empty()), "{skill}");
+        }
+        assert!(!skill["tags"].as_array().unwrap().is_empty(), "{skill}");
+    }
+    for (name, scheme) in card["securitySchemes"].as_object().unwrap() {
+        let kinds: Vec<&String> = scheme.as_object().unwrap().keys().collect();
+        assert!(
+            ["httpAuthSecurityScheme", "oauth2SecurityScheme"].contains(&kinds[0].as_str()) && kinds.len() == 1,
+            "{name}"
+        );
+    }
+    for old in ["url", "protocolVersion", "preferredTransport", "additionalInterfaces", "security"] {
+        assert!(card.get(old).is_none(), "{old}");
+    }
+}
+
+#[tokio::test]
+async fn the_agent_card_says_that_this_is_no_conversational_agent_and_names_no_binding_of_a2a() {
+    let card = json(AGENT_CARD).await;
+    assert!(card["description"].as_str().unwrap().contains("Not a conversational agent"), "{card}");
+    for interface in card["supportedInterfaces"].as_array().unwrap() {
+        let binding = interface["protocolBinding"].as_str().unwrap();
+        assert!(binding.starts_with("https://modelcontextprotocol.io/"), "{binding}");
+    }
+    for capability in ["streaming", "pushNotifications", "extendedAgentCard"] {
+        assert_eq!(card["capabilities"][capability], false);
+    }
+}
+
+#[tokio::test]
+async fn the_agent_card_asks_for_a_key_where_the_api_does() {
+    let card = json(AGENT_CARD).await;
+    for skill in card["skills"].as_array().unwrap() {
+        let needed = skill["securityRequirements"].as_array().map_or(&[][..], Vec::as_slice);
+        let names: Vec<&String> =
+            needed.iter().flat_map(|requirement| requirement["schemes"].as_object().unwrap().keys()).collect();
+        let changes = ["update_page", "delete_page"].contains(&skill["id"].as_str().unwrap());
+        assert_eq!(names, if changes { vec!["editKey", "pageToken"] } else { vec![] }, "{skill}");
+        assert!(names.iter().all(|name| card["securitySchemes"][name.as_str()].is_object()), "{skill}");
+    }
+}

@@ -1,0 +1,326 @@
+//! The OpenAPI document and the interface's version (spec §4.7 and §9).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use handbill::api::error::Code;
+use handbill::domain::slug::Slug;
+use handbill::domain::title::{Title, TitleError};
+use serde_json::{Value, json};
+
+use crate::support::app::TestApp;
+use crate::support::document::DOCUMENT;
+use crate::support::exchange::Answer;
+
+#[tokio::test]
+async fn the_document_is_served_as_json() {
+    let answer = TestApp::new().get("/openapi.json").await;
+    assert_eq!(answer.expect_status(200).header("content-type"), "application/json");
+    assert_eq!(answer.json(), DOCUMENT.0);
+}
+
+#[tokio::test]
+async fn the_document_is_openapi_3_1_0_of_interface_version_0_1_0() {
+    let document = TestApp::new().get("/openapi.json").await.json();
+    assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document["info"]["version"], "0.1.0");
+}
+
+#[test]
+fn each_operation_lists_exactly_the_statuses_of_the_specification_and_the_common_ones() {
+    let expected = BTreeMap::from([
+        ("post /api/pages", vec![201, 400, 408, 413, 429, 431, 500, 503]),
+        ("get /api/pages/{slug}", vec![200, 304, 400, 404, 410, 431, 500, 503]),
+        ("patch /api/pages/{slug}", vec![200, 400, 401, 404, 408, 410, 412, 413, 429, 431, 500, 503]),
+        ("delete /api/pages/{slug}", vec![204, 400, 401, 404, 410, 412, 429, 431, 500, 503]),
+        ("post /oauth/token", vec![200, 400, 401, 408, 413, 429, 431, 500, 503]),
+    ]);
+    let operations = DOCUMENT.operations();
+    assert_eq!(operations.len(), expected.len());
+    for (method, path, operation) in operations {
+        let responses = operation["responses"].as_object().unwrap();
+        let mut statuses: Vec<u16> = responses.keys().map(|status| status.parse().unwrap()).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, expected[format!("{method} {path}").as_str()], "{method} {path}");
+    }
+}
+
+/// What stands between backticks in `text` that no client can send, receive or look up: not the name of a field, code,
+/// header or scheme, nor a value or its form.
+fn remarks_for_programmers(text: &str) -> Vec<&str> {
+    const NAMES: [&str; 6] = ["If-Match", "If-None-Match", "*", "Bearer", "Basic", "Authorization"];
+    let is_of_the_interface = |quoted: &str| {
+        let is_field_or_code = quoted.bytes().all(|byte| byte.is_ascii_lowercase() || b"_-".contains(&byte));
+        is_field_or_code
+            || quoted.starts_with('"')
+            || NAMES.contains(&quoted.split([':', ' ']).next().unwrap_or_default())
+    };
+    text.split('`').skip(1).step_by(2).filter(|quoted| quoted.contains("::") || !is_of_the_interface(quoted)).collect()
+}
+
+/// Every description, summary and title in `value`, with where it stands.
+fn texts(value: &Value, place: &str, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                let place = format!("{place}/{name}");
+                match member.as_str() {
+                    Some(text) if ["description", "summary", "title"].contains(&&**name) => {
+                        found.push((place, text.to_owned()));
+                    }
+                    _ => texts(member, &place, found),
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| texts(item, place, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_document_holds_no_remark_for_programmers_of_the_service() {
+    const WORDS: [&str; 12] =
+        ["::", "[`", "Self", "struct", "enum ", "trait", "Rust", "serde", "derive(", "Debug", "log can", "this module"];
+    assert_eq!(remarks_for_programmers("It has no `Debug`, see `http::token`."), ["Debug", "http::token"]);
+    let mut found = Vec::new();
+    texts(&DOCUMENT.0, "", &mut found);
+    assert!(found.len() > 100, "{}", found.len());
+    for (place, text) in found {
+        assert_eq!(remarks_for_programmers(&text), Vec::<&str>::new(), "{place}: {text}");
+        for word in WORDS {
+            assert!(!text.contains(word), "{word:?} at {place}: {text}");
+        }
+    }
+}
+
+#[test]
+fn the_schemas_accept_the_titles_that_the_service_accepts() {
+    let schemas = &DOCUMENT.0["components"]["schemas"];
+    let valid = |schema: &str, title: &str| {
+        let schema = &schemas[schema]["properties"]["title"];
+        jsonschema::is_valid(schema, &Value::from(title))
+    };
+    for title in [
+        "a",
+        " a b\t",
+        "\nÉ…",
+        "a\nb",
+        "\u{1b}",
+        "a\u{7f}",
+        "\u{9f}b",
+        "",
+        " \n",
+        "a\u{202e}b",
+        "\u{2066}",
+        "a\u{2028}b",
+        "a\u{200d}b",
+        "\u{200f}a",
+        "\u{200b}",
+        " \u{2800}\u{3164} ",
+        "\u{ad}\u{301}",
+    ] {
+        let parsed = Title::parse(title);
+        assert_eq!(valid("CreatePage", title), parsed.is_ok(), "{title:?}");
+        assert_eq!(valid("UpdatePage", title), matches!(parsed, Ok(_) | Err(TitleError::Empty)), "{title:?}");
+    }
+}
+
+#[test]
+fn the_operations_that_need_the_edit_key_say_so_and_the_others_need_nothing() {
+    assert_eq!(DOCUMENT.0["components"]["securitySchemes"]["editKey"]["scheme"], "bearer");
+    for (method, path, operation) in DOCUMENT.operations() {
+        let expected = match method {
+            "patch" => json!([{"editKey": []}, {"pageToken": ["post:edit"]}]),
+            "delete" => json!([{"editKey": []}, {"pageToken": ["post:delete"]}]),
+            _ => json!([{}]),
+        };
+        assert_eq!(operation["security"], expected, "{method} {path}");
+    }
+}
+
+#[test]
+fn every_operation_has_an_id_of_its_own() {
+    let mut ids: Vec<&str> =
+        DOCUMENT.operations().iter().map(|(_, _, operation)| operation["operationId"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), 5, "{ids:?}");
+}
+
+#[test]
+fn every_429_and_503_documents_retry_after_and_every_401_its_challenge() {
+    for (method, path, operation) in DOCUMENT.operations() {
+        for (status, header) in [("429", "Retry-After"), ("503", "Retry-After"), ("401", "WWW-Authenticate")] {
+            let response = &operation["responses"][status];
+            assert!(response.is_null() || response["headers"][header].is_object(), "{method} {path} {status}");
+        }
+    }
+}
+
+#[test]
+fn an_update_and_a_delete_document_both_of_their_conditions() {
+    for method in ["patch", "delete"] {
+        let operation = &DOCUMENT.0["paths"]["/api/pages/{slug}"][method];
+        let headers: Vec<&str> = operation["parameters"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|parameter| parameter["in"] == "header")
+            .map(|parameter| parameter["name"].as_str().unwrap())
+            .collect();
+        assert_eq!(headers, ["If-Match", "If-None-Match"], "{method}");
+        let description = operation["responses"]["412"]["description"].as_str().unwrap();
+        assert!(headers.iter().all(|header| description.contains(&format!("`{header}`"))), "{method}: {description}");
+    }
+}
+
+#[test]
+fn every_answer_that_the_limiter_precedes_documents_its_fields() {
+    for (method, path, operation) in DOCUMENT.operations() {
+        let never: &[&str] = match (method, path) {
+            ("get", _) => continue,
+            (_, "/api/pages") => &["400", "408", "413", "431"],
+            _ => &["431"],
+        };
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            for field in ["RateLimit", "RateLimit-Policy"] {
+                let is_listed = response["headers"][field].is_object();
+                assert_eq!(is_listed, !never.contains(&status.as_str()), "{method} {path} {status} {field}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_example_has_the_shape_that_it_is_an_example_of() {
+    let mut examples = 0;
+    for (method, path, operation) in DOCUMENT.operations() {
+        for (status, response) in operation["responses"].as_object().unwrap() {
+            let media_type = &response["content"]["application/json"];
+            if let Some(example) = media_type.get("example") {
+                DOCUMENT.check_shape(&media_type["schema"], example, &format!("{method} {path} {status}"));
+                examples += 1;
+            }
+        }
+    }
+    assert!(examples > 10, "{examples}");
+}
+
+#[test]
+fn the_pattern_of_a_slug_accepts_what_a_slug_is_and_nothing_else() {
+    let parameters = DOCUMENT.operations().into_iter().filter_map(|(_, _, operation)| operation["parameters"].get(0));
+    let schemas: Vec<&Value> = parameters.map(|parameter| &parameter["schema"]).collect();
+    assert_eq!(schemas.len(), 3);
+    let longest = format!("{}-2222bbbb", "a".repeat(60));
+    let too_long = format!("{}-2222bbbb", "a".repeat(61));
+    for slug in [
+        "hello-world-7k2m9xqz",
+        "a-22222222",
+        "9-zzzzzzzz",
+        &longest,
+        &too_long,
+        "",
+        "-22222222",
+        "a--22222222",
+        "22222222",
+        "A-22222222",
+        "a-2222222",
+        "a-222222222",
+        "a_b-22222222",
+        "a-2222222a",
+        "a-2222222l",
+        "a-2222222o",
+        "a-2222222u",
+        "a-22222220",
+        "a-22222221",
+        "a-22222222\n",
+    ] {
+        for schema in &schemas {
+            assert_eq!(jsonschema::is_valid(schema, &Value::from(slug)), Slug::parse(slug).is_ok(), "{slug:?}");
+        }
+    }
+    for last in ' '..='~' {
+        let slug = format!("a-2222222{last}");
+        assert_eq!(jsonschema::is_valid(schemas[0], &Value::from(slug.as_str())), Slug::parse(&slug).is_ok(), "{slug}");
+    }
+}
+
+#[test]
+fn the_codes_of_errors_are_listed() {
+    let schemas = &DOCUMENT.0["components"]["schemas"];
+    let listed = |schema: &str| {
+        let codes = schemas[schema]["properties"]["error"]["enum"].as_array().unwrap();
+        codes.iter().map(|code| code.as_str().unwrap()).collect::<BTreeSet<_>>()
+    };
+    let (of_pages, of_tokens) = (listed("Error"), listed("TokenError"));
+    assert_eq!(of_pages, Code::ALL.iter().filter(|code| !code.is_of_oauth()).map(|code| code.as_str()).collect());
+    let both: BTreeSet<&str> = &of_pages | &of_tokens;
+    assert_eq!(both.len(), Code::ALL.len());
+    assert!(!of_tokens.contains("gone") && of_tokens.contains("rate_limited") && of_tokens.contains("invalid_client"));
+    for schema in ["Error", "TokenError"] {
+        assert!(schemas[schema]["required"].as_array().unwrap().contains(&json!("error")), "{schema}");
+    }
+}
+
+#[test]
+fn tokens_come_by_the_client_credentials_flow_and_the_form_is_described() {
+    let flows = &DOCUMENT.0["components"]["securitySchemes"]["pageToken"]["flows"];
+    assert_eq!(flows.as_object().unwrap().len(), 1);
+    assert_eq!(flows["clientCredentials"]["tokenUrl"], "https://pages.example/oauth/token");
+    let operation = &DOCUMENT.0["paths"]["/oauth/token"]["post"];
+    let content = operation["requestBody"]["content"].as_object().unwrap();
+    assert_eq!(content.keys().collect::<Vec<_>>(), ["application/x-www-form-urlencoded"]);
+    let form = &DOCUMENT.0["components"]["schemas"]["TokenRequest"];
+    assert_eq!(form["required"], json!(["grant_type"]), "HTTP Basic may hold the rest");
+    assert_eq!(form["properties"]["grant_type"]["pattern"], "^client_credentials$");
+}
+
+#[test]
+fn a_page_may_have_a_null_title_and_an_update_may_clear_it() {
+    let page = &DOCUMENT.0["components"]["schemas"]["Page"];
+    let required: Vec<&Value> = page["required"].as_array().unwrap().iter().collect();
+    assert_eq!(required.len(), 7, "{required:?}");
+    let update = &DOCUMENT.0["components"]["schemas"]["UpdatePage"];
+    assert!(update.get("required").is_none(), "{update}");
+    for body in [serde_json::json!({}), serde_json::json!({"title": null}), serde_json::json!({"content": "c"})] {
+        DOCUMENT.check_shape(&serde_json::json!({"$ref": "#/components/schemas/UpdatePage"}), &body, "an update");
+    }
+}
+
+#[test]
+fn a_body_with_an_unknown_field_is_not_as_documented() {
+    for schema in ["CreatePage", "UpdatePage"] {
+        assert_eq!(DOCUMENT.0["components"]["schemas"][schema]["additionalProperties"], false, "{schema}");
+    }
+}
+
+/// An answer that no operation gives.
+fn answer(status: u16, content_type: &'static str, body: &'static str) -> Answer {
+    let headers = [("content-type", content_type)].into_iter().filter(|(_, value)| !value.is_empty());
+    Answer {
+        status,
+        headers: headers.map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect(),
+        body: body.as_bytes().into(),
+    }
+}
+
+#[test]
+fn an_answer_that_the_document_does_not_list_fails_the_test_that_sees_it() {
+    let error = r#"{"error": "not_found", "message": "No."}"#;
+    let refused = |method: &'static str, answer: Answer| {
+        std::panic::catch_unwind(|| DOCUMENT.check(method, "/api/pages/hello-2222bbbb", &answer)).is_err()
+    };
+    assert!(!refused("GET", answer(404, "application/json", error)));
+    assert!(refused("GET", answer(403, "application/json", error)), "a status");
+    assert!(refused("DELETE", answer(413, "application/json", error)), "a status of another operation");
+    assert!(refused("GET", answer(404, "text/plain", error)), "a content type");
+    assert!(refused("GET", answer(404, "application/json", r#"{"message": "No."}"#)), "a missing field");
+    assert!(refused("GET", answer(404, "application/json", r#"{"error": 1, "message": "No."}"#)), "a field's type");
+    assert!(
+        refused("GET", answer(404, "application/json", r#"{"error": "e", "message": "m", "x": 1}"#)),
+        "a field more"
+    );
+    assert!(refused("DELETE", answer(204, "", "text")), "a body");
+    let mut with_field = answer(404, "application/json", error);
+    with_field.headers.insert("etag", "\"x\"".parse().unwrap());
+    assert!(refused("GET", with_field), "a header field");
+}

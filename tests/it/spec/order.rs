@@ -1,0 +1,176 @@
+//! Which of several faults is answered (contract, decision 1).
+
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
+use crate::support::exchange::Request;
+
+const NEVER_USED: &str = "never-was-2222bbbb";
+const STALE: &str = "\"999-json-1\"";
+
+fn too_large() -> String {
+    " ".repeat(131_073)
+}
+
+/// A service whose client has no edits left, a page and a deleted page.
+async fn exhausted() -> (TestApp, Published, Published) {
+    let app = Setup::new().limits(10, 1).start();
+    let (page, deleted) = exhaust_one_edit(&app).await;
+    (app, page, deleted)
+}
+
+/// Uses up the one edit that `app` allows its client: a page and a deleted page.
+pub(crate) async fn exhaust_one_edit(app: &TestApp) -> (Published, Published) {
+    let deleted = app.deleted().await;
+    let page = app.published().await;
+    (page, deleted)
+}
+
+#[tokio::test]
+async fn a_rate_limit_comes_before_404() {
+    let (app, page, _) = exhausted().await;
+    app.send(Request::update(NEVER_USED, "{}").key(&page.key)).await.expect_error(429, "rate_limited");
+    app.send(Request::delete(NEVER_USED).key(&page.key)).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_rate_limit_comes_before_410() {
+    let (app, _, deleted) = exhausted().await;
+    app.update(&deleted, json!({})).await.expect_error(429, "rate_limited");
+    app.delete(&deleted).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_rate_limit_comes_before_401() {
+    let (app, page, _) = exhausted().await;
+    app.send(Request::update(&page.slug, "{}")).await.expect_error(429, "rate_limited");
+    app.send(Request::delete(&page.slug).key("wrong")).await.expect_error(429, "rate_limited");
+    app.send(Request::delete(&page.slug).query("key=x")).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_rate_limit_comes_before_400_and_413_and_412_on_update() {
+    let (app, page, _) = exhausted().await;
+    app.send(Request::update(&page.slug, "nonsense").key(&page.key)).await.expect_error(429, "rate_limited");
+    app.send(Request::update(&page.slug, too_large()).key(&page.key)).await.expect_error(429, "rate_limited");
+    app.send(Request::update(&page.slug, "{}").key(&page.key).header("if-match", STALE))
+        .await
+        .expect_error(429, "rate_limited");
+    app.send(Request::update(&page.slug, "{}").key(&page.key).header("if-none-match", "*"))
+        .await
+        .expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_malformed_slug_comes_before_the_rate_limit() {
+    let (app, page, _) = exhausted().await;
+    edit_malformed_slugs(&app, &page).await;
+}
+
+/// Fails unless a slug that can be none answers 404.
+pub(crate) async fn edit_malformed_slugs(app: &TestApp, page: &Published) {
+    app.send(Request::update("no slug".replace(' ', "_").as_str(), "{}").key(&page.key))
+        .await
+        .expect_error(404, "not_found");
+    app.send(Request::delete("noslug").key(&page.key)).await.expect_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn existence_comes_before_401_and_400_and_413_and_412() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    for (slug, status, code) in [(NEVER_USED, 404, "not_found"), (deleted.slug.as_str(), 410, "gone")] {
+        app.send(Request::update(slug, "{}")).await.expect_error(status, code);
+        app.send(Request::update(slug, "{}").key("wrong")).await.expect_error(status, code);
+        app.send(Request::update(slug, "{}").key(&deleted.key).query("edit_key=x")).await.expect_error(status, code);
+        app.send(Request::update(slug, "nonsense").key(&deleted.key)).await.expect_error(status, code);
+        app.send(Request::update(slug, too_large()).key(&deleted.key)).await.expect_error(status, code);
+        app.send(Request::update(slug, "{}").key(&deleted.key).header("if-match", STALE))
+            .await
+            .expect_error(status, code);
+        app.send(Request::update(slug, "{}").key(&deleted.key).header("if-none-match", "*"))
+            .await
+            .expect_error(status, code);
+        app.send(Request::delete(slug).key(&deleted.key).header("if-none-match", "*")).await.expect_error(status, code);
+        app.send(Request::delete(slug)).await.expect_error(status, code);
+        app.send(Request::delete(slug).key(&deleted.key).header("if-match", STALE)).await.expect_error(status, code);
+    }
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_comes_before_a_missing_and_before_a_wrong_key() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.send(Request::update(&page.slug, "{}").query("key=x")).await.expect_error(401, "key_in_query");
+    app.send(Request::update(&page.slug, "{}").query("key=x").key("wrong")).await.expect_error(401, "key_in_query");
+    app.send(Request::delete(&page.slug).query("key=x").key("wrong")).await.expect_error(401, "key_in_query");
+}
+
+#[tokio::test]
+async fn a_credential_comes_before_400_and_413_and_412() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let large_content = json!({"content": "a".repeat(102_401)}).to_string();
+    for body in ["nonsense".to_owned(), too_large(), large_content, r#"{"content": ""}"#.to_owned()] {
+        app.send(Request::update(&page.slug, body.clone())).await.expect_error(401, "missing_key");
+        app.send(Request::update(&page.slug, body.clone()).key("wrong")).await.expect_error(401, "invalid_key");
+        app.send(Request::update(&page.slug, body).key(&page.key).query("key=x"))
+            .await
+            .expect_error(401, "key_in_query");
+    }
+    app.send(Request::update(&page.slug, "{}").header("if-match", STALE)).await.expect_error(401, "missing_key");
+    app.send(Request::delete(&page.slug).header("if-match", STALE)).await.expect_error(401, "missing_key");
+    app.send(Request::update(&page.slug, "{}").header("if-none-match", "*")).await.expect_error(401, "missing_key");
+    app.send(Request::delete(&page.slug).key("wrong").header("if-none-match", "*"))
+        .await
+        .expect_error(401, "invalid_key");
+}
+
+#[tokio::test]
+async fn a_body_comes_before_412() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let large_content = json!({"content": "a".repeat(102_401)}).to_string();
+    let bodies = [
+        ("nonsense".to_owned(), 400, "invalid_body"),
+        (r#"{"content": ""}"#.to_owned(), 400, "empty_content"),
+        (json!({"content": page.key}).to_string(), 400, "invalid_body"),
+        (too_large(), 413, "body_too_large"),
+        (large_content, 413, "content_too_large"),
+    ];
+    for (body, status, code) in bodies {
+        for (name, tags) in [("if-match", STALE), ("if-none-match", "*")] {
+            let request = Request::update(&page.slug, body.clone()).key(&page.key).header(name, tags);
+            app.send(request).await.expect_error(status, code);
+        }
+    }
+}
+
+#[tokio::test]
+async fn on_create_the_body_comes_before_the_rate_limit() {
+    let app = Setup::new().limits(1, 60).start();
+    app.published().await;
+    app.create(r#"{"title": "T", "content": "c"}"#).await.expect_error(429, "rate_limited");
+    app.create("nonsense").await.expect_error(400, "invalid_body");
+    app.create(r#"{"title": "T", "content": ""}"#).await.expect_error(400, "empty_content");
+    app.create(too_large()).await.expect_error(413, "body_too_large");
+    app.create(json!({"title": "T", "content": "a".repeat(102_401)}).to_string())
+        .await
+        .expect_error(413, "content_too_large");
+}
+
+#[tokio::test]
+async fn an_invalid_create_spends_no_quota() {
+    let app = Setup::new().limits(1, 60).start();
+    create_invalid_pages(&app).await;
+    app.published().await;
+}
+
+/// Fails unless creates that are wrong in several ways are refused for that.
+pub(crate) async fn create_invalid_pages(app: &TestApp) {
+    for body in ["nonsense", "", r#"{"title": "", "content": "c"}"#, r#"{"title": "T", "content": ""}"#] {
+        app.create(body).await.expect_status(400);
+    }
+    app.create(too_large()).await.expect_status(413);
+}

@@ -1,0 +1,319 @@
+//! Pages for people (contract, decision 13).
+
+use serde_json::json;
+
+use crate::support::app::{BASE_URL, TestApp};
+use crate::support::exchange::{Answer, Request};
+
+/// The value of the first attribute `name` after `marker`.
+fn attribute<'a>(html: &'a str, marker: &str, name: &str) -> &'a str {
+    let tag = &html[html.find(marker).unwrap_or_else(|| panic!("no {marker} in {html}"))..];
+    let tag = &tag[..tag.find('>').unwrap()];
+    let value = tag.split_once(&format!("{name}=\"")).unwrap().1;
+    value.split('"').next().unwrap()
+}
+
+fn is_html(answer: &Answer) -> bool {
+    answer.header("content-type") == "text/html; charset=utf-8"
+}
+
+#[tokio::test]
+async fn a_page_is_html_that_holds_content_html_unchanged_but_for_code_blocks_that_the_keyboard_can_reach() {
+    let app = TestApp::new();
+    let content = "Some *text* with <script>alert(1)</script>.\n\n- a list\n\n```rust\nlet x = \"1 < 2\";\n```\n";
+    let page = app.publish("Hello", content).await;
+    let content_html = app.page(&page.slug).await["content_html"].as_str().unwrap().to_owned();
+    let answer = app.get(&format!("/{}", page.slug)).await;
+    assert!(is_html(answer.expect_status(200)), "{answer:?}");
+    let reachable = content_html.replace("<pre>", "<pre tabindex=\"0\">");
+    assert_ne!(reachable, content_html);
+    assert!(answer.text().contains(&reachable), "{reachable} is not in {}", answer.text());
+}
+
+#[tokio::test]
+async fn a_leading_heading_that_repeats_the_title_is_shown_once_and_stays_in_content_html() {
+    let app = TestApp::new();
+    let page = app.publish("Two  words", "# Two *words*\n\nText.").await;
+    assert!(app.page(&page.slug).await["content_html"].as_str().unwrap().starts_with("<h2>Two <em>words</em></h2>"));
+    let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+    assert!(html.contains("<article dir=\"auto\">\n<p>Text.</p>\n"), "{html}");
+    // What only begins as the title does is shown.
+    app.update(&page, json!({"content": "# Two words more\n\nText."})).await.expect_status(200);
+    assert!(app.get(&format!("/{}", page.slug)).await.text().contains("<h2>Two words more</h2>"));
+}
+
+#[tokio::test]
+async fn a_page_has_the_language_of_its_text_where_that_is_sure() {
+    let app = TestApp::new();
+    let german = "Der Ausschuss wird seine Ergebnisse nächste Woche veröffentlichen, und alle dürfen sie lesen.";
+    let english = "The committee will publish its findings next week, and everybody may read them.";
+    for (content, language) in [
+        (german, "de"),
+        (english, "en"),
+        ("Kurz.", "und"),
+        (&format!("    {english}\n"), "und"),
+        (&format!("{german}\n\n    {}\n", english.repeat(5)), "de"),
+        (&format!("<https://pages.example/{}>", english.replace(' ', "-")), "und"),
+    ] {
+        let page = app.publish("A title", content).await;
+        let html = app.get(&format!("/{}", page.slug)).await;
+        assert_eq!(attribute(html.text(), "<html", "lang"), language, "{content}");
+    }
+    // An update finds it again.
+    let page = app.publish("A title", german).await;
+    app.update(&page, json!({"content": english})).await.expect_status(200);
+    assert_eq!(attribute(app.get(&format!("/{}", page.slug)).await.text(), "<html", "lang"), "en");
+}
+
+#[tokio::test]
+async fn a_page_runs_no_script_and_lets_nothing_run() {
+    let app = TestApp::new();
+    let page = app.publish("<script>alert(1)</script>", "<script>alert(1)</script>").await;
+    let answer = app.get(&format!("/{}", page.slug)).await;
+    assert!(!answer.text().contains("<script"), "{}", answer.text());
+    assert!(!answer.text().contains(" style="), "{}", answer.text());
+    let policy = answer.header("content-security-policy");
+    assert!(policy.contains("default-src 'none'"), "{policy}");
+    assert!(!policy.contains("script-src") && !policy.contains("unsafe"), "{policy}");
+    for directive in ["base-uri 'none'", "form-action 'none'", "frame-ancestors 'none'"] {
+        assert!(policy.contains(directive), "{policy}");
+    }
+    assert_eq!(answer.header("x-content-type-options"), "nosniff");
+    assert_eq!(answer.header("referrer-policy"), "no-referrer");
+}
+
+#[tokio::test]
+async fn a_title_is_shown_as_text_and_in_its_own_direction() {
+    let app = TestApp::new();
+    let page = app.publish("<b>\"1\" & 2</b>", "c").await;
+    let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+    assert!(!html.contains("<b>"), "{html}");
+    assert!(html.contains("<h1 dir=\"auto\">"), "{html}");
+    assert!(html.contains("<article dir=\"auto\">"), "{html}");
+}
+
+#[tokio::test]
+async fn a_page_without_a_title_is_shown() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"title": null})).await.expect_status(200);
+    let html = app.get(&format!("/{}", page.slug)).await;
+    assert!(!html.expect_status(200).text().contains("<title></title>"), "{html:?}");
+    assert!(html.text().contains(">Untitled page</h1>"), "a reader of headings finds one: {html:?}");
+}
+
+#[tokio::test]
+async fn a_page_shows_a_change_at_once() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"title": "Renamed", "content": "Rewritten"})).await.expect_status(200);
+    let html = app.get(&format!("/{}", page.slug)).await;
+    assert!(html.text().contains("Renamed") && html.text().contains("Rewritten"), "{html:?}");
+}
+
+#[tokio::test]
+async fn a_page_names_its_address_and_its_markdown() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = app.get(&format!("/{}", page.slug)).await;
+    let html = answer.text();
+    let url = format!("{BASE_URL}/{}", page.slug);
+    assert_eq!(attribute(html, "rel=\"canonical\"", "href"), url);
+    assert_eq!(attribute(html, "type=\"text/markdown\"", "href"), format!("{url}.md"));
+    assert!(html.contains(r#"<meta property="og:title" content="Hello, world">"#), "{html}");
+}
+
+#[tokio::test]
+async fn the_source_is_given_byte_for_byte_under_md() {
+    let app = TestApp::new();
+    let content = "\u{feff}# A title\r\n\r\n*text*  \n<b>\0\u{1f600}\n\n";
+    let page = app.publish("T", content).await;
+    let answer = app.get(&format!("/{}.md", page.slug)).await;
+    assert_eq!(answer.expect_status(200).header("content-type"), "text/markdown; charset=utf-8");
+    assert_eq!(answer.body, content.as_bytes());
+}
+
+#[tokio::test]
+async fn a_client_that_would_rather_have_markdown_gets_it() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for accept in
+        ["text/markdown", "Text/Markdown", "text/markdown, text/html;q=0.9", "text/html;q=0.5,text/markdown ; q=0.6"]
+    {
+        let answer = app.send(Request::get(format!("/{}", page.slug)).header("accept", accept)).await;
+        assert_eq!(answer.expect_status(200).header("content-type"), "text/markdown; charset=utf-8", "{accept}");
+        assert_eq!(answer.text(), "A *first* page.");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_would_not_rather_have_markdown_gets_html() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+    for accept in [browser, "*/*", "", "text/markdown;q=0", "text/html, text/markdown;q=0.5", "text/*", "nonsense"] {
+        let answer = app.send(Request::get(format!("/{}", page.slug)).header("accept", accept)).await;
+        assert!(is_html(answer.expect_status(200)), "{accept}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_depends_on_accept_says_so() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for accept in ["text/html", "text/markdown"] {
+        let answer = app.send(Request::get(format!("/{}", page.slug)).header("accept", accept)).await;
+        assert!(answer.members("vary").contains(&"accept".to_owned()), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn markdown_at_the_address_of_the_html_is_kept_by_no_shared_cache() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let html = app.get(&format!("/{}", page.slug)).await;
+    assert_eq!(html.header("cache-control"), "no-cache");
+    let negotiated = app.send(Request::get(format!("/{}", page.slug)).header("accept", "text/markdown")).await;
+    assert_eq!(negotiated.expect_status(200).members("cache-control"), ["private", "no-cache"]);
+    let own = app.send(Request::get(format!("/{}.md", page.slug)).header("accept", "text/markdown")).await;
+    assert_eq!(own.expect_status(200).header("cache-control"), "no-cache");
+}
+
+#[tokio::test]
+async fn an_address_with_punctuation_behind_it_is_redirected_to_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for behind in ["/", ".", ")", "%29", ").", "/)", "//"] {
+        for method in ["GET", "HEAD"] {
+            let answer = app.send(Request::new(method, format!("/{}{behind}", page.slug))).await;
+            assert_eq!(answer.expect_status(308).header("location"), format!("{BASE_URL}/{}", page.slug), "{behind}");
+            assert!(answer.body.is_empty(), "{behind}");
+        }
+    }
+    let source = app.get(&format!("/{}.md.", page.slug)).await;
+    assert_eq!(source.expect_status(308).header("location"), format!("{BASE_URL}/{}.md", page.slug));
+    // Whether there is a page, its own address says.
+    app.get("/never-was-2222bbbb/").await.expect_status(308);
+    for path in
+        ["/no-slug/", "/no-slug.", "/no-slug)", &format!("/{},", page.slug), &format!("/api/pages/{}/", page.slug)]
+    {
+        app.get(path).await.expect_status(404);
+    }
+    app.send(Request::new("POST", format!("/{}/", page.slug))).await.expect_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn a_dead_address_of_markdown_answers_by_accept() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    for (path, status, code) in
+        [("/never-was-2222bbbb.md", 404, "not_found"), (&format!("/{}.md", deleted.slug), 410, "gone")]
+    {
+        let ask = |accept: &str| Request::get(path).header("accept", accept);
+        for accept in ["text/html,application/xhtml+xml,*/*;q=0.8", "text/markdown, text/html;q=0.5"] {
+            let answer = app.send(ask(accept)).await;
+            assert!(is_html(answer.expect_status(status)), "{accept}: {answer:?}");
+            assert!(answer.header("content-security-policy").contains("style-src"), "{answer:?}");
+        }
+        for accept in
+            ["*/*", "", "text/markdown", "application/json", "text/html;q=0", "text/html;q=0.5, application/json"]
+        {
+            app.send(ask(accept)).await.expect_error(status, code);
+        }
+        assert!(app.get(path).await.members("vary").contains(&"accept".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_asked_for_again_each_time() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    for view in ["/api/pages/SLUG", "/SLUG", "/SLUG.md"] {
+        for (slug, status) in [("never-was-2222bbbb", 404), (deleted.slug.as_str(), 410)] {
+            let answer = app.get(&view.replace("SLUG", slug)).await;
+            assert_eq!(answer.expect_status(status).header("cache-control"), "no-cache", "{view}");
+        }
+    }
+    for path in ["/no/such/route", "/api/no-such-route"] {
+        assert_eq!(app.get(path).await.expect_status(404).header("cache-control"), "no-cache", "{path}");
+    }
+    for request in [Request::delete("never-was-2222bbbb"), Request::update(&deleted.slug, "{}")] {
+        assert_eq!(app.send(request).await.header("cache-control"), "no-cache");
+    }
+}
+
+#[tokio::test]
+async fn a_404_and_a_410_are_pages_that_say_which() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    for (path, status) in [("/never-was-2222bbbb", 404), ("/no-slug", 404), (&format!("/{}", deleted.slug), 410)] {
+        let answer = app.get(path).await;
+        assert!(is_html(answer.expect_status(status)), "{answer:?}");
+        assert!(answer.text().contains(&status.to_string()) && answer.text().contains("<h1"), "{answer:?}");
+        assert!(answer.header("content-security-policy").contains("default-src 'none'"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_browser_that_asks_for_nothing_of_ours_gets_a_page_and_the_api_stays_json() {
+    let app = TestApp::new();
+    let browse = |path: &str| Request::get(path).header("accept", "text/html,*/*;q=0.8");
+    assert!(is_html(app.send(browse("/no/such/route")).await.expect_status(404)));
+    app.send(browse("/api/no-such-route")).await.expect_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn the_home_page_says_what_this_is_and_shows_the_curl() {
+    let app = TestApp::new();
+    let answer = app.get("/").await;
+    assert!(is_html(answer.expect_status(200)), "{answer:?}");
+    assert!(answer.text().contains(&format!("curl {BASE_URL}/api/pages")), "{answer:?}");
+    assert!(!answer.text().contains("<script"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_page_asks_for_no_file_that_a_replica_of_another_version_may_lack() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for path in ["/", &format!("/{}", page.slug), "/never-was-2222bbbb"] {
+        let answer = app.get(path).await;
+        let (head, _) = answer.text().split_once("</head>").unwrap();
+        assert!(head.contains("<style>") && !head.contains("stylesheet") && !head.contains("@import"), "{head}");
+        assert!(!answer.text().contains("/assets/"), "{answer:?}");
+        assert!(answer.header("content-security-policy").contains("; style-src 'sha256-"), "{answer:?}");
+        assert_eq!(attribute(head, "rel=\"icon\"", "href"), "/favicon.ico", "an address that every version has");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_release_0_2_gets_the_style_sheet_and_icon_of_today_and_keeps_neither() {
+    let app = TestApp::new();
+    for (path, content_type) in [
+        ("/assets/style-0123456789abcdef.css", "text/css; charset=utf-8"),
+        ("/assets/favicon-0123456789abcdef.svg", "image/svg+xml"),
+    ] {
+        let answer = app.get(path).await;
+        assert_eq!(answer.expect_status(200).header("content-type"), content_type);
+        assert_eq!(answer.header("cache-control"), "no-cache");
+    }
+    app.get("/assets/other-0123456789abcdef.css").await.expect_status(404);
+}
+
+#[tokio::test]
+async fn robots_txt_and_favicon_are_there() {
+    let app = TestApp::new();
+    let robots = app.get("/robots.txt").await;
+    assert!(robots.expect_status(200).header("content-type").starts_with("text/plain"), "{robots:?}");
+    assert!(robots.text().to_ascii_lowercase().contains("user-agent: *"), "{robots:?}");
+    let icon = app.get("/favicon.ico").await;
+    assert!(icon.expect_status(200).header("content-type").starts_with("image/"), "{icon:?}");
+    assert_eq!(icon.header("cache-control"), "public, max-age=3600", "its address does not change with it");
+}
+
+#[tokio::test]
+async fn a_slug_that_ends_in_md_twice_is_no_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.get(&format!("/{}.md.md", page.slug)).await.expect_error(404, "not_found");
+    app.read(&format!("{}.md", page.slug)).await.expect_error(404, "not_found");
+}

@@ -1,0 +1,101 @@
+//! The states of a page and what leads from one to the next (spec §3).
+
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::exchange::Request;
+
+pub(crate) const NEVER_USED: &str = "never-was-2222bbbb";
+
+#[tokio::test]
+async fn a_created_page_is_active() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.read(&page.slug).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn an_updated_page_stays_active() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    assert_eq!(app.page(&page.slug).await["content"], "new");
+}
+
+#[tokio::test]
+async fn a_slug_that_never_existed_is_404_on_every_operation() {
+    let app = TestApp::new();
+    let key = app.published().await.key;
+    app.read(NEVER_USED).await.expect_error(404, "not_found");
+    app.send(Request::update(NEVER_USED, "{}").key(&key)).await.expect_error(404, "not_found");
+    app.send(Request::delete(NEVER_USED).key(&key)).await.expect_error(404, "not_found");
+    app.get(&format!("/{NEVER_USED}")).await.expect_status(404);
+    app.get(&format!("/{NEVER_USED}.md")).await.expect_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn an_attempt_on_a_slug_that_never_existed_does_not_bring_it_into_being() {
+    let app = TestApp::new();
+    edit_what_never_was(&app).await;
+    app.read(NEVER_USED).await.expect_error(404, "not_found");
+}
+
+/// Tries to update and to delete [`NEVER_USED`].
+pub(crate) async fn edit_what_never_was(app: &TestApp) {
+    let key = app.published().await.key;
+    app.send(Request::update(NEVER_USED, r#"{"content": "x"}"#).key(&key)).await.expect_status(404);
+    app.send(Request::delete(NEVER_USED).key(&key)).await.expect_status(404);
+}
+
+#[tokio::test]
+async fn a_deleted_page_is_410_on_every_operation_and_view_whatever_is_sent() {
+    let app = TestApp::new();
+    let page = app.deleted().await;
+    let slug = &page.slug;
+    app.read(slug).await.expect_error(410, "gone");
+    app.update(&page, json!({"content": "back"})).await.expect_error(410, "gone");
+    app.delete(&page).await.expect_error(410, "gone");
+    app.send(Request::update(slug, "not JSON")).await.expect_error(410, "gone");
+    app.send(Request::delete(slug).query("edit_key=x")).await.expect_error(410, "gone");
+    app.send(Request::get(format!("/api/pages/{slug}")).header("if-none-match", "*")).await.expect_error(410, "gone");
+    app.get(&format!("/{slug}")).await.expect_status(410);
+    app.get(&format!("/{slug}.md")).await.expect_error(410, "gone");
+    app.send(Request::new("HEAD", format!("/api/pages/{slug}"))).await.expect_status(410);
+    app.send(Request::new("HEAD", format!("/{slug}"))).await.expect_status(410);
+}
+
+#[tokio::test]
+async fn nothing_of_a_deleted_page_can_be_read() {
+    let app = TestApp::new();
+    let page = app.publish("Xylophone", "Quagmire").await;
+    app.update(&page, json!({"content": "Quagmire and zeppelin"})).await.expect_status(200);
+    app.delete(&page).await.expect_status(204);
+    let slug = &page.slug;
+    for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
+        let answer = app.get(&target).await;
+        // The slug itself stays known.
+        let shown = answer.text().replace(slug.as_str(), "");
+        for word in ["Xylophone", "Quagmire", "zeppelin"] {
+            assert!(!shown.contains(word), "{target}: {shown}");
+        }
+        assert!(!answer.headers.contains_key("etag") && !answer.header("link").contains(slug), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn deleting_one_page_leaves_the_others() {
+    let app = TestApp::new();
+    let other = app.published().await;
+    app.deleted().await;
+    app.read(&other.slug).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn every_replica_over_one_store_sees_a_delete_at_once() {
+    let one = TestApp::new();
+    let two = Setup::new().over_the_store_of(&one).start();
+    let page = one.published().await;
+    two.read(&page.slug).await.expect_status(200);
+    two.delete(&page).await.expect_status(204);
+    one.read(&page.slug).await.expect_error(410, "gone");
+}

@@ -1,0 +1,119 @@
+//! What the token endpoint answers before and besides judging a form: the order of its checks, its limit, and what is
+//! answered for it by the layers around it (contract, decision 14).
+
+use serde_json::json;
+
+use super::token::{GRANT, post_form};
+use crate::support::app::{Setup, TestApp};
+use crate::support::calls::Published;
+use crate::support::exchange::{Request, TOKEN};
+
+/// A service whose clients may ask for `limit` tokens, and a page on it.
+async fn limited_to(limit: u32) -> (TestApp, Published) {
+    let app = Setup::new().token_limit(limit).start();
+    let page = app.published().await;
+    (app, page)
+}
+
+#[tokio::test]
+async fn the_order_is_rate_limit_form_grant_client_scope() {
+    let (app, page) = limited_to(5).await;
+    let right = format!("client_id={}&client_secret={}", page.slug, page.key);
+    // Each has every fault that comes after its own.
+    app.send(Request::token("scope=admin")).await.expect_error(400, "invalid_request");
+    app.send(Request::token("grant_type=password&client_id=x&client_id=y")).await.expect_error(400, "invalid_request");
+    app.send(Request::token("grant_type=password&scope=admin")).await.expect_error(400, "unsupported_grant_type");
+    app.send(Request::token(format!("{GRANT}&scope=admin"))).await.expect_error(401, "invalid_client");
+    app.send(Request::token(format!("{GRANT}&{right}&scope=admin"))).await.expect_error(400, "invalid_scope");
+    app.send(Request::token(" ".repeat(131_073))).await.expect_error(429, "rate_limited");
+    app.send(Request::token("scope=admin")).await.expect_error(429, "rate_limited");
+    app.send(Request::token(post_form(&page))).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn sixty_attempts_an_hour_are_admitted_whatever_becomes_of_them_and_the_next_is_not() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    attempt_sixty_times(&app, &page).await;
+    app.send(Request::token(post_form(&page))).await.expect_error(429, "rate_limited");
+    app.send(Request::token(post_form(&page)).peer("192.0.2.9")).await.expect_status(200);
+}
+
+/// Fails unless so many attempts to get a token for `page` are admitted.
+pub(crate) async fn attempt_sixty_times(app: &TestApp, page: &Published) {
+    for _ in 0..20 {
+        app.send(Request::token(post_form(page))).await.expect_status(200);
+        app.send(Request::token(GRANT)).await.expect_status(401);
+        app.send(Request::token("")).await.expect_status(400);
+    }
+}
+
+#[tokio::test]
+async fn tokens_have_a_window_of_their_own() {
+    let app = Setup::new().limits(1, 1).token_limit(1).start();
+    let page = app.published().await;
+    app.update(&page, json!({})).await.expect_status(200);
+    app.send(Request::token(post_form(&page))).await.expect_status(200);
+    app.send(Request::token(post_form(&page))).await.expect_status(429);
+    let (app, page) = limited_to(1).await;
+    app.send(Request::token("")).await.expect_status(400);
+    app.send(Request::token("")).await.expect_status(429);
+    app.update(&page, json!({})).await.expect_status(200);
+    app.published().await;
+}
+
+#[tokio::test]
+async fn a_limit_of_0_is_off() {
+    let (app, page) = limited_to(0).await;
+    for _ in 0..100 {
+        let answer = app.send(Request::token(post_form(&page))).await;
+        assert!(!answer.expect_status(200).headers.contains_key("ratelimit"), "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_over_128_kib_answers_413_and_one_of_exactly_that_is_read() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let form = |bytes: usize| {
+        let form = format!("{}&x=", post_form(&page));
+        format!("{form}{}", "x".repeat(bytes - form.len()))
+    };
+    app.send(Request::token(form(131_072))).await.expect_status(200);
+    app.send(Request::token(form(131_073))).await.expect_error(413, "body_too_large");
+}
+
+#[tokio::test]
+async fn another_method_answers_405_that_allows_post_alone() {
+    let app = TestApp::new();
+    for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE", "BREW"] {
+        let answer = app.send(Request::new(method, TOKEN)).await;
+        assert_eq!(answer.expect_status(405).members("allow"), ["post"]);
+        if method != "HEAD" {
+            assert!(answer.expect_error(405, "method_not_allowed").field("message").contains("POST"), "{answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_preflight_spends_nothing_and_a_page_elsewhere_may_ask_for_a_token() {
+    let (app, page) = limited_to(1).await;
+    for _ in 0..3 {
+        let preflight = Request::new("OPTIONS", TOKEN)
+            .header("origin", "https://elsewhere.example")
+            .header("access-control-request-method", "POST")
+            .header("access-control-request-headers", "authorization,content-type");
+        assert!(app.send(preflight).await.members("access-control-allow-methods").contains(&"post".to_owned()));
+    }
+    app.send(Request::token(post_form(&page))).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_token_of_a_deleted_page_opens_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let token = app.send(Request::token(post_form(&page))).await.field("access_token");
+    app.delete(&page).await.expect_status(204);
+    app.send(Request::update(&page.slug, "{}").key(&token)).await.expect_error(410, "gone");
+    app.send(Request::token(post_form(&page))).await.expect_error(401, "invalid_client");
+}

@@ -1,0 +1,257 @@
+//! Updating a page (spec §4.3).
+
+use serde_json::json;
+
+use crate::support::app::{Setup, TestApp};
+use crate::support::exchange::Request;
+
+#[tokio::test]
+async fn an_update_answers_200_with_the_page_as_it_then_stands() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let answer = app.update(&page, json!({"title": "New title", "content": "New text."})).await;
+    answer.expect_status(200);
+    assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New title", "New text."));
+    assert!(answer.field("content_html").contains("New text."));
+    let read = app.read(&page.slug).await;
+    assert_eq!(answer.json(), read.json());
+    assert_eq!(answer.header("etag"), read.header("etag"));
+}
+
+#[tokio::test]
+async fn omitted_fields_keep_their_value() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    app.update(&page, json!({"content": "Other"})).await.expect_status(200);
+    assert_eq!(app.page(&page.slug).await["title"], "Title");
+    app.update(&page, json!({"title": "Another"})).await.expect_status(200);
+    let read = app.page(&page.slug).await;
+    assert_eq!((read["title"].as_str(), read["content"].as_str()), (Some("Another"), Some("Other")));
+}
+
+#[tokio::test]
+async fn a_new_title_changes_neither_slug_nor_url() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    let before = app.page(&page.slug).await;
+    let after = app.update(&page, json!({"title": "Something else"})).await.json();
+    assert_eq!((&after["slug"], &after["url"]), (&before["slug"], &before["url"]));
+}
+
+#[tokio::test]
+async fn a_title_that_is_null_or_empty_or_white_space_clears_the_title() {
+    for cleared in [json!(null), json!(""), json!(" \t\n\u{a0}")] {
+        let app = TestApp::new();
+        let page = app.publish("Title", "Text").await;
+        assert_eq!(app.update(&page, json!({"title": cleared})).await.expect_status(200).json()["title"], json!(null));
+        let read = app.page(&page.slug).await;
+        assert_eq!(read.get("title"), Some(&json!(null)), "it is there, as null");
+        assert_eq!(read["content"], "Text");
+    }
+}
+
+#[tokio::test]
+async fn a_title_that_shows_nothing_clears_the_title() {
+    for cleared in ["\u{200b}", "\u{2800}\u{2800}", " \u{3164}\u{fe0f} "] {
+        let app = TestApp::new();
+        let page = app.publish("Title", "Text").await;
+        assert_eq!(app.update(&page, json!({"title": cleared})).await.expect_status(200).json()["title"], json!(null));
+    }
+}
+
+#[tokio::test]
+async fn a_title_of_a_refused_character_alone_clears_nothing() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    for refused in ["\u{202e}", "\u{2066}", "\u{1}", "\u{200b}\u{202e}"] {
+        app.update(&page, json!({"title": refused})).await.expect_error(400, "invalid_body");
+    }
+    assert_eq!(app.page(&page.slug).await["title"], "Title");
+}
+
+#[tokio::test]
+async fn a_cleared_title_can_be_set_again() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.update(&page, json!({"title": null})).await.expect_status(200);
+    assert_eq!(app.update(&page, json!({"title": " Again "})).await.field("title"), "Again");
+}
+
+#[tokio::test]
+async fn an_update_of_no_field_changes_nothing_and_answers_the_page_as_it_stands() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.read(&page.slug).await;
+    let answer = app.update(&page, json!({})).await;
+    answer.expect_status(200);
+    assert_eq!((&answer.body, answer.header("etag")), (&before.body, before.header("etag")));
+}
+
+#[tokio::test]
+async fn an_update_to_the_value_that_is_there_is_a_change() {
+    let app = TestApp::new();
+    let page = app.publish("Title", "Text").await;
+    let answer = app.update(&page, json!({"title": "Title"})).await;
+    assert_ne!(answer.header("etag"), page.etag);
+    assert!(answer.field("updated_at") > answer.field("created_at"));
+}
+
+#[tokio::test]
+async fn empty_content_answers_400_on_update_and_keeps_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    app.update(&page, json!({"content": ""})).await.expect_error(400, "empty_content");
+    app.update(&page, json!({"content": "", "title": "New"})).await.expect_error(400, "empty_content");
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn null_content_answers_400_and_keeps_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let answer = app.update(&page, json!({"content": null, "title": "New"})).await;
+    assert!(answer.expect_error(400, "invalid_body").field("message").contains("`content`"));
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn a_title_of_201_characters_or_with_a_control_character_answers_400_and_keeps_the_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    for title in ["é".repeat(201), "a\nb".to_owned(), "a\0b".to_owned()] {
+        let answer = app.update(&page, json!({"title": title, "content": "new"})).await;
+        assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+    app.update(&page, json!({"title": "é".repeat(200)})).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn content_of_102400_bytes_is_accepted_on_update_and_of_one_more_answers_413() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let answer = app.update(&page, json!({"title": "New", "content": "a".repeat(102_401)})).await;
+    answer.expect_error(413, "content_too_large");
+    assert_eq!(app.page(&page.slug).await, before);
+    app.update(&page, json!({"content": "é".repeat(51_200)})).await.expect_status(200);
+    assert_eq!(app.page(&page.slug).await["content"], "é".repeat(51_200));
+}
+
+#[tokio::test]
+async fn updated_content_is_kept_byte_for_byte() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let content = " \r\n\0 e\u{301} \u{feff}  \n";
+    app.update(&page, json!({"content": content})).await.expect_status(200);
+    assert_eq!(app.page(&page.slug).await["content"], content);
+    assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
+}
+
+#[tokio::test]
+async fn an_update_whose_title_or_text_contains_its_own_key_answers_400_and_publishes_nothing() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let key = &page.key;
+    let bodies = [
+        ("content", json!({"content": format!("my key is {key}, hello")})),
+        ("content", json!({"content": key})),
+        ("title", json!({"title": format!("my key is {key}")})),
+        ("title", json!({"title": key, "content": "fine"})),
+    ];
+    for (field, body) in bodies {
+        let answer = app.update(&page, body).await;
+        assert!(answer.expect_error(400, "invalid_body").field("message").contains(&format!("`{field}`")));
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_that_shows_its_own_key_once_rendered_answers_400_and_publishes_nothing() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    let secret = page.key.strip_prefix("hbk_").unwrap();
+    let (first, second) = secret.split_at(20);
+    for content in [
+        format!("my key is hbk\\_{secret}, hello"),
+        format!("hbk&#95;{secret}"),
+        format!("h&#98;k_{secret}"),
+        format!("hbk&lowbar;{secret}"),
+        format!("hbk_{first}**{second}**"),
+        format!("*hbk_{first}*`{second}`"),
+        format!("hbk_~~{secret}~~"),
+        format!("[hbk\\_{first}](https://e.example/){second}"),
+        format!("[text](https://e.example/?hbk\\_{secret})"),
+        format!("[text](https://e.example/hbk%5F{secret})"),
+        format!("[text](https://e.example/#h&#98;k_{secret})"),
+        format!("https://e.example/hbk\\_{secret}"),
+        format!("![hbk\\_{first}**{second}**](https://e.example/i.png)"),
+        format!("![alt](https://e.example/h&#98;k_{secret}.png)"),
+        format!("hbk_{first}![{second}](https://e.example/i.png)"),
+        format!("hbk_{first}&shy;{second}"),
+        format!("hbk_{first}&#8203;{second}"),
+        format!("# hbk\\_{secret}"),
+        format!("- > hbk\\_{secret}"),
+    ] {
+        let answer = app.update(&page, json!({"content": content})).await;
+        let message = answer.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains("`content`") && !message.contains(secret), "{message}");
+    }
+    assert_eq!(app.page(&page.slug).await, before);
+    for harmless in [format!("hbk_{first} {second}"), format!("hbk_{first}\n\n{second}"), secret.to_owned()] {
+        app.update(&page, json!({"content": harmless})).await.expect_status(200);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_shows_once_rendered_is_refused_before_the_precondition_is_checked() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let body = json!({"content": page.key.replace('_', "\\_")}).to_string();
+    app.send(Request::update(&page.slug, body).key(&page.key).header("if-match", "\"stale\""))
+        .await
+        .expect_error(400, "invalid_body");
+}
+
+#[tokio::test]
+async fn text_that_only_looks_like_a_key_is_published() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let other = format!("an example: hbk_{}", "0".repeat(43));
+    app.update(&page, json!({"content": other})).await.expect_status(200);
+    assert_eq!(app.page(&page.slug).await["content"], other.as_str());
+}
+
+#[tokio::test]
+async fn an_update_changes_no_other_page() {
+    let app = TestApp::new();
+    let (page, other) = (app.published().await, app.published().await);
+    let before = app.page(&other.slug).await;
+    app.update(&page, json!({"title": "New", "content": "New"})).await.expect_status(200);
+    assert_eq!(app.page(&other.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_over_the_limit_answers_429_with_retry_after_and_changes_nothing() {
+    let app = Setup::new().limits(10, 1).start();
+    let page = app.published().await;
+    app.update(&page, json!({})).await.expect_status(200);
+    let before = app.page(&page.slug).await;
+    assert!(app.update(&page, json!({"content": "new"})).await.expect_error(429, "rate_limited").retry_after() >= 1);
+    assert_eq!(app.page(&page.slug).await, before);
+}
+
+#[tokio::test]
+async fn an_update_without_a_body_answers_400() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    app.send(Request::new("PATCH", format!("/api/pages/{}", page.slug)).key(&page.key))
+        .await
+        .expect_error(400, "invalid_body");
+    app.send(Request::update(&page.slug, "").key(&page.key)).await.expect_error(400, "invalid_body");
+}

@@ -1,0 +1,58 @@
+//! Real browsers, Debian's Chromium and Firefox, open what the real binary serves.
+//!
+//! `./tests/run` installs both, and what drives them (`tests/services/clients/install`). What is not there fails its test; none is
+//! skipped. The scripts in `node/` take the browser's name and the base URL as their first arguments, so that they can be run
+//! against any Handbill by hand; with `SCREENSHOTS=<folder>` they save what they see.
+
+use std::path::{Path, PathBuf};
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+
+use crate::clients::service::Service;
+use crate::clients::tools::Client;
+
+/// Runs `script` with `browser` against a service of its own.
+async fn run(script: &str, browser: &str) {
+    let service = Service::start().await;
+    let client = Client::node_in(&scripts(), script).args([browser, &service.url()]);
+    // For a server of images, which are taken over https only. The browsers are told to trust anyone.
+    let CertifiedKey { cert, signing_key } =
+        generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
+    let client = client.with_file("cert.pem", cert.pem()).with_file("key.pem", signing_key.serialize_pem());
+    client.args(["cert.pem", "key.pem"]).succeeds().await;
+    service.stop().await;
+}
+
+fn scripts() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services/browser/node")
+}
+
+#[tokio::test]
+async fn in_chromium_a_page_looks_the_same_on_every_visit() {
+    run("visits.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_a_page_looks_the_same_on_every_visit() {
+    run("visits.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_no_page_breaks_a_rule_of_accessibility() {
+    run("accessible.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_no_page_breaks_a_rule_of_accessibility() {
+    run("accessible.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_marks_paint_nothing_outside_their_block() {
+    run("marks.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_marks_paint_nothing_outside_their_block() {
+    run("marks.mjs", "firefox").await;
+}

@@ -1,0 +1,13 @@
+//! Clients and validators that other people wrote, against the real binary: the official MCP SDKs and tools, OAuth
+//! libraries, and validators of every document that the service publishes.
+//!
+//! `./tests/run` installs them (`tests/services/clients/install`) and says in `HANDBILL_TEST_CLIENTS` where. What is not there
+//! fails its test; none is skipped. The clients' scripts are in `python/` and `node/`, and take the base URL as their first
+//! argument, so that they can be run against any Handbill by hand.
+
+mod documents;
+mod mcp;
+mod oauth;
+mod readme;
+pub(crate) mod service;
+pub(crate) mod tools;

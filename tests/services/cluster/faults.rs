@@ -1,0 +1,185 @@
+//! What becomes of the service when what it stands on goes away, and that it is back by itself.
+
+use std::net::Ipv4Addr;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use http::StatusCode;
+use serde_json::Value;
+
+use super::calls::{Published, Reply, create, publish, read, rewrite};
+use super::service::{Service, Settings};
+
+/// What no answer takes on any machine, unless it waits for what is lost. The service's own limits are far shorter, and
+/// held to by `tests/it/spec/outages.rs`, where no machine is slow.
+pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(20);
+
+/// How often the service is asked whether it is back.
+const AGAIN: Duration = Duration::from_millis(50);
+
+/// When it counts as not coming back.
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Pages for [`wave`], each of which it updates a few times: updates of one page get into each other's way.
+async fn pages(service: &Service) -> Vec<Published> {
+    join_all((0..20).map(|_| publish(service.balancer))).await
+}
+
+/// 1 while a replica counts by itself.
+const FALLBACK: &str = "handbill_rate_limit_fallback";
+
+/// 1 while the database answers.
+const AVAILABLE: &str = "handbill_store_available";
+
+/// A hundred calls of all kinds at once.
+async fn wave(service: &Service, pages: &[Published]) -> Vec<Reply> {
+    let calls = (0..100).map(|number| {
+        let (balancer, page) = (service.balancer, pages[number % pages.len()].clone());
+        tokio::spawn(async move {
+            match number % 3 {
+                0 => create(balancer, Ipv4Addr::LOCALHOST).await,
+                1 => read(balancer, &page).await,
+                _ => rewrite(balancer, &page, &format!("update {number}")).await,
+            }
+        })
+    });
+    join_all(calls).await.into_iter().map(|call| call.expect("no call panics")).collect()
+}
+
+fn slowest(replies: &[Reply]) -> Duration {
+    replies.iter().map(|reply| reply.took).max().unwrap_or_default()
+}
+
+/// Waits until pages can be published again.
+async fn until_it_publishes(service: &Service) {
+    let back = async {
+        while create(service.balancer, Ipv4Addr::LOCALHOST).await.status != 201 {
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, back).await.expect("the service comes back");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_quorum_everybody_is_told_503_in_time_and_with_it_the_service_is_back() {
+    let service = Service::start(Settings::unlimited()).await;
+    let pages = pages(&service).await;
+    let calm = slowest(&wave(&service, &pages).await);
+
+    service.nodes.hang(2);
+    service.nodes.hang(3);
+    let mut waves = Vec::new();
+    for _ in 0..3 {
+        let replies = wave(&service, &pages).await;
+        for reply in &replies {
+            assert_eq!(reply.status, 503, "{reply:?}");
+            assert_eq!(reply.text("error"), "unavailable", "a replica said it, not the load balancer");
+            assert!(reply.retry_after.is_some_and(|seconds| seconds > 0), "{reply:?}");
+        }
+        waves.push(slowest(&replies));
+    }
+    println!("slowest: {calm:?} with all nodes, {waves:?} without a quorum");
+    assert!(waves.iter().all(|took| *took < FAR_TOO_LONG), "{waves:?}, and {calm:?} with all nodes");
+    for replica in &service.replicas {
+        assert_eq!(replica.ask("/readyz").await.0, StatusCode::OK, "or no client would see our 503");
+        assert_eq!(replica.ask("/livez").await.0, StatusCode::OK);
+    }
+    assert_eq!(service.metric(AVAILABLE).await, [0.0; 3]);
+
+    service.nodes.resume(2);
+    service.nodes.resume(3);
+    until_it_publishes(&service).await;
+    for page in &pages {
+        read(service.balancer, page).await.expect_status(200);
+    }
+    for replica in &service.replicas {
+        read(replica.public, &pages[0]).await.expect_status(200);
+    }
+    assert_eq!(service.metric(AVAILABLE).await, [1.0; 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_one_node_of_three_hung_or_cut_off_all_requests_but_those_in_flight_on_it_succeed() {
+    let service = Service::start(Settings::unlimited()).await;
+    let pages = pages(&service).await;
+    for (node, hangs) in [(1, true), (2, false)] {
+        if hangs {
+            service.nodes.hang(node);
+        } else {
+            service.nodes.cut_off(node);
+        }
+        let until_all_succeed = async {
+            let (mut failed, mut took) = (0, Duration::ZERO);
+            loop {
+                let replies = wave(&service, &pages).await;
+                took = took.max(slowest(&replies));
+                match replies.iter().filter(|reply| !matches!(reply.status, 200 | 201)).count() {
+                    0 => return (failed, took),
+                    some => failed += some,
+                }
+            }
+        };
+        let noticed = tokio::time::timeout(TEST_TIMEOUT, until_all_succeed).await;
+        let (failed, took) = noticed.expect("the replicas go on without the node");
+        println!("node {node}: {failed} requests failed before all of a hundred succeeded, the slowest took {took:?}");
+        assert!(took < FAR_TOO_LONG, "{took:?}");
+        service.nodes.heal().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_not_ready_before_it_has_reached_its_database_and_says_so() {
+    let service = Service::start(Settings::unlimited()).await;
+    for node in 1..=3 {
+        service.nodes.hang(node);
+    }
+    let anywhere = "127.0.0.1:0".parse().expect("an address");
+    let late = crate::replica::Replica::start(anywhere, anywhere, &service.replica_settings).await;
+    let (status, said) = late.ask("/readyz").await;
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+    let said: Value = serde_json::from_str(&said).expect("it is JSON");
+    assert!(said["missing"].as_object().is_some_and(|missing| !missing.is_empty()), "{said}");
+    let reply = create(late.public, Ipv4Addr::LOCALHOST).await.expect_status(503);
+    assert!(reply.retry_after.is_some());
+
+    for node in 1..=3 {
+        service.nodes.resume(node);
+    }
+    late.ready().await;
+    publish(late.public).await;
+    assert!(late.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_redis_pages_are_served_as_before_and_its_return_is_noticed() {
+    let mut service =
+        Service::start(Settings { create_limit: 100_000, edit_limit: 100_000, ..Settings::unlimited() }).await;
+    let pages = pages(&service).await;
+    let calm = slowest(&wave(&service, &pages).await);
+    service.redis.lose().await;
+    let replies = wave(&service, &pages).await;
+    for reply in &replies {
+        assert!(matches!(reply.status, 200 | 201), "{reply:?}");
+    }
+    println!("slowest: {calm:?} with Redis, {:?} without", slowest(&replies));
+    assert!(slowest(&replies) < FAR_TOO_LONG);
+    // A replica that was not asked for anything has not noticed.
+    for replica in &service.replicas {
+        for _ in 0..3 {
+            rewrite(replica.public, &pages[0], "again").await.expect_status(200);
+        }
+    }
+    until_every_replica_says(&service, true).await;
+    service.redis.replace().await;
+    until_every_replica_says(&service, false).await;
+}
+
+/// Waits until every replica says that it counts by itself, or that it does not.
+async fn until_every_replica_says(service: &Service, falls_back: bool) {
+    let saying = async {
+        while service.metric(FALLBACK).await.iter().any(|fallback| (*fallback > 0.0) != falls_back) {
+            tokio::time::sleep(AGAIN).await;
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, saying).await.expect("a metric says so");
+}

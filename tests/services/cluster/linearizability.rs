@@ -1,0 +1,57 @@
+//! Many clients over three replicas while the database loses one node after the other, and for a while its quorum.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::faults::FAR_TOO_LONG;
+use super::service::{Service, Settings};
+use crate::linearizability::histories::workload::{Plan, run};
+
+/// How long a node is away: longer than it takes everybody to notice that it hangs, and to go on without it.
+const AWAY: Duration = Duration::from_secs(6);
+
+/// How long the quorum is lost.
+const WITHOUT_QUORUM: Duration = Duration::from_secs(4);
+
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests sets it, not the service's settings")]
+fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
+    let parse = |value: String| value.parse().ok().unwrap_or_else(|| panic!("{name} is not a number: {value}"));
+    std::env::var(name).map_or(default, parse)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_are_linearizable_while_nodes_are_killed_paused_and_cut_off() {
+    let service = Service::start(Settings::unlimited()).await;
+    let nodes = &service.nodes;
+    let plan =
+        Plan { seed: setting("LIN_SEED", 4), calls: setting("LIN_OPS", 20_000), groups: 6, clients: 4, burst: 10 };
+    let outcome = run(&service.transport(), plan, async |mut progress| {
+        progress.more(plan.calls / 20).await;
+        nodes.hang(1);
+        sleep(AWAY).await;
+        nodes.resume(1);
+        progress.more(plan.calls / 20).await;
+
+        nodes.cut_off(2);
+        sleep(AWAY).await;
+        nodes.resume(2);
+        progress.more(plan.calls / 20).await;
+
+        nodes.kill(3).await;
+        sleep(AWAY).await;
+        nodes.heal().await;
+        progress.more(plan.calls / 20).await;
+
+        nodes.hang(1);
+        nodes.cut_off(3);
+        sleep(WITHOUT_QUORUM).await;
+        nodes.resume(1);
+        nodes.resume(3);
+        progress.more(plan.calls / 20).await;
+    })
+    .await;
+    println!("{outcome}");
+    outcome.assert_linearizable();
+    assert!(outcome.slowest < FAR_TOO_LONG, "{outcome}");
+}

@@ -1,0 +1,88 @@
+//! The three database nodes: how a test takes them away and gives them back.
+
+use std::fs;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::deployment::{self, command_line};
+use crate::turns::Alone;
+
+/// How often a process is looked at that must end.
+const AGAIN: Duration = Duration::from_millis(20);
+
+/// The nodes, for one test at a time. Each is numbered from 1.
+pub(crate) struct Nodes {
+    nodes: deployment::Nodes,
+    _turn: Alone,
+}
+
+impl Nodes {
+    /// Waits for its turn, and then until all nodes are up and see each other.
+    pub(crate) async fn all() -> Self {
+        let turn = Alone::wait();
+        let nodes = deployment::Nodes::of_this_run();
+        nodes.heal().await;
+        Self { nodes, _turn: turn }
+    }
+
+    /// Operations that harm no node.
+    pub(crate) fn shared(&self) -> &deployment::Nodes {
+        &self.nodes
+    }
+
+    /// Ends the process of `node` as a crash of its machine would; what it had acknowledged is on its disk.
+    pub(crate) async fn kill(&self, node: usize) {
+        let (folder, process) = self.process(&format!("node{node}"));
+        kill_process(process, Signal::KILL).expect("it is ours");
+        // Until then it would be taken for running.
+        while command_line(process).is_some_and(|line| line.contains(&folder)) {
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    /// Stops `node` in the middle of what it does, its connections open.
+    pub(crate) fn hang(&self, node: usize) {
+        self.signal(&format!("node{node}"), Signal::STOP);
+    }
+
+    /// Lets nothing more through to `node`, neither from replicas nor from other nodes.
+    pub(crate) fn cut_off(&self, node: usize) {
+        self.signal(&format!("relay{node}"), Signal::STOP);
+    }
+
+    /// Undoes [`Nodes::hang`] and [`Nodes::cut_off`].
+    pub(crate) fn resume(&self, node: usize) {
+        for process in ["node", "relay"] {
+            self.signal(&format!("{process}{node}"), Signal::CONT);
+        }
+    }
+
+    /// Brings every node back, and waits until all are up and see each other.
+    pub(crate) async fn heal(&self) {
+        self.nodes.heal().await;
+    }
+
+    fn signal(&self, name: &str, signal: Signal) {
+        let (_, process) = self.process(name);
+        kill_process(process, signal).expect("it is ours");
+        // A thread that runs goes on for a moment, which is long on a busy machine, and could still answer somebody.
+        while signal == Signal::STOP && !has_stopped(process) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn process(&self, name: &str) -> (String, Pid) {
+        self.nodes.running(name).unwrap_or_else(|| panic!("{name} does not run"))
+    }
+}
+
+/// Whether every thread of `process` stands still.
+fn has_stopped(process: Pid) -> bool {
+    let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).expect("it runs");
+    threads.flatten().all(|thread| {
+        let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        // What stands before the state is the program's name in parentheses. A thread that has ended says nothing.
+        state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
+    })
+}

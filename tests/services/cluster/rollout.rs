@@ -1,0 +1,80 @@
+//! New versions: replicas that are replaced one after the other, and a schema that is ahead of them.
+
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaState, check};
+use handbill::backends::cql::{LeaseTimes, builder, migrate_with};
+use handbill::ports::random::Random;
+use scylla::value::Row;
+
+use super::calls::{delete, publish, read, rewrite};
+use super::service::{Service, Settings};
+use crate::linearizability::histories::workload::{Plan, run};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn replicas_are_replaced_one_after_the_other_and_no_request_fails() {
+    let mut service = Service::start(Settings::unlimited()).await;
+    let plan = Plan { seed: 11, calls: 0, groups: 4, clients: 4, burst: 8 };
+    let outcome = run(&service.transport(), plan, async |mut progress| {
+        for number in 1..=3 {
+            progress.more(100).await;
+            let old = service.replicas.remove(0);
+            assert!(old.stop().await.success(), "it finished what it had begun");
+            let new = service.replica(number).await;
+            new.ready().await;
+            service.replicas.push(new);
+        }
+        progress.more(100).await;
+    })
+    .await;
+    println!("{outcome}");
+    outcome.assert_no_failures();
+    outcome.assert_linearizable();
+}
+
+/// What a later version might add.
+const ADDS_A_COLUMN: Migration = Migration {
+    number: 9999,
+    name: "motto",
+    text: "-- expand: a motto for each page.\nALTER TABLE pages ADD motto text;\n",
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_side() {
+    let service = Service::start_apart("expansion", Settings::unlimited()).await;
+    let old = service.replicas[0].public;
+    let before = publish(old).await;
+
+    let settings = service.store_settings();
+    let session = builder(&settings).unwrap().build().await.unwrap();
+    let datacenter = session.get_cluster_state().get_nodes_info()[0].datacenter.clone().unwrap();
+    let migrations = [MIGRATIONS, &[ADDS_A_COLUMN]].concat();
+    let random = Random::System;
+    migrate_with(&session, &settings, &datacenter, &migrations, LeaseTimes::default(), &random).await.unwrap();
+    let keyspace = &settings.scylla_keyspace;
+    assert_eq!(check(&session, keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerExpanded);
+
+    // One more, which finds the schema ahead of it as soon as it starts.
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let new = crate::replica::Replica::start(anywhere, anywhere, &service.replica_settings).await;
+    new.ready().await;
+    let after = publish(new.public).await;
+    for page in [&before, &after] {
+        // What a later version writes there.
+        let motto = format!("UPDATE {keyspace}.pages SET motto = 'kept' WHERE slug = ? IF state = 'active'");
+        session.query_unpaged(motto, (&page.slug,)).await.unwrap();
+        for (replica, content) in [(old, "by the old"), (new.public, "by the new")] {
+            rewrite(replica, page, content).await.expect_status(200);
+            for reader in [old, new.public] {
+                assert_eq!(read(reader, page).await.expect_status(200).text("content"), content);
+            }
+        }
+        let motto = format!("SELECT motto FROM {keyspace}.pages WHERE slug = ?");
+        let row = session.query_unpaged(motto, (&page.slug,)).await.unwrap().into_rows_result().unwrap();
+        let row: Row = row.first_row().unwrap();
+        assert_eq!(row.columns[0].as_ref().and_then(|motto| motto.as_text().cloned()).as_deref(), Some("kept"));
+    }
+    delete(old, &after).await.expect_status(204);
+    read(new.public, &after).await.expect_status(410);
+    delete(new.public, &before).await.expect_status(204);
+    read(old, &before).await.expect_status(410);
+    assert!(new.stop().await.success());
+}

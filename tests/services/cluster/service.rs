@@ -1,0 +1,172 @@
+//! Handbill as it is run for real: three replicas behind a load balancer, over three database nodes and Redis.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Parser;
+use handbill::config::{CqlSettings, RedisSettings};
+use tokio::process::Child;
+use tokio::sync::OnceCell;
+
+use super::nodes::Nodes;
+use crate::deployment::{Addresses, balance, migrated, redis};
+use crate::linearizability::histories::transport::Network;
+use crate::replica::Replica;
+
+/// The keyspace of this run, made once.
+static KEYSPACE: OnceCell<String> = OnceCell::const_new();
+
+/// How a service differs from one with the limits of the specification.
+pub(crate) struct Settings {
+    pub(crate) create_limit: u32,
+    pub(crate) edit_limit: u32,
+    pub(crate) drain_delay: Duration,
+}
+
+impl Settings {
+    /// For tests of something else than limits.
+    pub(crate) fn unlimited() -> Self {
+        // Several times as long as the load balancer takes to notice.
+        Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4) }
+    }
+
+    fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &Redis, balancer: SocketAddr) -> Vec<String> {
+        let Self { create_limit, edit_limit, drain_delay } = self;
+        let settings = [
+            ("--store", "scylla".to_owned()),
+            ("--scylla-nodes", nodes.shared().addresses()),
+            ("--scylla-keyspace", keyspace.to_owned()),
+            ("--redis-url", redis.url()),
+            ("--base-url", format!("http://{balancer}")),
+            // The load balancer, whose connections come from the machine's own address.
+            ("--trusted-proxies", "127.0.0.1".to_owned()),
+            ("--create-limit", create_limit.to_string()),
+            ("--edit-limit", edit_limit.to_string()),
+            ("--drain-delay", format!("{}ms", drain_delay.as_millis())),
+            // Every request of an outage is an error there.
+            ("--log", "off".to_owned()),
+        ];
+        settings.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
+    }
+}
+
+/// The whole service. Everything but the database nodes ends with it.
+pub(crate) struct Service {
+    pub(crate) nodes: Nodes,
+    pub(crate) replicas: Vec<Replica>,
+    pub(crate) redis: Redis,
+    /// The load balancer's listener.
+    pub(crate) balancer: SocketAddr,
+    /// What every replica is started with.
+    pub(crate) replica_settings: Vec<String>,
+    keyspace: String,
+    addresses: Addresses,
+    _balancer: Child,
+}
+
+impl Service {
+    /// Starts everything, and waits until the load balancer listens.
+    pub(crate) async fn start(settings: Settings) -> Self {
+        let nodes = Nodes::all().await;
+        let keyspace = KEYSPACE.get_or_init(|| migrated(nodes.shared(), "cluster")).await.clone();
+        Self::start_over(nodes, keyspace, settings).await
+    }
+
+    /// The same over a keyspace of its own, which `name` is part of.
+    pub(crate) async fn start_apart(name: &str, settings: Settings) -> Self {
+        let nodes = Nodes::all().await;
+        let keyspace = migrated(nodes.shared(), name).await;
+        Self::start_over(nodes, keyspace, settings).await
+    }
+
+    async fn start_over(nodes: Nodes, keyspace: String, settings: Settings) -> Self {
+        let addresses = Addresses::draw();
+        let redis = Redis::start(addresses.redis()).await;
+        let balancer = addresses.balancer();
+        let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer);
+        let mut replicas = Vec::new();
+        for number in 1..=3 {
+            replicas.push(start_replica(addresses, number, &replica_settings).await);
+        }
+        for replica in &replicas {
+            replica.ready().await;
+        }
+        // It takes every replica for ready until it has looked, and by now they are.
+        let process = balance(addresses).await;
+        Self { nodes, replicas, redis, balancer, replica_settings, keyspace, addresses, _balancer: process }
+    }
+
+    /// Starts replica `number` at its place behind the load balancer.
+    pub(crate) async fn replica(&self, number: u8) -> Replica {
+        start_replica(self.addresses, number, &self.replica_settings).await
+    }
+
+    /// The settings by which a test reaches the service's own pages past every replica.
+    pub(crate) fn store_settings(&self) -> CqlSettings {
+        let nodes = self.nodes.shared().addresses();
+        let line = ["handbill", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
+        Line::try_parse_from(line).expect("they are valid").store
+    }
+
+    /// The same for Redis.
+    pub(crate) fn redis_settings(&self) -> RedisSettings {
+        Line::try_parse_from(["handbill", "--redis-url", &self.redis.url()]).expect("they are valid").redis
+    }
+
+    /// The way of clients, through the load balancer.
+    pub(crate) fn transport(&self) -> Network {
+        Network(vec![self.balancer])
+    }
+
+    /// A metric without labels, of each replica.
+    pub(crate) async fn metric(&self, name: &str) -> Vec<f64> {
+        let mut values = Vec::new();
+        for replica in &self.replicas {
+            let (_, metrics) = replica.ask("/metrics").await;
+            let line = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            values.push(
+                line.and_then(|value| value.trim().parse().ok()).unwrap_or_else(|| panic!("{name} in {metrics}")),
+            );
+        }
+        values
+    }
+}
+
+async fn start_replica(addresses: Addresses, number: u8, settings: &[String]) -> Replica {
+    let (public, admin) = addresses.replica(number);
+    Replica::start(public, admin, settings).await
+}
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    store: CqlSettings,
+    #[command(flatten)]
+    redis: RedisSettings,
+}
+
+/// A Redis of this service alone, which keeps nothing.
+pub(crate) struct Redis {
+    address: SocketAddr,
+    process: Child,
+}
+
+impl Redis {
+    async fn start(address: SocketAddr) -> Self {
+        Self { address, process: redis(address).await }
+    }
+
+    fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    /// Ends it at once, with all that it knew.
+    pub(crate) async fn lose(&mut self) {
+        self.process.kill().await.expect("it is ours");
+    }
+
+    /// Starts another in its place.
+    pub(crate) async fn replace(&mut self) {
+        *self = Self::start(self.address).await;
+    }
+}

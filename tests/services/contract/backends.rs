@@ -1,0 +1,26 @@
+//! The backends on servers. A new one is a new row.
+
+use std::sync::Arc;
+
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::RateLimiter;
+use handbill::ports::slug_reservations::SlugReservations;
+
+use super::rules::Started;
+use super::servers;
+
+/// Every store, each without any page that the test knows of.
+pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
+    vec![Started { name: "CQL", backend: Arc::new(servers::cql().await), _beside: Box::new(()) }]
+}
+
+/// Every limiter and its name. `services::redis::window` shows that its windows slide as those in memory do, by moving
+/// what it has counted, since no test controls its clock.
+pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
+    vec![("Redis", Arc::new(servers::redis().limiter()))]
+}
+
+/// Every kind of reservations and its name.
+pub(crate) fn reservations_by_any_clock() -> Vec<(&'static str, Arc<dyn SlugReservations>)> {
+    vec![("Redis", Arc::new(servers::redis().reservations()))]
+}

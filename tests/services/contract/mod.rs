@@ -1,0 +1,6 @@
+//! The rules for every backend, on the backends that need servers: the page store on CQL, limits and reservations in Redis.
+
+mod backends;
+#[path = "../../it/contract/rules/mod.rs"]
+mod rules;
+mod servers;

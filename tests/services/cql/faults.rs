@@ -1,0 +1,103 @@
+//! What the proxy does to requests and answers.
+
+use handbill::domain::slug::Slug;
+use scylla_proxy::{
+    Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode, ResponseReaction,
+    ResponseRule, example_db_errors,
+};
+use std::sync::Arc;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::server::Proxied;
+
+/// Requests that name `text`: pages by their content, everything else by its slug.
+pub(crate) fn requests_with(text: &str) -> Condition {
+    let names = Condition::BodyContainsCaseSensitive(text.as_bytes().into());
+    Condition::RequestOpcode(RequestOpcode::Execute).and(names)
+}
+
+/// The next request that names `text`, and none after it.
+pub(crate) fn next_request_with(text: &str) -> Condition {
+    requests_with(text).and(Condition::TrueForLimitedTimes(1))
+}
+
+/// The next answer to a conditional write.
+fn next_verdict() -> Condition {
+    let is_verdict = Condition::BodyContainsCaseSensitive(b"[applied]".as_slice().into());
+    Condition::ResponseOpcode(ResponseOpcode::Result).and(is_verdict).and(Condition::TrueForLimitedTimes(1))
+}
+
+impl Proxied {
+    pub(crate) fn rules(&mut self, requests: Vec<RequestRule>, responses: Vec<ResponseRule>) {
+        let node = &mut self.proxy.running_nodes[0];
+        node.change_request_rules(Some(requests));
+        node.change_response_rules(Some(responses));
+    }
+
+    /// The next write is applied, and its answer replaced by a timeout. From then on `slug` cannot be read, until the
+    /// rules are taken away. Yields whenever it was tried to.
+    pub(crate) fn apply_the_next_write_in_secret(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
+        let secret = ResponseRule(next_verdict(), timeout_in_its_place());
+        let (block, tried) = block_reads(slug, content);
+        self.rules(vec![block], vec![secret]);
+        tried
+    }
+
+    /// The next write that names `content` is swallowed and answered by a timeout; then as above.
+    pub(crate) fn swallow_the_next_write(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
+        let timeout = RequestReaction::forge_with_error(paxos_timeout());
+        let (block, tried) = block_reads(slug, content);
+        self.rules(vec![RequestRule(next_request_with(content), timeout), block], Vec::new());
+        tried
+    }
+
+    /// Lets everything through.
+    pub(crate) fn be_honest(&mut self) {
+        self.proxy.turn_off_rules();
+    }
+
+    /// The answer to the next write gets lost.
+    pub(crate) fn lose_the_next_verdict(&mut self) {
+        self.rules(Vec::new(), vec![ResponseRule(next_verdict(), ResponseReaction::drop_frame())]);
+    }
+
+    /// The next write is applied and answered by a timeout.
+    pub(crate) fn deny_the_next_verdict(&mut self) {
+        self.rules(Vec::new(), vec![ResponseRule(next_verdict(), timeout_in_its_place())]);
+    }
+
+    /// The connection breaks instead of the answer to the next write.
+    pub(crate) fn break_the_connection_at_the_next_verdict(&mut self) {
+        self.rules(Vec::new(), vec![ResponseRule(next_verdict(), ResponseReaction::drop_connection())]);
+    }
+}
+
+pub(crate) use scylla::errors::{DbError, WriteType};
+
+/// What Cassandra answers when a round took too long.
+pub(crate) fn paxos_timeout() -> DbError {
+    DbError::WriteTimeout {
+        consistency: scylla::statement::Consistency::LocalSerial,
+        received: 1,
+        required: 2,
+        write_type: WriteType::Cas,
+    }
+}
+
+fn timeout_in_its_place() -> ResponseReaction {
+    ResponseReaction::transform_frame(Arc::new(|frame: ResponseFrame| {
+        ResponseFrame::forged_error(frame.params, paxos_timeout(), None).unwrap()
+    }))
+}
+
+/// Reads of `slug` fail. They are told from writes by not naming `content`.
+fn block_reads(slug: &Slug, content: &str) -> (RequestRule, UnboundedReceiver<()>) {
+    let (tell, tried) = unbounded_channel();
+    let reads = requests_with(slug.as_str()).and(Condition::not(requests_with(content)));
+    let forge = RequestReaction::forge_response(Arc::new(move |frame| {
+        // Nobody listens once a test has seen enough.
+        let _ = tell.send(());
+        ResponseFrame::forged_error(frame.params, example_db_errors::read_timeout(), None).unwrap()
+    }));
+    (RequestRule(reads, forge), tried)
+}

@@ -1,0 +1,109 @@
+//! Logins and TLS, on a server that takes nobody without both.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill::backends::cql::{CqlStore, Progress, migrate};
+use handbill::config::CqlSettings;
+use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill::ports::random::Random;
+use tempfile::NamedTempFile;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::server::{PATIENT, fresh_keyspace, settings};
+use crate::support::pages::page;
+
+/// The login that the server has from its first start.
+const LOGIN: &str = "cassandra";
+
+/// What no server takes, on any machine.
+const FAR_TOO_LONG: Duration = Duration::from_mins(2);
+
+fn variable(name: &str) -> String {
+    #[expect(clippy::disallowed_methods, reason = "this is where the tests' own setting is read")]
+    let value = std::env::var(name);
+    value.unwrap_or_else(|_| panic!("{name} is not set: run ./tests/run, which starts the servers"))
+}
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+/// The settings that lead to the secured server, with its certificate and the password in `password`.
+fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
+    let (password, ca) = (password.path().to_str().unwrap(), variable("HANDBILL_TEST_CQL_SECURED_CA"));
+    let login = ["--scylla-username", LOGIN, "--scylla-password-file", password, "--scylla-ca-file", &ca];
+    let mut settings = settings(keyspace, &login);
+    settings.scylla_nodes = vec![variable("HANDBILL_TEST_CQL_SECURED")];
+    settings.scylla_replication_factor = 1;
+    settings
+}
+
+/// Why a store with `settings` does not come up; it keeps trying meanwhile.
+async fn refused(settings: &CqlSettings) -> String {
+    let (tell, mut told) = unbounded_channel();
+    let connecting = CqlStore::connect(settings, PATIENT, Random::System, move |progress| {
+        tell.send(progress.clone()).expect("the test listens");
+    });
+    tokio::select! {
+        store = connecting => panic!("it was taken: {:?}", store.err()),
+        progress = told.recv() => match progress {
+            Some(Progress::OutOfReach(reason)) => reason,
+            progress => panic!("{progress:?}"),
+        },
+    }
+}
+
+#[tokio::test]
+async fn pages_are_kept_by_a_server_that_wants_tls_and_a_login() {
+    let password = file("cassandra\n");
+    let settings = secured(&fresh_keyspace(), &password);
+    // The login itself is made some time after the server's first start.
+    migrate(&settings, &Random::System).await.expect("the login exists");
+    let store = CqlStore::connect(&settings, PATIENT, Random::System, |_| {}).await.unwrap();
+    let page = Arc::new(page("secret"));
+    assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read_when_it_is_put_in_its_place() {
+    let password = file("not-the-password");
+    let settings = secured("handbill", &password);
+    let reason = refused(&settings).await;
+    assert!(!reason.contains("not-the-password"), "{reason}");
+    assert!(reason.to_ascii_lowercase().contains("authenticat") || reason.contains("credential"), "{reason}");
+
+    let (tell, mut told) = unbounded_channel();
+    let connecting = CqlStore::connect(&settings, PATIENT, Random::System, move |progress| {
+        // Whoever has heard enough listens no more.
+        let _ = tell.send(progress.clone());
+    });
+    let put_right = async {
+        assert!(matches!(told.recv().await, Some(Progress::OutOfReach(_))));
+        std::fs::write(password.path(), "cassandra").unwrap();
+        while !matches!(told.recv().await, Some(Progress::Schema(_) | Progress::Connected)) {}
+    };
+    let heard = async {
+        tokio::select! {
+            store = connecting => panic!("there is no schema: {:?}", store.err()),
+            () = put_right => {}
+        }
+    };
+    tokio::time::timeout(FAR_TOO_LONG, Box::pin(heard)).await.expect("the password is read again");
+}
+
+#[tokio::test]
+async fn a_node_with_another_certificate_or_without_tls_is_not_talked_to() {
+    let password = file("cassandra");
+    let other = rcgen::generate_simple_self_signed(["127.0.91.1".to_owned()]).unwrap();
+    let other = file(&other.cert.pem());
+    let mut settings = secured("handbill", &password);
+    settings.scylla_ca_file = Some(other.path().to_owned());
+    refused(&settings).await;
+    settings.scylla_ca_file = None;
+    refused(&settings).await;
+}

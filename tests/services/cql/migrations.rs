@@ -1,0 +1,196 @@
+//! `handbill migrate` on a real server.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaError, SchemaState, check};
+use handbill::backends::cql::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
+use handbill::config::CqlSettings;
+use handbill::ports::random::Random;
+use scylla::client::session::Session;
+use scylla::value::Row;
+
+use super::server::{change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
+
+const ADDS_A_COLUMN: Migration =
+    Migration { number: 3, name: "note", text: "-- expand: a note.\nALTER TABLE pages ADD note text;\n" };
+
+const TAKES_IT_AWAY: Migration =
+    Migration { number: 4, name: "no_note", text: "-- contract: no note.\nALTER TABLE pages DROP note;\n" };
+
+async fn migrating(
+    session: &Session,
+    settings: &CqlSettings,
+    migrations: &[Migration],
+) -> Result<Report, MigrateError> {
+    let times = LeaseTimes::default();
+    migrate_with(session, settings, &datacenter(session), migrations, times, &Random::System).await
+}
+
+fn with(more: &[Migration]) -> Vec<Migration> {
+    [MIGRATIONS, more].concat()
+}
+
+/// The columns and options of every table of `keyspace`, without what names it.
+async fn shape(session: &Session, keyspace: &str) -> Vec<String> {
+    let columns = "table_name, column_name, kind, position, type, clustering_order";
+    let options = "table_name, comment, read_repair, speculative_retry, gc_grace_seconds, default_time_to_live";
+    let mut lines = Vec::new();
+    for (columns, table) in [(columns, "columns"), (options, "tables")] {
+        let cql = format!("SELECT {columns} FROM system_schema.{table} WHERE keyspace_name = ?");
+        let answer = session.query_unpaged(cql, (keyspace,)).await.unwrap().into_rows_result().unwrap();
+        lines.extend(answer.rows::<Row>().unwrap().map(|row| format!("{:?}", row.unwrap().columns)));
+    }
+    lines
+}
+
+#[tokio::test]
+async fn all_migrations_add_up_to_the_schema_that_is_shown() {
+    let session = session().await;
+    let (migrated, shown) = (fresh_keyspace(), fresh_keyspace());
+    let report = migrating(&session, &settings(&migrated, &[]), MIGRATIONS).await.unwrap();
+    assert!(report.made_keyspace);
+    assert_eq!(report.applied, ["0001 pages", "0002 language"]);
+
+    let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&session));
+    change_schema(&session, format!("CREATE KEYSPACE {shown} WITH replication = {replication}")).await;
+    session.use_keyspace(&shown, false).await.unwrap();
+    // Its comments have no semicolons but at the ends of sentences, which none of its strings has.
+    let schema: String = include_str!("../../../migrations/schema.cql")
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("--"))
+        .collect::<Vec<_>>()
+        .join("\n");
+    for statement in schema.split(';').filter(|statement| !statement.trim().is_empty()) {
+        change_schema(&session, statement).await;
+    }
+    assert_eq!(shape(&session, &migrated).await, shape(&session, &shown).await);
+    drop_keyspace(&session, &migrated).await;
+    drop_keyspace(&session, &shown).await;
+}
+
+#[tokio::test]
+async fn migrating_again_changes_nothing() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    migrating(&session, &settings, MIGRATIONS).await.unwrap();
+    let before = shape(&session, &keyspace).await;
+    let report = migrating(&session, &settings, MIGRATIONS).await.unwrap();
+    assert_eq!(report, Report { keyspace: keyspace.clone(), made_keyspace: false, applied: Vec::new() });
+    assert_eq!(shape(&session, &keyspace).await, before);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn of_processes_that_migrate_at_once_one_does_it_and_all_succeed() {
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    let migrations = with(&[ADDS_A_COLUMN]);
+    let racing = (0..3).map(|_| async { migrating(&*session().await, &settings, &migrations).await.unwrap() });
+    let reports = join_all(racing).await;
+    let applied: Vec<String> = reports.into_iter().flat_map(|report| report.applied).collect();
+    assert_eq!(applied, ["0001 pages", "0002 language", "0003 note"]);
+    drop_keyspace(&*session().await, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_keyspace_that_another_process_is_only_just_making_is_waited_for() {
+    let (waiting, making) = (session().await, session().await);
+    let keyspace = fresh_keyspace();
+    let refused = enter_keyspace(&waiting, &keyspace, Duration::ZERO).await;
+    assert!(refused.is_err(), "there is no such keyspace");
+    let entered = enter_keyspace(&waiting, &keyspace, Duration::from_hours(1));
+    let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&making));
+    let made = change_schema(&making, format!("CREATE KEYSPACE {keyspace} WITH replication = {replication}"));
+    let (entered, ()) = tokio::join!(entered, made);
+    entered.unwrap();
+    drop_keyspace(&making, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_migration_that_a_crash_left_half_done_is_finished() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    migrating(&session, &settings, MIGRATIONS).await.unwrap();
+    // As if the process had ended after the statement and before it was recorded.
+    change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
+    let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
+    assert_eq!(report.applied, ["0003 note"]);
+    change_schema(&session, format!("ALTER TABLE {keyspace}.pages DROP note")).await;
+    let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN, TAKES_IT_AWAY])).await.unwrap();
+    assert_eq!(report.applied, ["0004 no_note"]);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_program_tells_a_missing_an_older_and_a_newer_schema_from_its_own() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    let (expanded, contracted) = (with(&[ADDS_A_COLUMN]), with(&[ADDS_A_COLUMN, TAKES_IT_AWAY]));
+    assert_eq!(check(&session, &keyspace, MIGRATIONS).await.unwrap(), SchemaState::Missing);
+    migrating(&session, &settings, MIGRATIONS).await.unwrap();
+    assert_eq!(check(&session, &keyspace, MIGRATIONS).await.unwrap(), SchemaState::Current);
+    assert_eq!(check(&session, &keyspace, &expanded).await.unwrap(), SchemaState::Older);
+
+    migrating(&session, &settings, &expanded).await.unwrap();
+    assert_eq!(check(&session, &keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerExpanded);
+    assert!(migrating(&session, &settings, MIGRATIONS).await.unwrap().applied.is_empty());
+
+    migrating(&session, &settings, &contracted).await.unwrap();
+    assert_eq!(check(&session, &keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerContracted);
+    let refused = migrating(&session, &settings, MIGRATIONS).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::TooNew), "{refused}");
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn an_applied_migration_that_was_changed_is_refused() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
+    let changed = Migration { text: "-- expand: a note.\nALTER TABLE pages ADD note blob;\n", ..ADDS_A_COLUMN };
+    let refused = migrating(&session, &settings, &with(&[changed])).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Schema(SchemaError::Changed { number: 3 })), "{refused}");
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_keyspace_that_the_operator_made_is_used_as_it_is() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&session));
+    let made = format!("CREATE KEYSPACE {keyspace} WITH replication = {replication} AND durable_writes = false");
+    change_schema(&session, made).await;
+    let mut settings = settings(&keyspace, &[]);
+    settings.scylla_replication_factor = 3;
+    assert!(!migrating(&session, &settings, MIGRATIONS).await.unwrap().made_keyspace);
+    let cql = "SELECT durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?";
+    let answer = session.query_unpaged(cql, (&keyspace,)).await.unwrap().into_rows_result().unwrap();
+    assert_eq!(answer.single_row::<(bool,)>().unwrap(), (false,));
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn the_lock_of_a_process_that_died_is_taken_over_after_its_lease_and_not_before() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    migrating(&session, &settings, MIGRATIONS).await.unwrap();
+    let dead =
+        format!("UPDATE {keyspace}.schema_lock SET holder = 0x01, beat = 5 WHERE component = 'handbill' IF EXISTS");
+    session.query_unpaged(dead, ()).await.unwrap();
+
+    let migrating = async |times| {
+        migrate_with(&session, &settings, &datacenter(&session), MIGRATIONS, times, &Random::System).await
+    };
+    let hour = Duration::from_hours(1);
+    let short = Duration::from_millis(20);
+    let refused = migrating(LeaseTimes { beat: short, lease: hour, patience: short }).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Lease(LeaseError::Held)), "{refused}");
+    migrating(LeaseTimes { beat: short, lease: Duration::from_millis(200), patience: hour }).await.unwrap();
+    drop_keyspace(&session, &keyspace).await;
+}

@@ -1,0 +1,10 @@
+//! The page store on a real CQL server, which `./tests/run` starts. Without one every test fails.
+
+mod faults;
+mod login;
+mod migrations;
+mod operations;
+mod outcomes;
+mod server;
+mod shapes;
+mod starting;

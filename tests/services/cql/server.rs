@@ -1,0 +1,134 @@
+//! The server under test: where it is, a keyspace on it, and stores over that, straight or through a proxy that can lie.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use clap::Parser;
+use handbill::backends::cql::migrate::schema::MIGRATIONS;
+use handbill::backends::cql::{CqlStore, CqlTimeouts, LeaseTimes, builder, migrate_with};
+use handbill::config::CqlSettings;
+use handbill::ports::random::{Random, index_below};
+use scylla::client::session::Session;
+use scylla::statement::Statement;
+use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
+use tokio::sync::OnceCell;
+
+/// Where the server is, as `host:port,…`; one node is enough.
+const NODES_VARIABLE: &str = "HANDBILL_TEST_CQL";
+
+/// The keyspace that all tests of pages share: each has slugs of its own. Other migrations have another keyspace, since
+/// a server may have been used by an earlier version of these tests.
+static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
+    let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
+    format!("handbill_tests_{}", checksums.collect::<Vec<_>>().join("_"))
+});
+
+/// Time enough on any machine, so that only what a test is about can fail it.
+pub(crate) const PATIENT: CqlTimeouts = CqlTimeouts {
+    operation: Duration::from_mins(2),
+    attempt: Duration::from_mins(1),
+    turn: Duration::from_mins(1),
+    in_flight: 256,
+};
+
+/// The nodes of the server.
+pub(crate) fn nodes() -> String {
+    #[expect(clippy::disallowed_methods, reason = "this is where the tests' own setting is read")]
+    let nodes = std::env::var(NODES_VARIABLE);
+    nodes.unwrap_or_else(|_| panic!("{NODES_VARIABLE} is not set: run ./tests/run, which starts the servers"))
+}
+
+/// The settings that `args` and the server's nodes give.
+pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        settings: CqlSettings,
+    }
+    let nodes = nodes();
+    let copies = nodes.split(',').count().min(3).to_string();
+    let server = ["handbill", "--scylla-nodes", &nodes, "--scylla-keyspace", keyspace];
+    let copies = ["--scylla-replication-factor", &copies];
+    Line::try_parse_from([&server[..], &copies, args].concat()).map(|line| line.settings).unwrap()
+}
+
+/// A session that goes straight to the server.
+pub(crate) async fn session() -> Arc<Session> {
+    // The driver waits for a server that works hard for longer than a service would.
+    let builder = builder(&settings(&KEYSPACE, &[])).unwrap().connection_timeout(Duration::from_secs(30));
+    Arc::new(builder.keepalive_timeout(Duration::from_secs(30)).build().await.expect("the server is there"))
+}
+
+/// The datacentre of the server.
+pub(crate) fn datacenter(session: &Session) -> String {
+    session.get_cluster_state().get_nodes_info()[0].datacenter.clone().unwrap()
+}
+
+/// A keyspace that no other test has, nor an earlier run of this one.
+pub(crate) fn fresh_keyspace() -> String {
+    let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
+    format!("handbill_test_{}", letters.collect::<String>())
+}
+
+/// Changes the schema, however long that takes.
+pub(crate) async fn change_schema(session: &Session, cql: impl Into<String>) {
+    let mut statement = Statement::new(cql);
+    statement.set_request_timeout(Some(Duration::from_mins(2)));
+    session.query_unpaged(statement, ()).await.unwrap();
+}
+
+/// Removes what [`fresh_keyspace`] named.
+pub(crate) async fn drop_keyspace(session: &Session, keyspace: &str) {
+    change_schema(session, format!("DROP KEYSPACE IF EXISTS {keyspace}")).await;
+}
+
+/// The shared keyspace, migrated once a run.
+pub(crate) async fn migrated_keyspace() -> &'static str {
+    static MIGRATED: OnceCell<()> = OnceCell::const_new();
+    let migrated = MIGRATED.get_or_init(async || {
+        let (session, settings) = (session().await, settings(&KEYSPACE, &[]));
+        let datacenter = datacenter(&session);
+        let times = LeaseTimes::default();
+        migrate_with(&session, &settings, &datacenter, MIGRATIONS, times, &Random::System).await.unwrap();
+    });
+    migrated.await;
+    &KEYSPACE
+}
+
+/// A store that goes straight to the server.
+pub(crate) async fn store() -> Arc<CqlStore> {
+    store_on(session().await, PATIENT).await
+}
+
+/// A store on `session` in the shared keyspace.
+pub(crate) async fn store_on(session: Arc<Session>, limits: CqlTimeouts) -> Arc<CqlStore> {
+    let keyspace = migrated_keyspace().await;
+    Arc::new(CqlStore::on(session, keyspace, Random::System, limits).await.unwrap())
+}
+
+/// A store whose every request goes through a proxy.
+pub(crate) struct Proxied {
+    pub(crate) store: Arc<CqlStore>,
+    pub(crate) proxy: RunningProxy,
+}
+
+/// A store with `limits` through a proxy that has no rules yet.
+pub(crate) async fn proxied(limits: CqlTimeouts) -> Proxied {
+    let keyspace = migrated_keyspace().await;
+    let nodes = nodes();
+    let first = nodes.split(',').next().unwrap();
+    let real: SocketAddr = tokio::net::lookup_host(first).await.unwrap().next().unwrap();
+    let proxied = SocketAddr::new(get_exclusive_local_address(), real.port());
+    let node =
+        Node::builder().real_address(real).proxy_address(proxied).shard_awareness(ShardAwareness::Unaware).build();
+    let proxy = Proxy::new([node]);
+    let translator = Arc::new(proxy.translation_map());
+    let proxy = proxy.run().await.unwrap();
+    let mut settings = settings(keyspace, &[]);
+    settings.scylla_nodes = vec![proxied.to_string()];
+    let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
+    let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
+    let session = Arc::new(builder.build().await.expect("the server is there"));
+    Proxied { store: store_on(session, limits).await, proxy }
+}

@@ -1,0 +1,90 @@
+//! Both servers' answers to conditional writes. ScyllaDB's are forged, by its documentation: always the key and the
+//! columns of the condition (for an insert all columns) beside `[applied]`, with nulls where there was no row.
+
+use std::sync::Arc;
+
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::page_store::{CasResult, InsertResult, PageStore, Record};
+use scylla_proxy::{Reaction, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode};
+
+use super::faults::requests_with;
+use super::server::{PATIENT, proxied};
+use crate::support::pages::{CREATED, edited, page};
+
+const BOOLEAN: u16 = 0x04;
+const TEXT: u16 = 0x0d;
+const BIGINT: u16 = 0x02;
+const BLOB: u16 = 0x03;
+
+/// A RESULT frame's body with one row of `columns`: name, type, value.
+fn one_row(columns: &[(&str, u16, Option<&[u8]>)]) -> Vec<u8> {
+    let string = |text: &str| [&u16::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat();
+    let count = i32::try_from(columns.len()).unwrap().to_be_bytes();
+    // Rows, with one table for all columns.
+    let mut body = [&2_i32.to_be_bytes()[..], &1_i32.to_be_bytes(), &count].concat();
+    body.extend(string("handbill"));
+    body.extend(string("pages"));
+    for (name, kind, _) in columns {
+        body.extend(string(name));
+        body.extend(kind.to_be_bytes());
+    }
+    body.extend(1_i32.to_be_bytes());
+    for (_, _, value) in columns {
+        let length = value.map_or(-1, |value| i32::try_from(value.len()).unwrap());
+        body.extend(length.to_be_bytes());
+        body.extend(value.unwrap_or_default());
+    }
+    body
+}
+
+fn answering(body: Vec<u8>) -> RequestReaction {
+    let body: bytes::Bytes = body.into();
+    RequestReaction::forge_response(Arc::new(move |frame| {
+        ResponseFrame::new(frame.params.for_response(), ResponseOpcode::Result, body.clone())
+    }))
+}
+
+#[tokio::test]
+async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_insert() {
+    let mut proxied = proxied(PATIENT).await;
+    let slug = "taken-22222222";
+    for (applied, inserted) in [(true, InsertResult::Inserted), (false, InsertResult::SlugTaken)] {
+        // The old values: nulls where there was no row, the row that was in the way otherwise.
+        let old = |value: &'static [u8]| (!applied).then_some(value);
+        let answer = one_row(&[
+            ("[applied]", BOOLEAN, Some(&[u8::from(applied)])),
+            ("slug", TEXT, old(slug.as_bytes())),
+            ("content", TEXT, old(b"text")),
+            ("key_hash", BLOB, old(&[7; 32])),
+            ("state", TEXT, old(b"active")),
+            ("version", BIGINT, old(&[0, 0, 0, 0, 0, 0, 0, 1])),
+        ]);
+        let page = Arc::new(page("text"));
+        proxied.rules(vec![RequestRule(requests_with(page.slug.as_str()), answering(answer))], Vec::new());
+        assert_eq!(proxied.store.insert_if_absent(page).await.unwrap(), inserted);
+    }
+}
+
+#[tokio::test]
+async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_update() {
+    let mut proxied = proxied(PATIENT).await;
+    let first = page("first");
+    let replaced = Record::Active(edited(&first, "next"));
+    let buried = Record::Deleted(first.tombstone(UnixMillis::new(CREATED)));
+    // Whether it was applied, and the version that was there, where there was a row.
+    for (applied, version, swapped) in
+        [(true, Some(1_i64), CasResult::Swapped), (false, Some(9), CasResult::Stale), (false, None, CasResult::Stale)]
+    {
+        let version = version.map(i64::to_be_bytes);
+        let answer = one_row(&[
+            ("[applied]", BOOLEAN, Some(&[u8::from(applied)])),
+            ("slug", TEXT, version.map(|_| first.slug.as_str().as_bytes())),
+            ("state", TEXT, version.map(|_| b"active".as_slice())),
+            ("version", BIGINT, version.as_ref().map(<[u8; 8]>::as_slice)),
+        ]);
+        proxied.rules(vec![RequestRule(requests_with(first.slug.as_str()), answering(answer))], Vec::new());
+        for next in [replaced.clone(), buried.clone()] {
+            assert_eq!(proxied.store.compare_and_set(first.version, next).await.unwrap(), swapped);
+        }
+    }
+}

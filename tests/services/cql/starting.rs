@@ -1,0 +1,160 @@
+//! Reaching the cluster: what is waited for, and what is not.
+
+use std::sync::Arc;
+
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaState};
+use handbill::backends::cql::{
+    ConnectError, CqlStore, CqlTimeouts, LeaseTimes, MigrateError, PendingStore, Progress, SettingsError, migrate,
+    migrate_with,
+};
+use handbill::config::CqlSettings;
+use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
+use handbill::ports::random::Random;
+use scylla_proxy::get_exclusive_local_address;
+use tokio::sync::mpsc::unbounded_channel;
+
+use super::server::{PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
+use crate::support::pages::page;
+
+async fn connecting(settings: &CqlSettings) -> Result<CqlStore, ConnectError> {
+    CqlStore::connect(settings, PATIENT, Random::System, |_| {}).await
+}
+
+#[tokio::test]
+async fn a_store_waits_for_its_schema_and_then_serves() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &["--schema-wait", "1h"]);
+    let (tell, mut told) = unbounded_channel();
+    let awaited = Arc::new(PendingStore::default());
+    let (waiting, serving) = (settings.clone(), awaited.clone());
+    let connecting = tokio::spawn(async move {
+        let random = Random::System;
+        let store = CqlStore::connect(&waiting, PATIENT, random, move |progress| {
+            tell.send(progress.clone()).expect("the test listens");
+        });
+        serving.set(store.await.unwrap());
+    });
+    while told.recv().await.unwrap() != Progress::Schema(SchemaState::Missing) {}
+    let early = awaited.insert_if_absent(Arc::new(page("text"))).await;
+    assert!(matches!(early, Err(StoreError::Unavailable(_))), "{early:?}");
+    assert!(!awaited.is_connected());
+
+    migrate(&settings, &Random::System).await.unwrap();
+    while told.recv().await.unwrap() != Progress::Connected {}
+    connecting.await.unwrap();
+    assert_eq!(awaited.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_schema_that_stays_missing_ends_the_wait() {
+    let refused = connecting(&settings(&fresh_keyspace(), &["--schema-wait", "0s"])).await.err().unwrap();
+    assert!(matches!(refused, ConnectError::SchemaWait { state: SchemaState::Missing }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_contracted_one() {
+    const EXPANDED: Migration =
+        Migration { number: 3, name: "note", text: "-- expand: a note.\nALTER TABLE pages ADD note text;\n" };
+    const CONTRACTED: Migration =
+        Migration { number: 4, name: "no_html", text: "-- contract: no HTML.\nALTER TABLE pages DROP html;\n" };
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &["--schema-wait", "0s"]);
+    let (center, times) = (datacenter(&session), LeaseTimes::default());
+    let newer = [MIGRATIONS, &[EXPANDED]].concat();
+    migrate_with(&session, &settings, &center, &newer, times, &Random::System).await.unwrap();
+    let store = connecting(&settings).await.unwrap();
+    assert_eq!(store.insert_if_absent(Arc::new(page("text"))).await.unwrap(), InsertResult::Inserted);
+
+    let newest = [&newer[..], &[CONTRACTED]].concat();
+    migrate_with(&session, &settings, &center, &newest, times, &Random::System).await.unwrap();
+    let refused = connecting(&settings).await.err().unwrap();
+    assert!(matches!(refused, ConnectError::SchemaTooNew), "{refused}");
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_store_goes_on_while_its_schema_is_expanded() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    migrate(&settings, &Random::System).await.unwrap();
+    let store = connecting(&settings).await.unwrap();
+    let before = Arc::new(page("before"));
+    store.insert_if_absent(before.clone()).await.unwrap();
+    change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
+    let after = Arc::new(page("after"));
+    assert_eq!(store.insert_if_absent(after.clone()).await.unwrap(), InsertResult::Inserted);
+    for page in [before, after] {
+        assert_eq!(store.lookup(&page.slug).await.unwrap(), handbill::ports::page_store::Lookup::Active(page));
+    }
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
+    let mut settings = settings("handbill", &[]);
+    // Nothing listens on the discard port of this address.
+    settings.scylla_nodes = vec!["127.255.255.254:9".to_owned()];
+    let (tell, mut told) = unbounded_channel();
+    let random = Random::System;
+    let connecting = CqlStore::connect(&settings, CqlTimeouts::default(), random, move |progress| {
+        tell.send(progress.clone()).expect("the test listens");
+    });
+    tokio::select! {
+        _ = connecting => panic!("there is nothing to connect to"),
+        progress = told.recv() => assert!(matches!(progress, Some(Progress::OutOfReach(_))), "{progress:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_told() {
+    let mut settings = settings("handbill", &["--schema-wait", "0s"]);
+    let nodes = std::mem::replace(&mut settings.scylla_nodes, vec!["127.255.255.254:9".to_owned()]);
+    let refused = migrate(&settings, &Random::System).await.unwrap_err();
+    assert!(matches!(refused, MigrateError::Session(_)), "{refused}");
+
+    // Something stands before the cluster that hangs up on the first who calls. It has the cluster's port, for the driver
+    // takes it that all nodes have the same.
+    let port = nodes[0].rsplit(':').next().unwrap().parse().unwrap();
+    let listener = tokio::net::TcpListener::bind((get_exclusive_local_address(), port)).await.unwrap();
+    let keyspace = fresh_keyspace();
+    settings = super::server::settings(&keyspace, &["--schema-wait", "1h"]);
+    settings.scylla_nodes = vec![listener.local_addr().unwrap().to_string()];
+    let relay = tokio::spawn(async move {
+        drop(listener.accept().await.unwrap());
+        loop {
+            let (mut client, _) = listener.accept().await.unwrap();
+            let mut server = tokio::net::TcpStream::connect(&nodes[0]).await.unwrap();
+            tokio::spawn(async move { tokio::io::copy_bidirectional(&mut client, &mut server).await });
+        }
+    });
+    assert!(migrate(&settings, &Random::System).await.unwrap().made_keyspace);
+    relay.abort();
+    drop_keyspace(&*session().await, &keyspace).await;
+}
+
+#[tokio::test]
+async fn settings_that_cannot_be_used_are_refused_at_once() {
+    let refused = async |change: &dyn Fn(&mut CqlSettings)| {
+        let mut settings = settings("handbill", &[]);
+        change(&mut settings);
+        match connecting(&settings).await.err().unwrap() {
+            ConnectError::Settings(error) => error,
+            error => panic!("{error}"),
+        }
+    };
+    let none = refused(&|settings| settings.scylla_nodes.clear()).await;
+    assert!(matches!(none, SettingsError::NoNodes), "{none}");
+    let half = refused(&|settings| settings.scylla_username = Some("me".to_owned())).await;
+    assert!(matches!(half, SettingsError::HalfALogin), "{half}");
+    let no_file = refused(&|settings| settings.scylla_ca_file = Some("/nowhere/ca.pem".into())).await;
+    assert!(matches!(no_file, SettingsError::File { option: "--scylla-ca-file", .. }), "{no_file}");
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let no_certificate = refused(&|settings| settings.scylla_ca_file = Some(empty.path().to_owned())).await;
+    assert!(matches!(no_certificate, SettingsError::File { .. }), "{no_certificate}");
+    let elsewhere = refused(&|settings| settings.scylla_datacenter = Some("nowhere".to_owned())).await;
+    assert!(matches!(elsewhere, SettingsError::NoSuchDatacenter { .. }), "{elsewhere}");
+}

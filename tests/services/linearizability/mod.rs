@@ -1,0 +1,129 @@
+//! Linearizability: whatever many clients do to many pages at once, each page's history must be one that a single page,
+//! asked one call at a time, could have had.
+//!
+//! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested against
+//! the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says so),
+//! `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
+
+mod faulty;
+pub(crate) mod histories;
+mod in_process;
+
+use std::ffi::OsStr;
+use std::sync::Arc;
+
+use axum::Router;
+use handbill::api::request::client_addr::TrustedProxies;
+use handbill::app::{Surroundings, public_router};
+use handbill::backends::redb::RedbStore;
+use handbill::domain::client::ForwardedHeader;
+use handbill::domain::origin::Origin;
+use handbill::mcp::HostCheck;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::Quotas;
+
+use self::faulty::{Fault, FaultyStore};
+use self::histories::transport::Network;
+use self::histories::workload::{Outcome, Plan, Progress, run};
+use self::in_process::InProcess;
+use crate::replica::Replica;
+
+/// Eight pages at a time with four clients each, as many calls as `LIN_OPS` says.
+fn plan() -> Plan {
+    Plan { seed: setting("LIN_SEED", 4), calls: setting("LIN_OPS", 20_000), groups: 8, clients: 4, burst: 10 }
+}
+
+#[expect(clippy::disallowed_methods, reason = "whoever runs the tests sets it, not the service's settings")]
+fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
+    std::env::var(name)
+        .map_or(default, |value| value.parse().ok().unwrap_or_else(|| panic!("{name} is not a number: {value}")))
+}
+
+/// A replica in this process, over `store`, without limits.
+fn replica(store: Arc<dyn PageStore>) -> Router {
+    let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+    let unlimited = Quotas { create: None, edit: None, token: None };
+    let origin = Origin::parse("https://pages.example").unwrap();
+    let allowed = HostCheck::new(&origin, Vec::new(), Vec::new());
+    public_router(store, unlimited, origin, proxies, allowed, &Surroundings::system())
+}
+
+async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {
+    let replicas = vec![replica(Arc::clone(&store)), replica(Arc::clone(&store)), replica(store)];
+    run(&InProcess(replicas), plan, async |_| {}).await
+}
+
+fn embedded() -> Arc<dyn PageStore> {
+    Arc::new(RedbStore::in_memory().unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn replicas_over_one_store_behave_as_one_page_each() {
+    let outcome = run_over(embedded(), plan()).await;
+    println!("{outcome}");
+    outcome.assert_linearizable();
+    assert!(outcome.answered >= plan().calls);
+    outcome.assert_no_failures();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_process_behaves_as_one_page_each_and_ends_when_it_is_told_to() {
+    let directory = tempfile::tempdir().unwrap();
+    let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--log", "warn", "--data-dir"].map(OsStr::new);
+    let anywhere = "127.0.0.1:0".parse().unwrap();
+    let process = Replica::start(anywhere, anywhere, unlimited.into_iter().chain([directory.path().as_os_str()])).await;
+    process.ready().await;
+    let plan = Plan { calls: plan().calls / 4, ..plan() };
+    let once_told = async |mut progress: Progress| progress.more(plan.calls).await;
+    let outcome = run(&Network(vec![process.public]), plan, once_told).await;
+    println!("{outcome}");
+    outcome.assert_linearizable();
+    outcome.assert_no_failures();
+    assert!(process.stop().await.success());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_one() {
+    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), Fault::Silence)), plan()).await;
+    outcome.assert_linearizable();
+    assert!(!outcome.failures.is_empty(), "nobody was left in the dark");
+}
+
+/// Runs the same clients over a store with `fault`, which must show.
+async fn assert_caught(fault: Fault) {
+    let plan = Plan { calls: 5000, ..plan() };
+    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), fault)), plan).await;
+    let violations = outcome.violations();
+    assert!(!violations.is_empty(), "{fault:?} went unnoticed in {} histories", outcome.histories.len());
+    println!("{fault:?}: caught in {} of {} histories", violations.len(), outcome.histories.len());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stale_read_is_caught() {
+    assert_caught(Fault::StaleRead).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lost_compare_and_set_is_caught() {
+    assert_caught(Fault::LostSwap).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_compare_and_set_that_does_not_compare_is_caught() {
+    assert_caught(Fault::UncheckedSwap).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_deleted_page_that_comes_back_is_caught() {
+    assert_caught(Fault::Revival).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_lost_insert_is_caught() {
+    assert_caught(Fault::LostInsert).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_change_that_was_made_and_denied_is_caught() {
+    assert_caught(Fault::FalseDenial).await;
+}

@@ -1,0 +1,23 @@
+//! Tests that need servers, tools or the real binary. `./tests/run` starts and installs what they need; plain `cargo test`
+//! does not run them. A test whose server is missing fails; none is skipped.
+
+use self::replicas::app::target;
+
+mod browser;
+mod clients;
+mod cluster;
+mod contract;
+mod cql;
+mod linearizability;
+mod process;
+mod redis;
+mod replicas;
+
+mod collector;
+mod connection;
+mod deployment;
+mod exposition;
+mod replica;
+#[path = "../support/mod.rs"]
+mod support;
+mod turns;

@@ -1,0 +1,496 @@
+//! The command line: what is refused and how, where a setting comes from, and what each subcommand does.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use redb::{Database, ReadableTable, TableDefinition};
+use serde_json::{Value, json};
+use tempfile::tempdir;
+
+use super::client::{Connection, get, post, request};
+use super::support::{Server, handbill, run, text};
+
+const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+
+/// Runs a command that must be refused with exit code 2 and one line, which it returns.
+fn refusal(command: Command) -> String {
+    let what = format!("{command:?}");
+    let output = run(command, b"");
+    let line = text(&output.stderr).to_owned();
+    assert_eq!(output.status.code(), Some(2), "{what}: {line}");
+    assert_eq!(text(&output.stdout), "", "{what}");
+    assert!(line.starts_with("handbill: ") && line.ends_with('\n'), "{what}: {line}");
+    assert_eq!(line.lines().count(), 1, "{what}: {line}");
+    line
+}
+
+fn refused_with(data_dir: &Path) -> String {
+    let mut command = handbill(FREE_PORTS);
+    command.arg("--data-dir").arg(data_dir);
+    refusal(command)
+}
+
+#[test]
+fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_option() {
+    for (option, values) in [
+        ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
+        ("admin-listen", &["", "nonsense", ":9090"]),
+        ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
+        ("mcp-allowed-hosts", &["", "https://a.example", "a.example/mcp", "a.example,b c", "*"]),
+        ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
+        ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
+        ("forwarded-header", &["", "x-real-ip"]),
+        ("max-connections", &["", "0", "-1", "many", "1000001"]),
+        ("max-connections-per-client", &["", "0", "-1", "many", "1000001"]),
+        (
+            "receive-budget",
+            &["", "0", "64", "1023KiB", "64mb", "-64MiB", "1.5GiB", "1025GiB", "99999999999999999999GiB"],
+        ),
+        ("send-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
+        ("drain-delay", &["", "5", "-5s", "soon"]),
+        ("drain-timeout", &["", "5", "-5s", "soon"]),
+        ("store", &["", "nonsense"]),
+        ("data-dir", &[""]),
+        ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
+        (
+            "otlp-endpoint",
+            &["", "collector:4318", "ftp://c.example", "http://u:p@c.example", "http://c.example/?q", "http://"],
+        ),
+        ("otlp-sampling", &["", "-0.1", "1.1", "NaN", "half"]),
+        ("log-format", &["", "xml"]),
+        ("log", &["handbill=nonsense", "a=b=c"]),
+    ] {
+        for value in values {
+            let line = refusal(handbill([format!("--{option}={value}")]));
+            assert!(line.contains(&format!("--{option}")), "{line}");
+            // An empty variable counts as not set.
+            if !value.is_empty() {
+                let mut command = handbill::<&str>([]);
+                command.env(variable(option), value);
+                let line = refusal(command);
+                assert!(line.contains(&format!("--{option}")), "{line}");
+            }
+        }
+    }
+}
+
+/// The variable of an option.
+fn variable(option: &str) -> String {
+    format!("HANDBILL_{}", option.replace('-', "_").to_uppercase())
+}
+
+#[test]
+fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_option() {
+    let directory = tempdir().unwrap();
+    let absent = directory.path().join("absent").display().to_string();
+    let base = [&FREE_PORTS[..], &["--data-dir", directory.path().to_str().unwrap()]].concat();
+    let redis = ["--redis-url", "redis://127.0.0.1:1"];
+    let scylla = ["--store", "scylla", "--scylla-nodes", "127.0.0.1:1"];
+    for (with, option, value) in [
+        (&[&scylla[..2], &redis].concat(), "scylla-nodes", "a.example"),
+        (&[&scylla[..], &redis].concat(), "scylla-keyspace", "2A"),
+        (&[&scylla[..], &redis].concat(), "scylla-replication-factor", "0"),
+        (&[&scylla[..], &redis].concat(), "scylla-tablets", "maybe"),
+        (&[&scylla[..], &redis].concat(), "scylla-username", "alone"),
+        (&[&scylla[..], &redis].concat(), "scylla-password-file", &absent),
+        (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
+        (&[&scylla[..], &redis].concat(), "schema-wait", "soon"),
+        (&[&scylla[..], &redis, &["--scylla-username", "user"]].concat(), "scylla-password-file", &absent),
+        (&Vec::new(), "redis-url", "nonsense"),
+        (&redis.to_vec(), "redis-mode", "nonsense"),
+        (&redis.to_vec(), "redis-mode", "sentinel"),
+        (&redis.to_vec(), "redis-password-file", &absent),
+        (&redis.to_vec(), "redis-ca-file", &absent),
+    ] {
+        let line = refusal(handbill([&base[..], with, &[&format!("--{option}={value}")]].concat()));
+        assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
+        let mut command = handbill([&base[..], with].concat());
+        let line = refusal({
+            command.env(variable(option), value);
+            command
+        });
+        assert!(line.contains(&format!("--{option}")), "{option}={value}: {line}");
+    }
+}
+
+#[test]
+fn a_value_that_begins_with_a_hyphen_is_named_with_its_option() {
+    for (option, value) in [("--create-limit", "-1"), ("--drain-delay", "-5s"), ("--listen", "-h")] {
+        let line = refusal(handbill([option, value]));
+        assert!(line.contains(option) && line.contains(&format!("'{value}'")), "{line}");
+    }
+}
+
+#[test]
+fn an_empty_variable_counts_as_not_set() {
+    let directory = tempdir().unwrap();
+    let help = run(handbill(["--help"]), b"");
+    let variables = text(&help.stdout).split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap());
+    let mut command = handbill(["--create-limit", "0"]);
+    let mut count = 0;
+    // The help of serve is complete: `help_lists_every_option_with_its_variable_and_its_default`.
+    for variable in variables {
+        command.env(variable, "");
+        count += 1;
+    }
+    assert!(count > 30, "{count}");
+    let server = Server::start_as(command, directory.path(), &[]);
+    assert_eq!(post(server.address, "Started", "x").unwrap().status, 201);
+}
+
+#[test]
+fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
+    const OF_SCYLLA: [&str; 9] = [
+        "scylla-nodes",
+        "scylla-keyspace",
+        "scylla-datacenter",
+        "scylla-replication-factor",
+        "scylla-tablets",
+        "scylla-username",
+        "scylla-password-file",
+        "scylla-ca-file",
+        "schema-wait",
+    ];
+    let directory = tempdir().unwrap();
+    let mut by_variable = handbill::<&str>([]);
+    for option in OF_SCYLLA {
+        by_variable.env(variable(option), "not\none, at all");
+    }
+    let by_flag = handbill(OF_SCYLLA.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
+    for command in [by_variable, by_flag] {
+        let server = Server::start_as(command, directory.path(), &[]);
+        assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
+        let (status, _, log) = server.stop();
+        assert!(status.success() && !log.contains("scylla") && !log.contains("SCYLLA"), "{log}");
+    }
+
+    let scylla = ["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"];
+    // Nobody makes a directory there.
+    let server = Server::start_as(handbill(scylla), Path::new("/proc/nonsense"), &[]);
+    assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+    let server = Server::start_as(handbill(scylla), Path::new(""), &[]);
+    assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+    // The choice itself may be a variable.
+    let mut chosen = handbill([&FREE_PORTS[..], &["--data-dir", "", "--scylla-keyspace", "2A"]].concat());
+    chosen.env("HANDBILL_STORE", "scylla");
+    assert!(refusal(chosen).contains("--scylla-keyspace"));
+}
+
+#[test]
+fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others() {
+    for (subcommand, own) in [
+        ("openapi", &["listen", "base-url"][..]),
+        ("healthcheck", &["admin-listen"]),
+        ("render", &["jsonl"]),
+        (
+            "migrate",
+            &[
+                "store",
+                "scylla-nodes",
+                "scylla-keyspace",
+                "scylla-datacenter",
+                "scylla-replication-factor",
+                "scylla-tablets",
+                "scylla-username",
+                "scylla-password-file",
+                "scylla-ca-file",
+                "schema-wait",
+                "log-format",
+                "log",
+            ],
+        ),
+    ] {
+        let output = run(handbill([subcommand, "--help"]), b"");
+        let listed = text(&output.stdout).lines().filter_map(|line| line.strip_prefix("      --"));
+        let listed: Vec<_> = listed.map(|line| line.split(' ').next().unwrap()).collect();
+        assert_eq!(listed, own, "{subcommand}");
+        let of_others = if subcommand == "healthcheck" { "listen" } else { "admin-listen" };
+        let line = refusal(handbill([subcommand, &format!("--{of_others}=127.0.0.1:0")]));
+        assert!(line.contains(of_others), "{line}");
+    }
+    let mut command = handbill(["render"]);
+    for of_serve in ["listen", "create-limit", "store", "trusted-proxies"] {
+        command.env(variable(of_serve), "nonsense");
+    }
+    let output = run(command, b"a");
+    assert!(output.status.success());
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("<p>a</p>\n", ""));
+}
+
+#[test]
+fn help_is_grouped_and_the_same_whatever_the_environment_holds() {
+    let help = |command: Command| text(&run(command, b"").stdout).to_owned();
+    let plain = help(handbill(["--help"]));
+    for heading in ["Public listener:", "Store:", "Limits:", "Redis:", "Traces:", "Operators' listener:", "Logs:"] {
+        assert!(plain.contains(&format!("\n\n{heading}\n      --")), "{heading} in {plain}");
+    }
+    let options = |help: &str| help.split_once("\n\nPublic listener:").expect(help).1.to_owned();
+    assert_eq!(options(&help(handbill(["serve", "--help"]))), options(&plain));
+    let mut command = handbill(["--help"]);
+    command.env("HANDBILL_SCYLLA_KEYSPACE", "").env("HANDBILL_REDIS_MODE", "").env("HANDBILL_LISTEN", "");
+    assert_eq!(help(command), plain);
+}
+
+#[test]
+fn a_subcommand_may_stand_behind_its_options() {
+    let output = run(handbill(["--base-url", "https://pages.example", "openapi"]), b"");
+    assert!(text(&output.stdout).contains("https://pages.example"));
+    assert!(output.status.success());
+}
+
+#[test]
+fn what_is_no_option_or_command_is_refused_with_one_line() {
+    for args in [&["--nonsense"][..], &["nonsense"], &["render", "nonsense"], &["--listen"], &["--listen", "a\nb\n\nc"]]
+    {
+        refusal(handbill(args));
+    }
+}
+
+#[test]
+fn a_port_in_use_is_refused_with_one_line() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let directory = tempdir().unwrap();
+    for (option, other) in [("--listen", "--admin-listen"), ("--admin-listen", "--listen")] {
+        let mut command = handbill([option, &address, other, "127.0.0.1:0"]);
+        command.arg("--data-dir").arg(directory.path());
+        let line = refusal(command);
+        assert!(line.contains(&address) && line.contains(option), "{line}");
+    }
+}
+
+#[test]
+fn a_data_directory_that_another_process_uses_is_refused_and_that_process_serves_on() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let line = refused_with(directory.path());
+    assert!(line.contains("in use by another process"), "{line}");
+    assert_eq!(post(server.address, "Still here", "x").unwrap().status, 201);
+}
+
+#[test]
+fn a_data_directory_that_cannot_be_one_is_refused_with_one_line() {
+    let directory = tempdir().unwrap();
+    let file = directory.path().join("a\nfile");
+    fs::write(&file, "x").unwrap();
+    assert!(refused_with(&file).contains("is not a directory"));
+    assert!(refused_with(&file.join("below")).contains("is not a directory"));
+    // Nobody, not even root, makes a directory there.
+    refused_with(Path::new("/proc/handbill"));
+}
+
+#[test]
+fn a_database_that_handbill_did_not_write_is_refused_and_left_as_it_is() {
+    let directory = tempdir().unwrap();
+    let database = directory.path().join("handbill.redb");
+    for bytes in [&b""[..], b"nonsense", &[0; 8192]] {
+        fs::write(&database, bytes).unwrap();
+        let line = refused_with(directory.path());
+        assert!(line.contains("damaged or no Handbill database"), "{line}");
+        assert_eq!(fs::read(&database).unwrap(), bytes);
+    }
+}
+
+#[test]
+fn a_database_of_a_newer_format_is_refused_with_one_line() {
+    const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+    let directory = tempdir().unwrap();
+    assert!(Server::start(directory.path(), &[]).stop().0.success());
+    let database = Database::open(directory.path().join("handbill.redb")).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut meta = transaction.open_table(META).unwrap();
+        let format = meta.get("format").unwrap().unwrap().value();
+        meta.insert("format", format + 1).unwrap();
+    }
+    transaction.commit().unwrap();
+    drop(database);
+    let line = refused_with(directory.path());
+    assert!(line.contains("start the version that wrote it"), "{line}");
+}
+
+#[test]
+fn an_unknown_variable_is_warned_about_and_ignored_and_a_flag_beats_the_environment() {
+    let directory = tempdir().unwrap();
+    let mut command = handbill(["--base-url", "https://flag.example"]);
+    command.env("HANDBILL_LISTTEN", "nonsense").env("HANDBILL_BASE_URL", "https://variable.example");
+    command.env("HANDBILL_CREATE_LIMIT", "1");
+    let server = Server::start_as(command, directory.path(), &[]);
+    server.wait_for_log("HANDBILL_LISTTEN");
+    let page = post(server.address, "From the flag", "x").unwrap().json();
+    assert!(page["url"].as_str().unwrap().starts_with("https://flag.example/"), "{page}");
+    assert_eq!(post(server.address, "One too many", "x").unwrap().status, 429);
+}
+
+#[test]
+fn help_lists_every_option_with_its_variable_and_its_default() {
+    let output = run(handbill(["--help"]), b"");
+    assert!(output.status.success());
+    let help = text(&output.stdout);
+    for (option, default) in [
+        ("listen", "127.0.0.1:8080"),
+        ("admin-listen", "127.0.0.1:9090"),
+        ("base-url", "http:// and the public listener"),
+        ("trusted-proxies", "none"),
+        ("mcp-allowed-hosts", "none"),
+        ("mcp-allowed-origins", "none"),
+        ("forwarded-header", "x-forwarded-for"),
+        ("max-connections", "10000"),
+        ("max-connections-per-client", "a quarter of --max-connections"),
+        ("receive-budget", "32MiB"),
+        ("send-budget", "64MiB"),
+        ("drain-delay", "0s"),
+        ("drain-timeout", "15s"),
+        ("store", "embedded"),
+        ("data-dir", "./handbill-data"),
+        ("create-limit", "10"),
+        ("edit-limit", "60"),
+        ("token-limit", "60"),
+        ("rate-window", "1h"),
+        ("otlp-endpoint", "none, and no traces"),
+        ("otlp-sampling", "1"),
+        ("log-format", "text on a terminal, json otherwise"),
+        ("log", "info"),
+    ] {
+        let (_, after) = help.split_once(&format!("--{option} <")).unwrap_or_else(|| panic!("no --{option} in {help}"));
+        let entry = after.split("\n      --").next().unwrap().split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(entry.contains(&format!("[env: HANDBILL_{}=]", option.replace('-', "_").to_uppercase())), "{entry}");
+        assert!(entry.contains(&format!("[default: {default}]")), "{entry}");
+    }
+    // Settings of servers that are not there by default have no default either.
+    let of_servers =
+        help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
+    assert_eq!(of_servers.count(), 14, "{help}");
+    let options = help.lines().filter(|line| line.starts_with("      --")).count();
+    assert_eq!(options, 38, "an option that this test does not know:\n{help}");
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    let output = run(handbill(["--version"]), b"");
+    assert_eq!(text(&output.stdout), format!("handbill {}\n", env!("CARGO_PKG_VERSION")));
+    assert!(output.status.success());
+}
+
+#[test]
+fn render_writes_what_a_page_would_hold() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let markdown = "A *first* page with <b>no</b> markup and a [link](https://a.example/).";
+    let page = post(server.address, "Rendered", markdown).unwrap().json();
+    let path = format!("/api/pages/{}", page["slug"].as_str().unwrap());
+    let html = get(server.address, &path).unwrap().json()["content_html"].as_str().unwrap().to_owned();
+
+    let output = run(handbill(["render"]), markdown.as_bytes());
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), html);
+
+    let rows = format!("{}\n{}\n", json!({"input": markdown, "id": 7}), json!({"input": "plain"}));
+    let output = run(handbill(["render", "--jsonl"]), rows.as_bytes());
+    assert!(output.status.success());
+    let rows: Vec<Value> = text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rows[0], json!({"input": markdown, "id": 7, "html": html}));
+    assert_eq!(rows.len(), 2);
+}
+
+#[test]
+fn render_refuses_what_it_cannot_read_with_one_line() {
+    for (args, input) in [
+        (&["render"][..], &b"\xff"[..]),
+        (&["render", "--jsonl"], b"{}\n"),
+        (&["render", "--jsonl"], b"[1]\n"),
+        (&["render", "--jsonl"], b"{\"input\": \"a\"}\nnonsense\n"),
+    ] {
+        let output = run(handbill(args), input);
+        assert_eq!(output.status.code(), Some(2));
+        // What could be read was rendered.
+        assert_eq!(text(&output.stdout).lines().count(), input.split(|&byte| byte == b'\n').count().saturating_sub(2));
+        assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn openapi_prints_what_the_service_serves() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--base-url", "https://pages.example"]);
+    let output = run(handbill(["openapi", "--base-url", "https://pages.example"]), b"");
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), get(server.address, "/openapi.json").unwrap().text());
+}
+
+#[test]
+fn healthcheck_tells_a_process_that_lives_from_none() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let check = |address: &str| run(handbill(["healthcheck", "--admin-listen", address]), b"");
+    let port = server.admin.port();
+    for address in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
+        assert_eq!(check(&address).status.code(), Some(0), "{address}");
+    }
+    // The public listener answers, but not that it lives.
+    assert_eq!(check(&server.address.to_string()).status.code(), Some(1));
+    let admin = server.admin.to_string();
+    server.stop();
+    let output = check(&admin);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr).lines().count(), 1);
+}
+
+#[test]
+fn migrate_says_that_the_embedded_store_needs_none() {
+    let output = run(handbill(["migrate"]), b"");
+    assert!(output.status.success());
+    assert_eq!(text(&output.stdout), "The embedded store needs no migration.\n");
+}
+
+#[test]
+fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
+    let directory = tempdir().unwrap();
+    let data = directory.path().join("made/for this");
+    let server = Server::start(&data, &[]);
+    let [listens, operators, data_line, publish] = &server.announcement[..] else { panic!("four lines") };
+    assert!(listens.contains(&format!("http://{}", server.address)), "{listens}");
+    assert!(operators.contains(&format!("http://{}/metrics", server.admin)), "{operators}");
+    assert!(data_line.ends_with(data.canonicalize().unwrap().to_str().unwrap()), "{data_line}");
+    let curl = publish.strip_prefix("Publish:").unwrap().trim();
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &format!("{curl} --silent --show-error --fail-with-body")]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = run(command, b"");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let page: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let url = page["url"].as_str().unwrap();
+    let path = url.strip_prefix(&format!("http://{}", server.address)).unwrap();
+    assert_eq!(request(server.address, "GET", path, &[], b"").unwrap().status, 200);
+}
+
+#[test]
+fn serving_goes_on_where_nobody_reads_what_it_says() {
+    let directory = tempdir().unwrap();
+    // It cannot tell us its port, so it gets one that was free a moment ago, where nobody else looks for one.
+    let address = TcpListener::bind("127.83.71.2:0").unwrap().local_addr().unwrap();
+    let mut command = handbill(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0", "--log", "trace"]);
+    command.arg("--data-dir").arg(directory.path());
+    let broken_pipe = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
+    command.stdout(broken_pipe()).stderr(broken_pipe());
+    let mut child = command.spawn().unwrap();
+    let mut connection = loop {
+        if let Ok(connection) = Connection::open(address) {
+            break connection;
+        }
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+    };
+    let answer = connection.get("/robots.txt");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(answer.expect("it answers").status, 200);
+}

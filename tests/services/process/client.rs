@@ -1,0 +1,233 @@
+//! A small HTTP/1.1 client over one socket, which can also send what is no HTTP.
+
+use std::io::{self, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use super::support::TEST_TIMEOUT;
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    /// The first header of this name, which is in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("the body is UTF-8")
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
+    }
+
+    /// The status and, where the body is an error, its code.
+    pub(crate) fn problem(&self) -> (u16, String) {
+        (self.status, self.json()["error"].as_str().expect("an error has a code").to_owned())
+    }
+
+    pub(crate) fn closes(&self) -> bool {
+        self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
+    }
+}
+
+/// One connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    /// What was received and not yet taken.
+    received: Vec<u8>,
+}
+
+impl Connection {
+    pub(crate) fn open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&address, TEST_TIMEOUT)?;
+        stream.set_read_timeout(Some(TEST_TIMEOUT))?;
+        stream.set_write_timeout(Some(TEST_TIMEOUT))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream, received: Vec::new() })
+    }
+
+    /// A connection from another address of this machine, which is another client.
+    pub(crate) fn open_from(local: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+        socket.bind(&SocketAddr::from((local, 0)).into())?;
+        socket.connect(&address.into())?;
+        Ok(Self { stream: socket.into(), received: Vec::new() })
+    }
+
+    /// A connection whose own side takes next to nothing that is not read.
+    pub(crate) fn open_narrow(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
+        socket.set_recv_buffer_size(4096)?;
+        socket.connect(&address.into())?;
+        Ok(Self { stream: socket.into(), received: Vec::new() })
+    }
+
+    /// Sends bytes as they are.
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
+        self.stream.write_all(bytes.as_ref())
+    }
+
+    /// Sends nothing more, and still reads.
+    pub(crate) fn finish_sending(&self) -> io::Result<()> {
+        self.stream.shutdown(std::net::Shutdown::Write)
+    }
+
+    /// Sends a request and reads its answer.
+    pub(crate) fn request(
+        &mut self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<Answer> {
+        self.send(request_bytes(method, target, headers, body))?;
+        self.answer_to(method)
+    }
+
+    pub(crate) fn get(&mut self, target: &str) -> io::Result<Answer> {
+        self.request("GET", target, &[], b"")
+    }
+
+    /// Reads one answer.
+    pub(crate) fn answer(&mut self) -> io::Result<Answer> {
+        self.answer_to("GET")
+    }
+
+    /// Reads one answer, which has no body if it answers HEAD.
+    pub(crate) fn answer_to(&mut self, method: &str) -> io::Result<Answer> {
+        let head = self.until(b"\r\n\r\n")?;
+        let head = String::from_utf8(head).map_err(io::Error::other)?;
+        let mut lines = head.trim_end().lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)?.parse().ok());
+        let status: u16 = status.ok_or_else(|| io::Error::other(format!("no status in {head:?}")))?;
+        let headers: Vec<_> = lines
+            .map(|line| line.split_once(':').expect("a header has a colon"))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        let mut answer = Answer { status, headers, body: Vec::new() };
+        if method == "HEAD" || matches!(status, 100..200 | 204 | 304) {
+            return Ok(answer);
+        }
+        answer.body = match answer.header("content-length") {
+            Some(length) => self.take(length.parse().map_err(io::Error::other)?)?,
+            None if answer.header("transfer-encoding").is_some() => self.chunks()?,
+            None => self.rest()?,
+        };
+        Ok(answer)
+    }
+
+    /// Reads until the connection ends; an error if it is reset.
+    pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
+        let mut rest = std::mem::take(&mut self.received);
+        self.stream.read_to_end(&mut rest)?;
+        Ok(rest)
+    }
+
+    /// Waits until the other side has ended the connection, in whatever way, having sent nothing.
+    pub(crate) fn is_ended(&mut self) -> bool {
+        match self.rest() {
+            Ok(rest) => rest.is_empty(),
+            Err(error) => !matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
+        }
+    }
+
+    /// Waits until there is something to read.
+    pub(crate) fn peek_one(&mut self) -> io::Result<()> {
+        self.stream.peek(&mut [0]).map(drop)
+    }
+
+    fn chunks(&mut self) -> io::Result<Vec<u8>> {
+        let mut body = Vec::new();
+        loop {
+            let line = String::from_utf8(self.until(b"\r\n")?).map_err(io::Error::other)?;
+            let size = usize::from_str_radix(line.trim_end(), 16).map_err(io::Error::other)?;
+            body.extend(self.take(size)?);
+            self.until(b"\r\n")?;
+            if size == 0 {
+                return Ok(body);
+            }
+        }
+    }
+
+    fn until(&mut self, end: &[u8]) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(at) = self.received.windows(end.len()).position(|window| window == end) {
+                return self.take(at + end.len());
+            }
+            self.receive()?;
+        }
+    }
+
+    fn take(&mut self, bytes: usize) -> io::Result<Vec<u8>> {
+        while self.received.len() < bytes {
+            self.receive()?;
+        }
+        Ok(self.received.drain(..bytes).collect())
+    }
+
+    fn receive(&mut self) -> io::Result<()> {
+        let mut space = [0; 16 * 1024];
+        match self.stream.read(&mut space)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            bytes => {
+                self.received.extend_from_slice(&space[..bytes]);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// One request on a connection of its own.
+pub(crate) fn request(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> io::Result<Answer> {
+    let headers = [headers, &[("Connection", "close")]].concat();
+    Connection::open(address)?.request(method, target, &headers, body)
+}
+
+pub(crate) fn get(address: SocketAddr, target: &str) -> io::Result<Answer> {
+    request(address, "GET", target, &[], b"")
+}
+
+pub(crate) fn post(address: SocketAddr, title: &str, content: &str) -> io::Result<Answer> {
+    request(address, "POST", "/api/pages", &[JSON], page_json(title, content).as_bytes())
+}
+
+pub(crate) const JSON: (&str, &str) = ("Content-Type", "application/json");
+
+/// What both generations of MCP clients accept.
+pub(crate) const MCP_ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
+
+pub(crate) fn page_json(title: &str, content: &str) -> String {
+    serde_json::json!({"title": title, "content": content}).to_string()
+}
+
+pub(crate) fn bearer(key: &str) -> String {
+    format!("Bearer {key}")
+}
+
+pub(crate) fn request_bytes(method: &str, target: &str, headers: &[(&str, &str)], body: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n").into_bytes();
+    for (name, value) in headers {
+        bytes.extend(format!("{name}: {value}\r\n").into_bytes());
+    }
+    if !body.is_empty() {
+        bytes.extend(format!("Content-Length: {}\r\n", body.len()).into_bytes());
+    }
+    bytes.extend(b"\r\n");
+    bytes.extend(body);
+    bytes
+}

@@ -1,0 +1,343 @@
+//! HTTP as the running service speaks it: what is too large, malformed, unusual or out of order.
+
+use std::io::Write;
+use std::time::Instant;
+
+use serde_json::json;
+use tempfile::{TempDir, tempdir};
+
+use super::client::{Answer, Connection, JSON, bearer, get, page_json, post, request, request_bytes};
+use super::support::{Server, TEST_TIMEOUT, handbill_after};
+
+fn server() -> (TempDir, Server) {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    (directory, server)
+}
+
+#[test]
+fn a_head_over_32_kib_is_answered_431_in_words_however_long_it_is() {
+    let (_directory, server) = server();
+    let large = |bytes| get_with_header(&server, &"x".repeat(bytes));
+    assert_eq!(large(31 * 1024).0, 200);
+    for bytes in [32 * 1024, 33 * 1024, 34 * 1024, 64 * 1024, 200 * 1024] {
+        for _ in 0..5 {
+            let (status, body) = large(bytes);
+            assert_eq!(status, 431);
+            assert!(body.contains(r#""error":"headers_too_large""#), "{body}");
+        }
+    }
+}
+
+fn get_with_header(server: &Server, value: &str) -> (u16, String) {
+    let answer = request(server.address, "GET", "/", &[("X-Large", value)], b"").unwrap();
+    (answer.status, answer.text().to_owned())
+}
+
+#[test]
+fn what_is_no_request_is_answered_400_alone_and_the_connection_closed() {
+    let (_directory, server) = server();
+    for nonsense in [
+        "NONSENSE\r\n\r\n",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        "GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n",
+        "GET / HTTP/1.1\r\nX: \0\r\n\r\n",
+        "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
+        "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}",
+    ] {
+        let mut connection = Connection::open(server.address).unwrap();
+        connection.send(nonsense).unwrap();
+        let answer = connection.answer().unwrap_or_else(|error| panic!("{error} to {nonsense:?}"));
+        assert_eq!((answer.status, answer.text()), (400, ""), "{nonsense:?}");
+        assert_eq!(connection.rest().unwrap(), b"");
+    }
+    assert_eq!(get(server.address, "/").unwrap().status, 200);
+}
+
+#[test]
+fn a_body_of_two_lengths_is_refused() {
+    let (_directory, server) = server();
+    for lengths in ["Content-Length: 3\r\nContent-Length: 4\r\n", "Content-Length: 4, 5\r\n"] {
+        let mut connection = Connection::open(server.address).unwrap();
+        connection.send(format!("POST /api/pages HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\nabcd")).unwrap();
+        assert_eq!(connection.answer().unwrap().status, 400, "{lengths}");
+        assert_eq!(connection.rest().unwrap(), b"");
+    }
+}
+
+#[test]
+fn a_304_says_nothing_of_a_length_and_its_connection_goes_on() {
+    let (_directory, server) = server();
+    let mut connection = Connection::open(server.address).unwrap();
+    let tag = connection.get("/robots.txt").unwrap().header("etag").unwrap().to_owned();
+    for method in ["GET", "HEAD", "GET"] {
+        let answer = connection.request(method, "/robots.txt", &[("If-None-Match", &tag)], b"").unwrap();
+        assert_eq!(answer.status, 304, "{method}");
+        for name in ["content-length", "transfer-encoding", "content-type", "connection"] {
+            assert_eq!(answer.header(name), None, "{name}: {method}");
+        }
+    }
+    assert_eq!(connection.get("/robots.txt").unwrap().status, 200);
+}
+
+#[test]
+fn a_body_in_chunks_is_read_like_any_other() {
+    let (_directory, server) = server();
+    let mut connection = Connection::open(server.address).unwrap();
+    let body = page_json("In chunks", "A *first* page.");
+    let mut bytes = request_bytes("POST", "/api/pages", &[JSON, ("Transfer-Encoding", "chunked")], b"");
+    for chunk in body.as_bytes().chunks(7) {
+        write!(bytes, "{:x}\r\n", chunk.len()).unwrap();
+        bytes.extend(chunk);
+        bytes.extend(b"\r\n");
+    }
+    bytes.extend(b"0\r\n\r\n");
+    connection.send(bytes).unwrap();
+    let answer = connection.answer().unwrap();
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    assert_eq!(connection.get("/robots.txt").unwrap().status, 200, "the connection can be used again");
+}
+
+#[test]
+fn a_client_that_asks_whether_to_send_its_body_is_told_to() {
+    let (_directory, server) = server();
+    let mut connection = Connection::open(server.address).unwrap();
+    let body = page_json("Expected", "A page.");
+    let length = body.len().to_string();
+    let headers = [JSON, ("Expect", "100-continue"), ("Content-Length", length.as_str())];
+    connection.send(request_bytes("POST", "/api/pages", &headers, b"")).unwrap();
+    assert_eq!(connection.answer().unwrap().status, 100);
+    connection.send(body).unwrap();
+    assert_eq!(connection.answer().unwrap().status, 201);
+}
+
+/// The first answer to a request whose body is declared and not sent.
+fn answer_to_head(server: &Server, method: &str, target: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut connection = Connection::open(server.address).unwrap();
+    connection.send(request_bytes(method, target, headers, b"")).unwrap();
+    connection.answer().unwrap()
+}
+
+#[test]
+fn a_declared_length_over_the_limit_is_answered_in_its_turn_without_the_body() {
+    let (_directory, server) = server();
+    let created = post(server.address, "A page", "x").unwrap().json();
+    let (slug, key) = (created["slug"].as_str().unwrap(), bearer(created["edit_key"].as_str().unwrap()));
+    let (page, nowhere) = (format!("/api/pages/{slug}"), "/api/pages/nothing-22222222");
+    let key = ("Authorization", key.as_str());
+    for expected in [&[("Content-Length", "131073")][..], &[("Content-Length", "131073"), ("Expect", "100-continue")]] {
+        for (method, target, headers, problem) in [
+            ("POST", "/api/pages", &[JSON][..], (413, "body_too_large")),
+            ("POST", "/oauth/token", &[], (413, "body_too_large")),
+            ("POST", "/mcp", &[JSON], (413, "body_too_large")),
+            ("PATCH", nowhere, &[JSON, key], (404, "not_found")),
+            ("PATCH", &page, &[JSON], (401, "missing_key")),
+            ("PATCH", &page, &[JSON, key], (413, "body_too_large")),
+        ] {
+            let answer = answer_to_head(&server, method, target, &[headers, expected].concat());
+            assert_eq!(answer.status, problem.0, "{method} {target}: {}", answer.text());
+            assert!(answer.text().contains(problem.1) && answer.closes(), "{method} {target}: {}", answer.text());
+        }
+    }
+}
+
+#[test]
+fn a_client_is_not_told_to_send_a_body_where_its_head_decides() {
+    let (_directory, server) = server();
+    let created = post(server.address, "A page", "x").unwrap().json();
+    let (slug, key) = (created["slug"].as_str().unwrap(), bearer(created["edit_key"].as_str().unwrap()));
+    let page = format!("/api/pages/{slug}");
+    let key = ("Authorization", key.as_str());
+    let expecting = [("Expect", "100-continue"), ("Content-Length", "22")];
+    for (method, target, headers, problem) in [
+        ("PATCH", "/api/pages/nothing-22222222", &[JSON, key][..], (404, "not_found")),
+        ("PATCH", &page, &[JSON], (401, "missing_key")),
+        ("PATCH", &page, &[key], (400, "invalid_body")),
+        ("POST", "/api/pages", &[], (400, "invalid_body")),
+        ("POST", "/nowhere/at/all", &[JSON], (404, "not_found")),
+    ] {
+        let answer = answer_to_head(&server, method, target, &[headers, &expecting].concat());
+        assert_eq!(answer.problem(), (problem.0, problem.1.to_owned()), "{method} {target}");
+    }
+    let mut connection = Connection::open(server.address).unwrap();
+    connection.send(request_bytes("PATCH", &page, &[&[JSON, key][..], &expecting].concat(), b"")).unwrap();
+    assert_eq!(connection.answer().unwrap().status, 100);
+    connection.send(r#"{"title": "Once more"}"#).unwrap();
+    let answer = connection.answer().unwrap();
+    assert_eq!((answer.status, &answer.json()["title"]), (200, &json!("Once more")));
+}
+
+#[test]
+fn a_head_that_a_proxy_may_have_understood_otherwise_is_answered_400() {
+    let (_directory, server) = server();
+    for headers in [
+        "",
+        "Host: a\r\nHost: a\r\n",
+        "Host: a\r\nTransfer-Encoding: gzip, chunked\r\n",
+        "Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
+        "Host: a\r\nTransfer-Encoding: chunked, chunked\r\n",
+    ] {
+        let mut connection = Connection::open(server.address).unwrap();
+        connection.send(format!("GET /api/pages/a-22222222 HTTP/1.1\r\n{headers}\r\n0\r\n\r\n")).unwrap();
+        assert_eq!(connection.answer().unwrap().problem(), (400, "invalid_request".to_owned()), "{headers:?}");
+    }
+}
+
+#[test]
+fn a_body_over_the_limit_is_answered_413_though_its_client_sends_to_the_end_first() {
+    let (_directory, server) = server();
+    let body = vec![b' '; 4 * 1024 * 1024];
+    for _ in 0..5 {
+        for headers in [&[JSON][..], &[]] {
+            let answer = request(server.address, "POST", "/api/pages", headers, &body).unwrap();
+            assert_eq!(answer.problem(), (413, "body_too_large".to_owned()));
+        }
+    }
+}
+
+#[test]
+fn errors_reach_clients_that_send_a_body_where_none_is_read() {
+    let (_directory, server) = server();
+    let body = vec![b'x'; 1024 * 1024];
+    let long = "x".repeat(33 * 1024);
+    for (method, target, headers, problem) in [
+        ("POST", "/nowhere/at/all", &[][..], (404, "not_found")),
+        ("PUT", "/api/pages", &[], (405, "method_not_allowed")),
+        ("DELETE", "/api/pages/nothing-22222222", &[], (404, "not_found")),
+        ("POST", "/api/pages", &[("X-Long", long.as_str())], (431, "headers_too_large")),
+    ] {
+        for _ in 0..5 {
+            let answer = request(server.address, method, target, headers, &body);
+            let answer = answer.unwrap_or_else(|error| panic!("{error} to {method} {target}"));
+            assert_eq!(answer.problem(), (problem.0, problem.1.to_owned()), "{method} {target}");
+        }
+    }
+}
+
+#[test]
+fn requests_in_one_piece_are_answered_in_their_order() {
+    let (_directory, server) = server();
+    let mut connection = Connection::open(server.address).unwrap();
+    let mut bytes = Vec::new();
+    for round in 0..50 {
+        bytes.extend(request_bytes("POST", "/api/pages", &[JSON], page_json(&format!("Page {round}"), "x").as_bytes()));
+        bytes.extend(request_bytes("GET", "/nowhere/at/all", &[], b""));
+    }
+    connection.send(bytes).unwrap();
+    for round in 0..50 {
+        let created = connection.answer().unwrap();
+        assert!(created.json()["slug"].as_str().unwrap().starts_with(&format!("page-{round}-")));
+        assert_eq!(connection.answer().unwrap().status, 404);
+    }
+}
+
+#[test]
+fn http_1_0_and_connection_close_end_the_connection_after_the_answer() {
+    let (_directory, server) = server();
+    for head in ["GET /robots.txt HTTP/1.0\r\n\r\n", "GET /robots.txt HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"]
+    {
+        let mut connection = Connection::open(server.address).unwrap();
+        connection.send(head).unwrap();
+        assert_eq!(connection.answer().unwrap().status, 200);
+        assert_eq!(connection.rest().unwrap(), b"");
+    }
+}
+
+#[test]
+fn a_head_request_is_answered_without_a_body_on_a_connection_that_lives_on() {
+    let (_directory, server) = server();
+    let mut connection = Connection::open(server.address).unwrap();
+    let head = connection.request("HEAD", "/robots.txt", &[], b"").unwrap();
+    let whole = connection.get("/robots.txt").unwrap();
+    assert_eq!(head.header("content-length"), Some(whole.body.len().to_string().as_str()));
+}
+
+#[test]
+fn a_compressed_body_is_refused() {
+    let (_directory, server) = server();
+    let body = page_json("Packed", "x");
+    let answer =
+        request(server.address, "POST", "/api/pages", &[JSON, ("Content-Encoding", "gzip")], body.as_bytes()).unwrap();
+    assert_eq!(answer.problem(), (400, "invalid_body".to_owned()));
+}
+
+#[test]
+fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
+    let directory = tempdir().unwrap();
+    let server = Server::start_as(handbill_after("ulimit -n 64"), directory.path(), &["--create-limit", "0"]);
+    let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
+    // The operators' listener has descriptors of its own, whatever the public does, and tells when no more are taken.
+    assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);
+    let end = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
+        assert!(metrics.text().contains("\nhandbill_connections_max 32\n"), "{}", metrics.text());
+        if metrics.text().contains("\nhandbill_connections 32\n") {
+            break;
+        }
+        assert!(Instant::now() < end, "{}", metrics.text());
+    }
+    drop(crowd);
+    let answer = request(
+        server.address,
+        "POST",
+        "/api/pages",
+        &[JSON],
+        json!({"title": "a", "content": "b"}).to_string().as_bytes(),
+    );
+    assert_eq!(answer.unwrap().status, 201);
+    let (status, _, log) = server.stop();
+    assert!(status.success() && !log.contains("could not accept"), "{log}");
+}
+
+/// Opens as many connections as `crowd` says from other addresses, each of which sends `bytes` and no more. Returns once
+/// one of them has met the end of the budget.
+fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8]) -> Vec<Connection> {
+    let open = |number: usize| {
+        let client = u8::try_from(number % usize::from(clients)).unwrap();
+        let mut connection = Connection::open_from([127, 0, 1, client + 1].into(), server.address).unwrap();
+        // Some are refused before they have sent all.
+        let _ = connection.send(bytes);
+        connection
+    };
+    let connections = (0..crowd).map(open).collect();
+    let figures = [
+        format!("handbill_budget_refusals_total{{budget=\"{budget}\"}} "),
+        format!("handbill_connections_cut_total{{reason=\"{budget}_budget\"}} "),
+    ];
+    let end = Instant::now() + TEST_TIMEOUT;
+    loop {
+        let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
+        let met = metrics.text().lines().any(|line| {
+            figures.iter().any(|figure| line.strip_prefix(figure.as_str()).is_some_and(|count| count != "0"))
+        });
+        if met {
+            return connections;
+        }
+        assert!(Instant::now() < end, "{}", metrics.text());
+    }
+}
+
+#[test]
+fn a_crowd_that_stalls_keeps_nobody_else_from_reading_and_creating() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--receive-budget", "1MiB", "--send-budget", "16MiB"]);
+    let large = post(server.address, "A large page", &"*a* ".repeat(25_600)).unwrap().json();
+    let large = format!("/api/pages/{}", large["slug"].as_str().unwrap());
+    let head = format!("GET / HTTP/1.1\r\nHost: a\r\nX: {}", "x".repeat(30_000)).into_bytes();
+    let mut body = request_bytes("POST", "/api/pages", &[JSON, ("Content-Length", "131072")], b"");
+    body.extend(vec![b' '; 126 * 1024]);
+    let reading = request_bytes("GET", &large, &[], b"");
+    for (connections, budget, bytes) in [(80, "receive", &head), (40, "receive", &body), (120, "send", &reading)] {
+        for clients in [1, 20] {
+            let _crowd = crowd(&server, connections, clients, budget, bytes);
+            for _ in 0..5 {
+                assert_eq!(get(server.address, "/robots.txt").unwrap().status, 200);
+                assert_eq!(post(server.address, "Beside a crowd", "x").unwrap().status, 201);
+            }
+        }
+    }
+    let metrics = request(server.admin, "GET", "/metrics", &[], b"").unwrap();
+    assert!(!metrics.text().contains("reason=\"receive_budget\"} 0"), "{}", metrics.text());
+}

@@ -1,0 +1,306 @@
+//! `SIGTERM`, `SIGINT` and `SIGHUP`: what is in flight is finished, what rests is closed, nothing that was answered is lost.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
+use std::thread::{self, JoinHandle};
+
+use rustix::process::{Signal, kill_process};
+use tempfile::{TempDir, tempdir};
+
+use super::client::{Answer, Connection, JSON, get, page_json, post, request_bytes};
+use super::support::{Server, Watchdog, handbill, handbill_after, pid};
+
+/// A create whose body the server waits for.
+struct Upload {
+    connection: Connection,
+    body: String,
+}
+
+impl Upload {
+    fn begin(address: SocketAddr, title: &str) -> Self {
+        let body = page_json(title, "A page.");
+        let length = body.len().to_string();
+        let headers = [JSON, ("Expect", "100-continue"), ("Content-Length", length.as_str())];
+        let mut connection = Connection::open(address).unwrap();
+        connection.send(request_bytes("POST", "/api/pages", &headers, b"")).unwrap();
+        assert_eq!(connection.answer().unwrap().status, 100, "the server reads the body");
+        Self { connection, body }
+    }
+
+    fn finish(mut self) -> Answer {
+        self.connection.send(&self.body).unwrap();
+        self.connection.answer().unwrap()
+    }
+}
+
+/// Waits until nobody listens on `address`.
+fn wait_until_refused(address: SocketAddr) {
+    loop {
+        match Connection::open(address) {
+            Err(error) if error.kind() == ErrorKind::ConnectionRefused => return,
+            // Taken from the queue, or reset in it.
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn each_signal_finishes_what_is_in_flight_closes_what_rests_and_refuses_what_is_new() {
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
+        let directory = tempdir().unwrap();
+        let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
+        let mut resting = Connection::open(server.address).unwrap();
+        assert_eq!(resting.get("/").unwrap().status, 200);
+        let upload = Upload::begin(server.address, "Slow");
+        server.signal(signal);
+        assert_eq!(resting.rest().unwrap(), b"");
+        wait_until_refused(server.address);
+        assert_eq!(get(server.admin, "/readyz").unwrap().status, 503);
+        assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+        let answer = upload.finish();
+        assert_eq!((answer.status, answer.closes()), (201, true));
+        let (status, _, log) = server.finish();
+        assert_eq!(status.code(), Some(0), "{log}");
+
+        let server = Server::start(directory.path(), &[]);
+        let slug = answer.json()["slug"].as_str().unwrap().to_owned();
+        assert_eq!(get(server.address, &format!("/api/pages/{slug}")).unwrap().json()["content"], "A page.");
+    }
+}
+
+#[test]
+fn during_the_delay_readyz_is_503_and_requests_go_on_and_a_second_signal_exits_at_once() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--drain-delay", "1h", "--drain-timeout", "1h"]);
+    assert_eq!(get(server.admin, "/readyz").unwrap().json()["ready"], true);
+    let mut kept = Connection::open(server.address).unwrap();
+    assert!(!kept.get("/").unwrap().closes());
+    let _upload = Upload::begin(server.address, "Never finished");
+    server.signal(Signal::TERM);
+    server.wait_for_log("draining");
+    let ready = get(server.admin, "/readyz").unwrap();
+    assert_eq!(ready.status, 503);
+    assert_eq!(ready.json()["missing"]["process"], "draining");
+    assert!(get(server.admin, "/metrics").unwrap().text().contains("handbill_draining 1"));
+    assert_eq!(post(server.address, "During the delay", "x").unwrap().status, 201);
+    assert!(kept.get("/").unwrap().closes(), "a connection that was kept is told to go");
+    server.signal(Signal::TERM);
+    let (status, ..) = server.finish();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn what_is_still_in_flight_after_the_timeout_is_cut_off() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--drain-timeout", "0s"]);
+    let _upload = Upload::begin(server.address, "Never finished");
+    server.signal(Signal::TERM);
+    let (status, ..) = server.finish();
+    assert_eq!(status.code(), Some(1));
+}
+
+#[test]
+fn a_client_that_sends_nothing_more_is_answered_408_and_does_not_hold_the_drain() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--drain-timeout", "9s"]);
+    let mut upload = Upload::begin(server.address, "Never finished");
+    server.signal(Signal::TERM);
+    let answer = upload.connection.answer().unwrap();
+    assert_eq!((answer.problem(), answer.closes()), ((408, "timeout".to_owned()), true));
+    drop(upload);
+    let (status, ..) = server.finish();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn the_longest_times_that_can_be_set_do_not_break_draining() {
+    let directory = tempdir().unwrap();
+    let longest = format!("{}s", u64::MAX);
+    let server = Server::start(directory.path(), &["--drain-timeout", &longest]);
+    let upload = Upload::begin(server.address, "In flight");
+    server.signal(Signal::TERM);
+    wait_until_refused(server.address);
+    assert_eq!(upload.finish().status, 201);
+    assert_eq!(server.finish().0.code(), Some(0));
+
+    let server = Server::start(directory.path(), &["--drain-delay", &longest, "--drain-timeout", &longest]);
+    server.signal(Signal::TERM);
+    server.wait_for_log("draining");
+    assert_eq!(get(server.admin, "/readyz").unwrap().status, 503);
+    server.signal(Signal::INT);
+    let (status, _, log) = server.finish();
+    assert_eq!(status.code(), Some(1), "{log}");
+}
+
+#[test]
+fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
+    let directory = tempdir().unwrap();
+    let server = Server::start_as(handbill_after("trap '' HUP"), directory.path(), &[]);
+    server.signal(Signal::HUP);
+    // Whichever of the two it heard first, it would say that it drains, or end with 1 as for a second signal.
+    server.signal(Signal::TERM);
+    let (status, _, log) = server.finish();
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+/// For `open`, on Linux.
+const O_NONBLOCK: i32 = 0o4000;
+
+/// A process that is stuck while it starts: it reads a password from a pipe that holds none yet.
+struct Stuck {
+    child: Child,
+    watchdog: Watchdog,
+    /// Keeps the read waiting.
+    _password: File,
+    _directory: TempDir,
+}
+
+impl Stuck {
+    fn with(drain_timeout: &str) -> Self {
+        let directory = tempdir().unwrap();
+        let password = directory.path().join("password");
+        assert!(Command::new("mkfifo").arg(&password).status().unwrap().success());
+        let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--store", "scylla"]);
+        command.args(["--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"]);
+        command.args(["--drain-timeout", drain_timeout, "--scylla-username", "user", "--scylla-password-file"]);
+        let mut child = command.arg(&password).spawn().unwrap();
+        let password = loop {
+            // It succeeds once the other end is being opened.
+            if let Ok(password) = OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&password) {
+                break password;
+            }
+            assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        };
+        let watchdog = Watchdog::over(&child);
+        Self { child, watchdog, _password: password, _directory: directory }
+    }
+
+    /// Waits for its end, for which it must be signalled first.
+    fn finish(mut self) -> (Option<i32>, String) {
+        let status = self.child.wait().unwrap();
+        self.watchdog.call_off();
+        let mut log = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+        (status.code(), log)
+    }
+}
+
+#[test]
+fn a_process_whose_runtime_is_stuck_ends_with_1_when_the_time_for_draining_is_over() {
+    let stuck = Stuck::with("0s");
+    kill_process(pid(&stuck.child), Signal::TERM).unwrap();
+    let (code, log) = stuck.finish();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("the time for draining is over and the process has not ended"), "{log}");
+}
+
+#[test]
+fn a_process_whose_runtime_is_stuck_ends_with_1_after_a_second_signal() {
+    let mut stuck = Stuck::with("1h");
+    // Two at once may be heard as one.
+    while stuck.child.try_wait().unwrap().is_none() {
+        kill_process(pid(&stuck.child), Signal::TERM).unwrap();
+    }
+    let (code, log) = stuck.finish();
+    assert_eq!(code, Some(1), "{log}");
+    assert!(log.contains("a second signal came and the process has not ended"), "{log}");
+}
+
+/// Clients that send one request after the other, half of them on new connections and half on kept ones.
+struct Load {
+    clients: Vec<JoinHandle<Counts>>,
+    enough: Arc<AtomicBool>,
+    answered: mpsc::Receiver<()>,
+}
+
+#[derive(Default)]
+struct Counts {
+    answered: usize,
+    /// Connected, sent, and not answered.
+    lost: usize,
+}
+
+impl Load {
+    fn on(address: SocketAddr) -> Self {
+        let enough = Arc::new(AtomicBool::new(false));
+        let (tell, answered) = mpsc::channel();
+        let clients = (0..4).map(|number| {
+            let (enough, tell) = (Arc::clone(&enough), tell.clone());
+            thread::spawn(move || Self::one_after_the_other(address, number % 2 == 0, &enough, &tell))
+        });
+        Self { clients: clients.collect(), enough, answered }
+    }
+
+    fn one_after_the_other(address: SocketAddr, keeps: bool, enough: &AtomicBool, tell: &mpsc::Sender<()>) -> Counts {
+        let mut counts = Counts::default();
+        let mut kept = None;
+        while !enough.load(Ordering::SeqCst) {
+            let Some(mut connection) = kept.take().or_else(|| Connection::open(address).ok()) else { break };
+            let body = page_json("Under load", "A page.");
+            let headers = if keeps { &[JSON][..] } else { &[JSON, ("Connection", "close")] };
+            match connection.request("POST", "/api/pages", headers, body.as_bytes()) {
+                Ok(answer) => {
+                    assert_eq!(answer.status, 201);
+                    counts.answered += 1;
+                    kept = (!answer.closes()).then_some(connection);
+                }
+                Err(_) => counts.lost += 1,
+            }
+            let _ = tell.send(());
+        }
+        counts
+    }
+
+    fn wait_for(&self, requests: usize) {
+        assert_eq!(self.answered.iter().take(requests).count(), requests);
+    }
+
+    fn finish(self) -> Counts {
+        self.clients.into_iter().map(|client| client.join().unwrap()).fold(Counts::default(), |sum, counts| Counts {
+            answered: sum.answered + counts.answered,
+            lost: sum.lost + counts.lost,
+        })
+    }
+}
+
+/// How many requests the server says that it answered.
+fn answered_in(log: &str) -> usize {
+    log.lines().filter(|line| line.contains(r#""message":"answered""#)).count()
+}
+
+#[test]
+fn behind_a_balancer_that_heeds_readyz_no_request_is_lost() {
+    let directory = tempdir().unwrap();
+    // The delay must outlast what a slow machine needs between the two lines that are marked.
+    let server = Server::start(directory.path(), &["--drain-delay", "6s", "--drain-timeout", "1h"]);
+    let load = Load::on(server.address);
+    load.wait_for(100);
+    server.signal(Signal::TERM);
+    while get(server.admin, "/readyz").unwrap().status == 200 {} // From here…
+    load.wait_for(100);
+    load.enough.store(true, Ordering::SeqCst);
+    let counts = load.finish(); // …to here.
+    assert_eq!(counts.lost, 0);
+    let (status, _, log) = server.finish();
+    assert_eq!(status.code(), Some(0), "{log}");
+    assert_eq!(answered_in(&log), counts.answered);
+}
+
+#[test]
+fn without_a_delay_draining_under_load_ends_and_every_answer_arrives() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
+    let load = Load::on(server.address);
+    load.wait_for(100);
+    server.signal(Signal::TERM);
+    let counts = load.finish();
+    let (status, _, log) = server.finish();
+    assert_eq!(status.code(), Some(0), "{log}");
+    // A client may connect in the instant in which the listener closes. What it sends is then not done either.
+    assert_eq!(answered_in(&log), counts.answered, "and {} were not served", counts.lost);
+}

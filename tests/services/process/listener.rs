@@ -1,0 +1,464 @@
+//! The listener's limits, over real sockets but in this process, so that they can be short. No test depends on one of
+//! them passing soon, only on its passing at all: the others are set to an hour.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use axum::Router;
+use axum::routing::{get, post};
+use handbill::api::request::client_addr::TrustedProxies;
+use handbill::domain::client::ForwardedHeader;
+use handbill::server::drain::Phase;
+use handbill::server::{ServerLimits, ServerMetrics, serve};
+use tokio::net::{TcpListener, TcpSocket};
+use tokio::runtime::Runtime;
+use tokio::sync::watch;
+
+use super::client::{Connection, get as get_once};
+use super::support::TEST_TIMEOUT;
+
+const SOON: Duration = Duration::from_millis(200);
+const NEVER: Duration = Duration::from_hours(1);
+const LARGE_BYTES: usize = 32 * 1024 * 1024;
+
+const PATIENT: ServerLimits = ServerLimits {
+    connections: 1000,
+    head: NEVER,
+    body: NEVER,
+    idle: NEVER,
+    write: NEVER,
+    answer: NEVER,
+    stalled_at_stop: NEVER,
+    ..ServerLimits::PUBLIC
+};
+
+fn no_proxies() -> TrustedProxies {
+    TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor }
+}
+
+/// A listener on a runtime of its own.
+struct Listener {
+    address: SocketAddr,
+    metrics: ServerMetrics,
+    phase: watch::Sender<Phase>,
+    ended: mpsc::Receiver<()>,
+    _runtime: Runtime,
+}
+
+impl Listener {
+    fn start(limits: ServerLimits) -> Self {
+        Self::serving(limits, app())
+    }
+
+    fn serving(limits: ServerLimits, app: Router) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
+        let address = listener.local_addr().unwrap();
+        let metrics = ServerMetrics::default();
+        let ((phase, phases), (end, ended)) = (watch::channel(Phase::Serving), mpsc::channel());
+        let serving = serve(listener, app, limits, no_proxies(), metrics.clone(), phases);
+        runtime.spawn(async move {
+            serving.await;
+            end.send(()).unwrap();
+        });
+        Self { address, metrics, phase, ended, _runtime: runtime }
+    }
+
+    fn connect(&self) -> Connection {
+        Connection::open(self.address).unwrap()
+    }
+
+    fn stop(&self) {
+        self.phase.send_replace(Phase::Stopping);
+    }
+
+    fn wait_for_end(&self) {
+        self.ended.recv_timeout(TEST_TIMEOUT).expect("the last connection ends");
+        assert_eq!(self.metrics.open.get(), 0);
+        assert_eq!((self.metrics.receiving.held.get(), self.metrics.sending.held.get()), (0, 0));
+    }
+}
+
+fn app() -> Router {
+    Router::new()
+        .route("/", get("here"))
+        .route("/large", get(|| async { vec![b'x'; LARGE_BYTES] }))
+        .route("/echo", post(|body: String| async { body }))
+        .layer(axum::extract::DefaultBodyLimit::disable())
+}
+
+/// The same with `/held`, which says that it was entered and answers once it is released.
+fn holding_app() -> (Router, mpsc::Receiver<()>, watch::Sender<bool>) {
+    let (entered, entries) = mpsc::channel();
+    let (release, released) = watch::channel(false);
+    let app = app().route(
+        "/held",
+        get(move || {
+            let mut released = released.clone();
+            entered.send(()).unwrap();
+            async move { released.wait_for(|&released| released).await.map(|_| "held").unwrap() }
+        }),
+    );
+    (app, entries, release)
+}
+
+#[test]
+fn a_head_that_trickles_in_is_cut_off() {
+    let listener = Listener::start(ServerLimits { head: SOON, ..PATIENT });
+    let mut first = listener.connect();
+    first.send("GET / HTTP/1.1\r\nHost: loc").unwrap();
+    assert!(first.is_ended());
+
+    let listener = Listener::start(ServerLimits { head: Duration::from_secs(2), ..PATIENT });
+    let mut later = listener.connect();
+    assert_eq!(later.get("/").unwrap().text(), "here");
+    later.send("GET / HTTP/1.1\r\nHost: loc").unwrap();
+    assert!(later.is_ended());
+}
+
+#[test]
+fn a_connection_without_a_first_request_is_cut_off_after_the_time_for_a_head() {
+    let listener = Listener::start(ServerLimits { head: SOON, ..PATIENT });
+    assert!(listener.connect().is_ended());
+}
+
+#[test]
+fn four_hundred_slow_heads_are_all_cut_off_and_a_request_is_answered_meanwhile() {
+    let listener = Listener::start(ServerLimits { head: Duration::from_secs(3), ..PATIENT });
+    let mut slow: Vec<_> = (0..400).map(|_| listener.connect()).collect();
+    for connection in &mut slow {
+        let _ = connection.send("GET / HTTP/1.1\r\nX-Slow: ");
+    }
+    assert_eq!(get_once(listener.address, "/").unwrap().text(), "here");
+    assert!(slow.iter_mut().all(Connection::is_ended));
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn a_resting_connection_is_closed_after_the_idle_limit_and_not_with_a_reset() {
+    let listener = Listener::start(ServerLimits { idle: SOON, ..PATIENT });
+    let mut connection = listener.connect();
+    assert_eq!(connection.get("/").unwrap().text(), "here");
+    assert_eq!(connection.rest().unwrap(), b"");
+}
+
+#[test]
+fn a_client_that_never_reads_its_answer_is_cut_off() {
+    let listener = Listener::start(ServerLimits { write: SOON, ..PATIENT });
+    let mut connection = listener.connect();
+    connection.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    // The first byte shows that the answer is under way.
+    connection.peek_one().unwrap();
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn little_of_an_answer_that_is_not_read_is_taken_by_buffers() {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&taken);
+    let endless = move || {
+        let (counter, piece) = (Arc::clone(&counter), bytes::Bytes::from(vec![b'x'; 64 * 1024]));
+        let pieces = std::iter::repeat_with(move || {
+            counter.fetch_add(64 * 1024, Ordering::Relaxed);
+            Ok::<_, std::convert::Infallible>(piece.clone())
+        });
+        async { axum::body::Body::from_stream(futures_util::stream::iter(pieces)) }
+    };
+    let app = Router::new().route("/endless", get(endless));
+    let listener = Listener::serving(ServerLimits { write: SOON, ..PATIENT }, app);
+    // Connections that are opened before it serves have buffers as the system's defaults are.
+    assert_eq!(get_once(listener.address, "/").unwrap().status, 404);
+    let mut deaf = Connection::open_narrow(listener.address).unwrap();
+    deaf.send("GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    deaf.peek_one().unwrap();
+    listener.stop();
+    listener.wait_for_end();
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken <= 512 * 1024, "{taken}");
+}
+
+#[test]
+fn a_client_that_reads_slowly_gets_its_whole_answer_however_short_the_idle_limit() {
+    let listener = Listener::start(ServerLimits { idle: SOON, ..PATIENT });
+    let mut slow = listener.connect();
+    slow.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    slow.peek_one().unwrap();
+    for _ in 0..3 {
+        let mut resting = listener.connect();
+        assert_eq!(resting.get("/").unwrap().text(), "here");
+        assert_eq!(resting.rest().unwrap(), b"", "the idle limit has passed");
+    }
+    assert_eq!(slow.answer().unwrap().body.len(), LARGE_BYTES);
+    assert_eq!(slow.rest().unwrap(), b"", "and then it may rest no longer than any other");
+}
+
+#[test]
+fn a_body_that_never_comes_is_not_cut_by_the_limits_on_heads_and_rest() {
+    let listener = Listener::start(ServerLimits { head: Duration::from_secs(2), idle: SOON, ..PATIENT });
+    let (mut uploading, mut fresh) = (listener.connect(), listener.connect());
+    uploading.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nwh").unwrap();
+    assert!(fresh.is_ended(), "the time for a head has passed");
+    uploading.send("at").unwrap();
+    assert_eq!(uploading.answer().unwrap().text(), "what");
+}
+
+#[test]
+fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kept() {
+    let (app, entries, release) = holding_app();
+    let listener = Listener::serving(ServerLimits { connections: 3, ..PATIENT }, app);
+    let mut working = listener.connect();
+    working.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    entries.recv_timeout(TEST_TIMEOUT).unwrap();
+    let (mut first, mut second) = (listener.connect(), listener.connect());
+    first.get("/").unwrap();
+    second.get("/").unwrap();
+    // Once the server has noticed that they rest.
+    let end = Instant::now() + TEST_TIMEOUT;
+    while listener.connect().get("/").is_err() {
+        assert!(Instant::now() < end);
+    }
+    assert!(listener.metrics.connections.resting.get() >= 1);
+    assert_eq!(listener.metrics.connections.slow.get(), 0);
+    release.send_replace(true);
+    assert_eq!(working.answer().unwrap().text(), "held");
+}
+
+#[test]
+fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
+    let (app, entries, release) = holding_app();
+    let listener = Listener::serving(PATIENT, app);
+    let mut half = listener.connect();
+    half.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    half.finish_sending().unwrap();
+    entries.recv_timeout(TEST_TIMEOUT).unwrap();
+    // The end of input has arrived by now, as it was sent before this.
+    assert_eq!(listener.connect().get("/").unwrap().text(), "here");
+    release.send_replace(true);
+    assert_eq!(half.answer().unwrap().text(), "held");
+    assert_eq!(half.rest().unwrap(), b"");
+}
+
+#[test]
+fn an_answer_after_which_the_connection_closes_says_so() {
+    let listener = Listener::start(PATIENT);
+    let mut unread = listener.connect();
+    unread.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n").unwrap();
+    let answer = unread.answer().unwrap();
+    assert_eq!((answer.status, answer.closes()), (404, true));
+    let mut kept = listener.connect();
+    let answer = kept.request("POST", "/echo", &[], b"a body that is read").unwrap();
+    assert_eq!((answer.text(), answer.closes()), ("a body that is read", false));
+    let mut nonsense = listener.connect();
+    nonsense.send("NONSENSE\r\n\r\n").unwrap();
+    let answer = nonsense.answer().unwrap();
+    assert_eq!((answer.status, answer.closes()), (400, true));
+}
+
+#[test]
+fn a_stalled_body_and_a_client_that_does_not_read_do_not_hold_the_stop() {
+    let listener = Listener::start(ServerLimits { stalled_at_stop: SOON, ..PATIENT });
+    let (mut uploading, mut reading) = (listener.connect(), listener.connect());
+    uploading.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nwh").unwrap();
+    reading.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    reading.peek_one().unwrap();
+    listener.stop();
+    listener.wait_for_end();
+}
+
+/// So much memory for requests, and for answers.
+const SCARCE: ServerLimits = ServerLimits { receiving: 1024 * 1024, sending: 4 * 1024 * 1024, ..PATIENT };
+
+#[test]
+fn heads_that_stall_hold_no_more_than_the_budget_and_keep_nobody_out() {
+    let listener = Listener::start(SCARCE);
+    let head = format!("GET / HTTP/1.1\r\nX: {}", "x".repeat(30_000));
+    let mut stalled = Vec::new();
+    for _ in 0..400 {
+        let mut connection = listener.connect();
+        let _ = connection.send(&head);
+        stalled.push(connection);
+        assert!(listener.metrics.receiving.held.get() <= 1280 * 1024);
+    }
+    // As soon as some of them have stalled for a moment.
+    let end = Instant::now() + TEST_TIMEOUT;
+    while !get_once(listener.address, "/").is_ok_and(|answer| answer.status == 200) {
+        assert!(Instant::now() < end);
+    }
+}
+
+#[test]
+fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
+    let app = app().route("/page", get(|| async { vec![b'x'; 700 * 1024] }));
+    // The router of the service asks for room; this one has none of its layers.
+    let app = app.layer(axum::middleware::from_fn(take_room));
+    let listener = Listener::serving(SCARCE, app);
+    let mut deaf = Vec::new();
+    for _ in 0..200 {
+        let mut connection = listener.connect();
+        connection.send("GET /page HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        deaf.push(connection);
+        assert!(listener.metrics.sending.held.get() <= 5 * 1024 * 1024);
+    }
+    let end = Instant::now() + TEST_TIMEOUT;
+    while !get_once(listener.address, "/page").is_ok_and(|answer| answer.body.len() == 700 * 1024) {
+        assert!(Instant::now() < end);
+    }
+    assert!(listener.metrics.sending.evicted.get() > 0);
+}
+
+async fn take_room(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
+    use axum::response::IntoResponse;
+    use http_body::Body as _;
+
+    let room = request.extensions().get::<handbill::server::AnswerRoom>().expect("the server puts it there").clone();
+    let unavailable = || http::StatusCode::SERVICE_UNAVAILABLE.into_response();
+    if room.ask().is_err() {
+        return unavailable();
+    }
+    let response = next.run(request).await;
+    if room.take(response.body().size_hint().lower()).is_err() { unavailable() } else { response }
+}
+
+#[test]
+fn stopping_serves_who_waits_in_the_queue_and_who_has_only_just_connected() {
+    // The runtime is held up while clients connect, so that the listener has accepted none when it is told to stop.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let mut queued: Vec<_> = (0..20).map(|_| Connection::open(address).unwrap()).collect();
+        for connection in &mut queued[..10] {
+            connection.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        }
+        phase.send_replace(Phase::Stopping);
+        let clients = tokio::task::spawn_blocking(move || {
+            for connection in &mut queued[..10] {
+                assert_eq!(connection.answer().unwrap().text(), "here");
+            }
+            queued
+        });
+        let serving = tokio::spawn(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases));
+        // Those that sent nothing are cut off, or else this would never end.
+        let mut queued = clients.await.unwrap();
+        serving.await.unwrap();
+        assert!(queued[10..].iter_mut().all(Connection::is_ended));
+    });
+}
+
+#[test]
+fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
+    // Time stands still while a blocking client works, so that no machine is too slow for its last chance.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (phase, phases) = watch::channel(Phase::Serving);
+        let client = tokio::task::spawn_blocking(move || {
+            let mut fresh = Connection::open(address).unwrap();
+            let mut other = Connection::open(address).unwrap();
+            // Accepted in order: what is answered here shows that `fresh` was accepted.
+            assert!(!other.get("/").unwrap().closes());
+            phase.send_replace(Phase::Stopping);
+            assert!(other.get("/").unwrap().closes(), "the stop is known");
+            assert_eq!(fresh.get("/").unwrap().text(), "here");
+        });
+        tokio::join!(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases), async {
+            client.await.unwrap();
+        });
+    });
+}
+
+#[test]
+fn an_answer_that_is_under_way_at_the_stop_arrives_whole() {
+    let listener = Listener::start(PATIENT);
+    let mut connection = listener.connect();
+    connection.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    connection.peek_one().unwrap();
+    listener.stop();
+    while Connection::open(listener.address).is_ok_and(|mut refused| refused.is_ended()) {}
+    assert_eq!(connection.answer().unwrap().body.len(), LARGE_BYTES);
+    listener.wait_for_end();
+}
+
+#[test]
+fn while_leaving_each_answer_asks_its_client_to_go_and_new_clients_are_served() {
+    let listener = Listener::start(PATIENT);
+    let mut resting = listener.connect();
+    assert!(!resting.get("/").unwrap().closes());
+    listener.phase.send_replace(Phase::Leaving);
+    let answer = resting.get("/").unwrap();
+    assert_eq!((answer.text(), answer.closes()), ("here", true));
+    assert_eq!(resting.rest().unwrap(), b"");
+    assert!(listener.connect().get("/").unwrap().closes());
+}
+
+#[test]
+fn an_answer_reaches_a_client_whose_body_nobody_read() {
+    let listener = Listener::start(PATIENT);
+    let body = vec![b'x'; 2 * 1024 * 1024];
+    for round in 0..20 {
+        let mut connection = listener.connect();
+        let answer = connection.request("POST", "/nowhere", &[], &body);
+        assert_eq!(answer.unwrap_or_else(|error| panic!("round {round}: {error}")).status, 404);
+    }
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn a_client_that_goes_on_sending_what_nobody_reads_is_cut_off() {
+    let listener = Listener::start(PATIENT);
+    let mut endless = listener.connect();
+    endless.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n").unwrap();
+    let chunk = format!("{:x}\r\n{}\r\n", 65536, "x".repeat(65536));
+    assert!((0..2000).any(|_| endless.send(&chunk).is_err()), "it took 125 MB");
+    let mut silent = listener.connect();
+    silent.send("POST /nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n").unwrap();
+    assert_eq!(silent.answer().unwrap().status, 404);
+    listener.stop();
+    listener.wait_for_end();
+}
+
+#[test]
+fn the_body_that_never_comes_is_answered_408() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let answer = runtime.block_on(async {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        let store = handbill::backends::redb::RedbStore::open(directory.path()).unwrap();
+        let (_phase, phases) = watch::channel(Phase::Serving);
+        let app = public_router(Arc::new(store));
+        tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));
+        let mut client = TcpSocket::new_v4().unwrap().connect(address).await.unwrap();
+        let request = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{\"title\"";
+        client.write_all(request.as_bytes()).await.unwrap();
+        // Time advances by itself when nothing else is to be done, so that this takes none.
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        answer
+    });
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert!(answer.contains(r#""error":"timeout""#), "{answer}");
+}
+
+fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Router {
+    let base_url = handbill::domain::origin::Origin::parse("http://localhost").unwrap();
+    let allowed = handbill::mcp::HostCheck::new(&base_url, Vec::new(), Vec::new());
+    handbill::app::public_router(
+        store,
+        handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None },
+        base_url,
+        no_proxies(),
+        allowed,
+        &handbill::app::Surroundings::system(),
+    )
+}

@@ -1,0 +1,229 @@
+//! What operators see: logs and metrics. That no key is ever among it is in `scrub`.
+
+use std::collections::HashSet;
+use std::io::PipeReader;
+use std::thread;
+use std::time::Instant;
+
+use rustix::process::Signal;
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+
+use super::client::{Connection, JSON, get, page_json, post, request, request_bytes};
+use super::support::{Server, TEST_TIMEOUT, Watchdog, handbill, handbill_after};
+
+#[test]
+fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut ids = HashSet::new();
+    for target in ["/", "/robots.txt", "/nowhere/at/all", "/api/pages/nothing-22222222?secret=sesame"] {
+        let answer = get(server.address, target).unwrap();
+        ids.insert(answer.header("x-request-id").expect("an answer has an id").to_owned());
+    }
+    assert_eq!(ids.len(), 4);
+    let (_, stdout, log) = server.stop();
+    assert_eq!(stdout, "");
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let answered: Vec<_> = lines.iter().filter(|line| line["message"] == "answered").collect();
+    let logged: HashSet<_> =
+        answered.iter().map(|line| line["span"]["request_id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!((answered.len(), logged), (4, ids));
+    for part in ["nowhere", "nothing-22222222", "secret", "sesame"] {
+        assert!(!log.contains(part), "{part:?} is in {log}");
+    }
+}
+
+#[test]
+fn a_request_whose_client_goes_away_in_the_middle_of_it_has_one_line_too() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let mut client = Connection::open(server.address).unwrap();
+    let whole = request_bytes("POST", "/api/pages", &[JSON], page_json("Half", "x").as_bytes());
+    client.send(&whole[..whole.len() - 1]).unwrap();
+    let in_flight = |count: usize| {
+        let line = format!("\nhttp_server_active_requests {count}\n");
+        until(|| get(server.admin, "/metrics").unwrap().text().contains(&line));
+    };
+    in_flight(1);
+    drop(client);
+    in_flight(0);
+    let (.., log) = server.stop();
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let ends: Vec<_> = lines.iter().filter(|line| line["span"]["route"] == "/api/pages").collect();
+    // That nobody will read the answer shows only when it is written.
+    assert!(ends.len() == 1 && ends[0]["message"] == "answered" && ends[0]["status"] == 400, "{ends:?}");
+}
+
+#[test]
+fn text_that_is_not_written_to_a_terminal_has_no_escape_sequences() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--log-format", "text"]);
+    get(server.address, "/").unwrap();
+    let (_, _, log) = server.stop();
+    assert!(log.contains("answered") && !log.contains('\u{1b}'), "{log}");
+}
+
+/// A server whose standard error is a pipe that nobody reads, which the log of 20 000 requests has filled, and that pipe.
+fn unread(directory: &TempDir) -> (Server, PipeReader) {
+    const REQUESTS: usize = 20_000;
+    const CLIENTS: usize = 4;
+    let (stderr, writer) = std::io::pipe().unwrap();
+    let mut command = handbill(["--log", "trace", "--create-limit", "0"]);
+    command.stderr(writer);
+    let server = Server::start_as(command, directory.path(), &[]);
+    let address = server.address;
+    let clients = [(); CLIENTS].map(|()| {
+        thread::spawn(move || {
+            let mut connection = Connection::open(address).unwrap();
+            for _ in 0..REQUESTS / CLIENTS {
+                assert_eq!(connection.get("/robots.txt").expect("it is answered").status, 200);
+            }
+        })
+    });
+    for client in clients {
+        client.join().unwrap();
+    }
+    (server, stderr)
+}
+
+fn dropped_lines(server: &Server) -> u64 {
+    let metrics = get(server.admin, "/metrics").unwrap();
+    let line = metrics.text().lines().find_map(|line| line.strip_prefix("handbill_log_lines_dropped_total "));
+    line.expect("it is counted").parse().unwrap()
+}
+
+#[test]
+fn a_standard_error_that_nobody_reads_holds_up_no_request_no_probe_and_no_signal() {
+    let directory = tempdir().unwrap();
+    let (server, _stderr) = unread(&directory);
+    assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
+    assert_eq!(post(server.address, "Unread", "x").unwrap().status, 201);
+    assert!((1..20_000).contains(&dropped_lines(&server)), "{}", dropped_lines(&server));
+    server.signal(Signal::TERM);
+    let (status, ..) = server.finish();
+    assert_eq!(status.code(), Some(0));
+}
+
+#[test]
+fn the_log_says_how_many_lines_are_missing_once_it_is_read_again() {
+    const MESSAGE: &str = "log lines were dropped";
+    let directory = tempdir().unwrap();
+    let (mut server, stderr) = unread(&directory);
+    let dropped = dropped_lines(&server);
+    server.read_log(stderr);
+    server.wait_for_log(MESSAGE);
+    let (status, _, log) = server.stop();
+    assert_eq!(status.code(), Some(0));
+    let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let notices = lines.iter().filter(|line| line["message"].as_str().unwrap().contains(MESSAGE));
+    assert_eq!(notices.map(|line| line["lines"].as_u64().unwrap()).sum::<u64>(), dropped);
+    let answered = lines.iter().filter(|line| line["message"] == "answered").count() as u64;
+    assert!(answered + dropped >= 20_000, "no line is lost without being counted");
+}
+
+#[test]
+fn a_start_that_is_refused_ends_though_nobody_reads_why() {
+    // It writes until the pipe takes no more.
+    let fill = "exec 3>&2; { dd if=/dev/zero of=/dev/fd/3 oflag=nonblock bs=4096 2>/dev/null || true; }";
+    for args in [&["--listen", "nonsense"][..], &["--listen", "127.0.0.1:0", "--admin-listen", "192.0.2.1:1"]] {
+        let mut child = handbill_after(fill).args(args).spawn().unwrap();
+        let watchdog = Watchdog::over(&child);
+        let status = child.wait().unwrap();
+        watchdog.call_off();
+        assert_eq!(status.code(), Some(2), "{args:?}");
+    }
+}
+
+#[test]
+fn a_start_with_a_cluster_warns_of_no_setting_that_is_ours() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(
+        directory.path(),
+        &["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"],
+    );
+    server.wait_for_log("waiting for the database");
+    let (.., log) = server.stop();
+    assert!(!log.to_lowercase().contains("keepalive"), "{log}");
+}
+
+#[test]
+fn metrics_are_openmetrics_with_bounded_labels() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let page = post(server.address, "Counted", "x").unwrap().json();
+    let slug = page["slug"].as_str().unwrap();
+    let series = |text: &str| text.lines().filter(|line| !line.starts_with('#')).count();
+    let scrape = || get(server.admin, "/metrics").unwrap();
+    let ask_everything = |round: usize| {
+        get(server.address, &format!("/{slug}")).unwrap();
+        get(server.address, &format!("/nothing-{round}-22222222")).unwrap();
+        get(server.address, &format!("/nowhere/{round}?q={round}")).unwrap();
+        request(server.address, &format!("ODD{round}"), "/", &[], b"").unwrap();
+        request(server.address, "POST", "/api/pages", &[JSON], page_json(&format!("{round}"), "x").as_bytes()).unwrap();
+    };
+    ask_everything(0);
+    let first = scrape();
+    (1..30).for_each(ask_everything);
+    let second = scrape();
+    assert_eq!(first.header("content-type"), Some("application/openmetrics-text; version=1.0.0; charset=utf-8"));
+    assert_eq!(series(first.text()), series(second.text()), "the number of series does not grow with what is asked");
+    assert!(!second.text().contains(slug) && !second.text().contains("ODD") && !second.text().contains("nowhere"));
+    check_openmetrics(second.text());
+    for name in
+        ["http_server_request_duration_seconds_count", "handbill_store_duration_seconds_bucket", "handbill_connections"]
+    {
+        assert!(second.text().lines().any(|line| line.starts_with(name)), "{name}");
+    }
+}
+
+/// Waits until something is so, which a process says only when it is asked.
+fn until(is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < TEST_TIMEOUT, "it did not come about");
+    }
+}
+
+/// Checks each line against the grammar of OpenMetrics 1.0, and that families do not interleave.
+fn check_openmetrics(text: &str) {
+    let body = text.strip_suffix("# EOF\n").expect("it ends with its end");
+    let (mut family, mut kind, mut finished) = (String::new(), String::new(), HashSet::new());
+    let mut series = HashSet::new();
+    for line in body.lines() {
+        if let Some(comment) = line.strip_prefix("# ") {
+            let mut words = comment.splitn(3, ' ');
+            let (what, name, value) = (words.next().unwrap(), words.next().unwrap(), words.next().expect(line));
+            assert!(matches!(what, "HELP" | "TYPE" | "UNIT"), "{line}");
+            if name != family {
+                assert!(finished.insert(std::mem::replace(&mut family, name.to_owned())), "{name} comes twice");
+                kind.clear();
+            }
+            match what {
+                "TYPE" => value.clone_into(&mut kind),
+                "UNIT" => assert!(name.ends_with(&format!("_{value}")), "{line}"),
+                _ => assert!(!value.is_empty()),
+            }
+            continue;
+        }
+        let (name_and_labels, value) = line.rsplit_once(' ').expect(line);
+        assert!(value.parse::<f64>().is_ok(), "{line}");
+        assert!(series.insert(name_and_labels.to_owned()), "{line} comes twice");
+        let (name, labels) = name_and_labels.split_once('{').unwrap_or((name_and_labels, "}"));
+        let suffix = name.strip_prefix(&family).unwrap_or_else(|| panic!("{line} is not of {family}"));
+        let allowed: &[&str] = match kind.as_str() {
+            "counter" => &["_total", "_created"],
+            "histogram" => &["_bucket", "_count", "_sum"],
+            "info" => &["_info"],
+            "gauge" => &[""],
+            _ => panic!("{family} is a {kind:?}"),
+        };
+        assert!(allowed.contains(&suffix), "{line}");
+        let labels = labels.strip_suffix('}').expect(line);
+        for label in labels.split(',').filter(|label| !label.is_empty()) {
+            let (key, value) = label.split_once('=').expect(line);
+            assert!(key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{line}");
+            assert!(value.len() >= 2 && value.starts_with('"') && value.ends_with('"'), "{line}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What `/metrics` may hold: documented names, and labels whose values are from closed sets.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tempfile::tempdir;
+
+use super::client::{Connection, JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
+use super::support::{Server, handbill, handbill_after};
+use crate::collector::{Collector, Manner};
+use crate::exposition::{documented, undocumented};
+
+/// Asks for a bit of everything, much of it in words that nobody has asked in before.
+fn ask_around(server: &Server) {
+    let page = post(server.address, "Counted", &"# Long\n".repeat(1000)).unwrap().json();
+    let (slug, key) = (page["slug"].as_str().unwrap(), page["edit_key"].as_str().unwrap());
+    let (api, authorization) = (format!("/api/pages/{slug}"), bearer(key));
+    let with_key = [JSON, ("Authorization", authorization.as_str())];
+    let ask = |method: &str, target: &str, headers: &[(&str, &str)], body: &str| {
+        request(server.address, method, target, headers, body.as_bytes()).unwrap()
+    };
+    for target in
+        ["/", &format!("/{slug}?a=b"), &format!("/{slug}.md"), &api, "/nothing-22222222", "/no/where", "/openapi.json"]
+    {
+        ask("GET", target, &[("X-Forwarded-For", "198.51.100.7")], "");
+        ask("HEAD", target, &[], "");
+        ask("OPTIONS", target, &[], "");
+        ask("INVENTED", target, &[], "");
+        ask("PUT", target, &[], "x");
+    }
+    ask("PATCH", &api, &with_key, &page_json("Counted again", "y"));
+    ask("PATCH", &api, &[JSON], "{}");
+    ask("POST", "/api/pages", &[JSON], "{");
+    ask("POST", "/oauth/token", &[], "");
+    for (tool, arguments) in [
+        ("create_page", json!({"title": "By a tool", "content": "x"})),
+        ("get_page", json!({"slug": slug})),
+        ("get_page", json!({"slug": "nothing-22222222"})),
+        ("invented_tool", json!({})),
+        ("update_page", json!({"slug": slug, "edit_key": "wrong"})),
+        ("delete_page", json!({"slug": slug, "edit_key": key})),
+        ("get_page", json!({"slug": slug})),
+    ] {
+        let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+        ask("POST", "/mcp", &[JSON, MCP_ACCEPT], &call.to_string());
+    }
+}
+
+#[test]
+fn what_a_scrape_holds_is_documented_and_what_is_documented_it_holds() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let command = handbill(["--otlp-endpoint", &collector.endpoint()]);
+    let server = Server::start_as(command, directory.path(), &[]);
+    ask_around(&server);
+    let documented = documented();
+    let routes = &documented["http_server_request_duration_seconds"]["http_route"];
+    for route in routes {
+        get(server.address, &route.replace(['{', '}'], "")).unwrap();
+    }
+    let metrics = get(server.admin, "/metrics").unwrap();
+    assert_eq!(undocumented(metrics.text()), BTreeSet::new());
+    for name in documented.keys() {
+        let holds = |line: &str| {
+            let named = line.split(['{', ' ']).next();
+            named.is_some_and(|named| named == name || named.strip_suffix("_count") == Some(name))
+        };
+        assert!(metrics.text().lines().any(holds), "{name} is listed and not there: {}", metrics.text());
+    }
+    for route in routes {
+        let label = format!("http_route=\"{route}\"");
+        assert!(metrics.text().contains(&label), "{label} is listed and not there");
+    }
+    assert!(metrics.text().contains(" # {trace_id=\""), "exemplars are looked at too");
+}
+
+#[test]
+fn prometheus_is_answered_in_the_format_that_it_asks_for() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    // Those of Prometheus 2.42 and 3.
+    for accept in [
+        "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
+         text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+        "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,\
+         application/openmetrics-text;version=0.0.1;q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,\
+         text/plain;version=0.0.4;q=0.2,*/*;q=0.1",
+    ] {
+        let answer = request(server.admin, "GET", "/metrics", &[("Accept", accept)], b"").unwrap();
+        let expected = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(expected)), "{accept}");
+        assert!(answer.text().ends_with("# EOF\n"), "{accept}");
+    }
+}
+
+#[test]
+fn the_process_and_its_runtime_tell_of_themselves() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    // Each connection of the public is a task; operators are answered by a runtime of their own.
+    let mut resting = Connection::open(server.address).unwrap();
+    assert_eq!(resting.get("/robots.txt").unwrap().status, 200);
+    let figures = || {
+        let metrics = get(server.admin, "/metrics").unwrap();
+        let text = metrics.text().to_owned();
+        move |name: &str| -> f64 {
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            value.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+        }
+    };
+    let before = figures();
+    assert!(before("process_start_time_seconds") > 1_700_000_000.0);
+    assert!(before("process_resident_memory_bytes") > 1_000_000.0);
+    assert!(before("process_open_fds") >= 3.0 && before("process_max_fds") > before("process_open_fds"));
+    assert!(before("process_threads") >= 2.0 && before("tokio_workers") >= 1.0);
+    assert!(before("tokio_alive_tasks") >= 1.0 && before("tokio_global_queue_depth") >= 0.0);
+    let content = "* a\n".repeat(10_000);
+    let mut after = before;
+    // However fast the machine is, some work is seen in the end.
+    loop {
+        let (cpu, busy) = (after("process_cpu_seconds_total"), after("tokio_worker_busy_seconds_total"));
+        assert_eq!(post(server.address, "Busy", &content).unwrap().status, 201);
+        let now = figures();
+        if now("process_cpu_seconds_total") > cpu && now("tokio_worker_busy_seconds_total") > busy {
+            break;
+        }
+        after = now;
+    }
+}
+
+#[test]
+fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_is_read() {
+    let directory = tempdir().unwrap();
+    // Files of at most 8 MiB stand in for the volume: writing further fails, and the signal that would come is ignored.
+    let command = handbill_after("trap '' XFSZ && ulimit -f 16384");
+    let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
+    let content = "x".repeat(100_000);
+    let mut slug = None;
+    let refused = loop {
+        let answer = post(server.address, "One of many", &content).unwrap();
+        if answer.status != 201 {
+            break answer;
+        }
+        slug = answer.json()["slug"].as_str().map(ToOwned::to_owned);
+    };
+    assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
+    assert_eq!(get(server.address, &format!("/api/pages/{}", slug.unwrap())).unwrap().status, 200);
+    let metrics = get(server.admin, "/metrics").unwrap();
+    // What the alert HandbillWritesFail counts.
+    let failed = r#"handbill_store_duration_seconds_count{operation="insert_if_absent",outcome="unavailable"} 1"#;
+    assert!(metrics.text().contains(failed), "{}", metrics.text());
+    assert!(metrics.text().contains("\nhandbill_store_available 1\n"), "{}", metrics.text());
+}
+
+#[test]
+fn a_header_of_a_peer_that_is_not_trusted_is_counted_and_told_of_once_without_an_address() {
+    const TOLD: &str = "name its network in --trusted-proxies";
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let ask = |server: &Server, target: &str, header: (&str, &str)| {
+        request(server.address, "GET", target, &[header], b"").unwrap();
+    };
+    let ask_all = |server: &Server| {
+        ask(server, "/", ("X-Forwarded-For", "198.51.100.7"));
+        ask(server, "/nowhere/at/all", ("Forwarded", "for=198.51.100.7"));
+        ask(server, "/mcp", ("X-Forwarded-For", "198.51.100.7"));
+        ask(server, "/", ("X-Forwarded-Proto", "https"));
+    };
+    let counted = |server: &Server| {
+        let metrics = get(server.admin, "/metrics").unwrap();
+        let value = metrics.text().lines().find_map(|line| line.strip_prefix("handbill_untrusted_forwarded_total "));
+        value.expect("it is there from the start").to_owned()
+    };
+    ask_all(&server);
+    assert_eq!(counted(&server), "3");
+    let (.., log) = server.stop();
+    let told: Vec<_> = log.lines().filter(|line| line.contains(TOLD)).collect();
+    assert!(told.len() == 1 && told[0].contains(r#""peer_network":"127.0.0.0/24""#), "{log}");
+    assert!(!log.contains("198.51.100.7") && !told[0].contains("127.0.0.1"), "{log}");
+
+    let server = Server::start(directory.path(), &["--trusted-proxies", "127.0.0.0/8"]);
+    ask_all(&server);
+    assert_eq!(counted(&server), "0");
+    let (.., log) = server.stop();
+    assert!(!log.contains(TOLD), "{log}");
+}

@@ -1,0 +1,19 @@
+//! The real binary as a process: what it prints, how it starts, serves, drains, dies and comes back.
+//!
+//! Nothing here sleeps: a test waits for what the process shows, a line, an answer, the end of a connection, its exit.
+//! [`support::TEST_TIMEOUT`] is only the point at which it gives up.
+
+mod attack;
+mod cli;
+mod client;
+mod connections;
+mod crash;
+mod damage;
+mod document;
+mod drain;
+mod listener;
+mod logs;
+mod metrics;
+mod scrub;
+mod support;
+mod traces;

@@ -1,0 +1,382 @@
+//! Traces, as a collector receives them from the real binary.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::TcpListener;
+
+use opentelemetry_proto::tonic::trace::v1::Span;
+use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use tempfile::tempdir;
+
+use super::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
+use super::support::{Server, handbill};
+use crate::collector::{Collector, Manner, attributes};
+
+const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
+const PARENT_ID: &str = "b7ad6b7169203331";
+
+/// A share of traces that lets none of a test's through.
+const NEXT_TO_NONE: &str = "0.000000001";
+
+/// The spans below that of a publish.
+const STEPS: [&str; 5] =
+    ["decide limits", "render markdown", "reserve slugs", "insert_if_absent pages", "release slugs"];
+
+/// A server with limits, so that all of a publish is seen, whose traces `collector` takes.
+fn start(collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
+    let command = handbill(["--otlp-endpoint", &collector.endpoint()]);
+    Server::start_as(command, directory.path(), args)
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        write!(text, "{byte:02x}").unwrap();
+        text
+    })
+}
+
+fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
+    of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+}
+
+/// The one span of this name.
+fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
+    let mut found = spans.iter().filter(|span| span.name == name);
+    let span = found.next().unwrap_or_else(|| panic!("no {name:?} in {spans:#?}"));
+    assert!(found.next().is_none(), "two {name:?} in {spans:#?}");
+    span
+}
+
+/// The lines of a log that tell of requests.
+fn answered(log: &str) -> Vec<Value> {
+    let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
+    lines.filter(|line| line["message"] == "answered").collect()
+}
+
+#[test]
+fn one_publish_is_one_trace_with_a_span_for_each_step() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &[]);
+    let answer = post(server.address, "Traced", "x").unwrap();
+    assert_eq!(answer.status, 201);
+    let metrics = get(server.admin, "/metrics").unwrap();
+    let (status, _, log) = server.stop();
+    assert_eq!(status.code(), Some(0), "{log}");
+
+    let spans = collector.spans();
+    let root = named(&spans, "POST /api/pages");
+    assert_eq!((root.kind(), root.parent_span_id.len()), (SpanKind::Server, 0));
+    let id = answer.header("x-request-id").unwrap();
+    assert_eq!(
+        attributes(&root.attributes),
+        pairs(&[
+            ("handbill.request_id", id),
+            ("http.request.method", "POST"),
+            ("http.response.status_code", "201"),
+            ("http.route", "/api/pages"),
+            ("network.protocol.name", "http"),
+            ("network.protocol.version", "1.1"),
+            ("url.scheme", "http"),
+        ])
+    );
+    let of_store = |operation| {
+        pairs(&[
+            ("db.collection.name", "pages"),
+            ("db.operation.name", operation),
+            ("db.system.name", "redb"),
+            ("handbill.outcome", "done"),
+        ])
+    };
+    let steps = [
+        ("decide limits", pairs(&[("handbill.limit", "create"), ("handbill.outcome", "admitted")])),
+        ("render markdown", pairs(&[("handbill.outcome", "done")])),
+        ("reserve slugs", pairs(&[("handbill.outcome", "held")])),
+        ("insert_if_absent pages", of_store("insert_if_absent")),
+        ("release slugs", pairs(&[("handbill.outcome", "done")])),
+    ];
+    for (name, expected) in &steps {
+        let span = named(&spans, name);
+        assert_eq!((&span.trace_id, &span.parent_span_id), (&root.trace_id, &root.span_id), "{name}");
+        assert_eq!((span.kind(), attributes(&span.attributes)), (SpanKind::Internal, expected.clone()), "{name}");
+        assert!(span.start_time_unix_nano >= root.start_time_unix_nano, "{name}");
+        assert!(span.end_time_unix_nano <= root.end_time_unix_nano, "{name}");
+    }
+    assert_eq!(spans.len(), 1 + steps.len(), "{spans:#?}");
+    for span in &spans {
+        assert!(span.events.is_empty() && span.links.is_empty() && span.status.as_ref().is_none_or(|s| s.code == 0));
+    }
+
+    let resource: BTreeMap<_, _> = collector.resource().into_iter().collect();
+    let keys: Vec<_> = resource.keys().map(String::as_str).collect();
+    let telemetry = ["telemetry.sdk.language", "telemetry.sdk.name", "telemetry.sdk.version"];
+    assert_eq!(keys, [&["service.instance.id", "service.name", "service.version"][..], &telemetry].concat());
+    assert_eq!(resource["service.name"], "handbill");
+    assert_eq!(resource["service.version"], env!("CARGO_PKG_VERSION"));
+
+    let (trace_id, lines) = (hexadecimal(&root.trace_id), answered(&log));
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0]["trace_id"], trace_id.as_str());
+    assert_eq!(lines[0]["span_id"], hexadecimal(&root.span_id).as_str());
+    let exemplar = format!(" # {{trace_id=\"{trace_id}\"}} ");
+    let carrying: Vec<_> = metrics.text().lines().filter(|line| line.contains(&exemplar)).collect();
+    assert!(
+        carrying.len() == 1 && carrying[0].starts_with("http_server_request_duration_seconds_bucket"),
+        "{carrying:?}"
+    );
+}
+
+#[test]
+fn a_call_that_redis_does_not_answer_is_an_error_whatever_was_decided_without_it() {
+    let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &["--redis-url", &format!("redis://{absent}")]);
+    // The second finds Redis known to be out of reach.
+    for title in ["First", "Second"] {
+        assert_eq!(post(server.address, title, "x").unwrap().status, 201);
+    }
+    server.stop();
+    let spans = collector.spans();
+    for (name, outcome) in [("decide limits", "admitted"), ("reserve slugs", "held"), ("release slugs", "done")] {
+        let calls: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
+        assert_eq!(calls.len(), 2, "{name}");
+        for span in calls {
+            let attributes: BTreeMap<_, _> = attributes(&span.attributes).into_iter().collect();
+            assert_eq!((span.kind(), &attributes["db.system.name"][..]), (SpanKind::Client, "redis"), "{name}");
+            assert_eq!((&attributes["handbill.outcome"][..], &attributes["error.type"][..]), (outcome, "unavailable"));
+            assert_eq!(span.status.as_ref().map(|status| status.code), Some(2), "{name}");
+        }
+    }
+    for span in spans.iter().filter(|span| !span.name.ends_with("limits") && !span.name.ends_with("slugs")) {
+        assert!(span.status.as_ref().is_none_or(|status| status.code == 0), "{span:?}");
+    }
+}
+
+/// Publishes a page as an agent does, with this in the message's `_meta`.
+fn publish_by_tool(server: &Server, meta: &Value) {
+    let arguments = json!({"title": "By an agent", "content": "x"});
+    let params = json!({"name": "create_page", "arguments": arguments, "_meta": meta});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).to_string();
+    let answer = request(server.address, "POST", "/mcp", &[JSON, MCP_ACCEPT], call.as_bytes()).unwrap();
+    assert!(answer.json()["result"]["structuredContent"]["slug"].is_string(), "{}", answer.text());
+}
+
+#[test]
+fn one_publish_by_an_agent_is_one_trace_with_the_tool_below_the_request() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &[]);
+    publish_by_tool(&server, &json!({}));
+    server.stop();
+    let spans = collector.spans();
+    let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
+    assert_eq!((request.parent_span_id.len(), &tool.parent_span_id), (0, &request.span_id));
+    let expected = [
+        ("gen_ai.operation.name", "execute_tool"),
+        ("gen_ai.tool.name", "create_page"),
+        ("handbill.outcome", "ok"),
+        ("mcp.method.name", "tools/call"),
+    ];
+    assert_eq!((tool.kind(), attributes(&tool.attributes)), (SpanKind::Server, pairs(&expected)));
+    for name in STEPS {
+        assert_eq!(named(&spans, name).parent_span_id, tool.span_id, "{name}");
+    }
+    assert!(spans.len() == 2 + STEPS.len() && spans.iter().all(|span| span.trace_id == request.trace_id), "{spans:#?}");
+}
+
+#[test]
+fn from_a_trusted_proxy_a_call_of_a_tool_continues_the_trace_in_its_meta_and_links_to_its_request() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &["--trusted-proxies", "127.0.0.0/8"]);
+    publish_by_tool(&server, &json!({"traceparent": format!("00-{TRACE_ID}-{PARENT_ID}-01"), "tracestate": "agent=1"}));
+    server.stop();
+    let spans = collector.spans();
+    let (request, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
+    assert_eq!((hexadecimal(&tool.trace_id), hexadecimal(&tool.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
+    assert_eq!(tool.trace_state, "agent=1");
+    assert!(tool.links.len() == 1 && tool.links[0].span_id == request.span_id, "{tool:#?}");
+    assert_ne!(request.trace_id, tool.trace_id);
+    for name in STEPS {
+        let step = named(&spans, name);
+        assert_eq!((&step.trace_id, &step.parent_span_id), (&tool.trace_id, &tool.span_id), "{name}");
+    }
+}
+
+#[test]
+fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    // Of the traces that begin here, next to none: what comes is because of the proxy.
+    let server = start(&collector, &directory, &["--otlp-sampling", NEXT_TO_NONE, "--trusted-proxies", "127.0.0.0/8"]);
+    let ask = |path: &str, flags: &str| {
+        let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-{flags}");
+        let headers = [("Traceparent", traceparent.as_str()), ("Tracestate", "mesh=1")];
+        request(server.address, "GET", path, &headers, b"").unwrap();
+    };
+    ask("/robots.txt", "00");
+    ask("/nowhere/at/all", "01");
+    let metrics = get(server.admin, "/metrics").unwrap();
+    let (.., log) = server.stop();
+    let spans = collector.spans();
+    assert_eq!(spans.len(), 1, "{spans:#?}");
+    let span = named(&spans, "GET");
+    assert_eq!((hexadecimal(&span.trace_id), hexadecimal(&span.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
+    assert_eq!(span.trace_state, "mesh=1");
+    assert!(answered(&log).iter().all(|line| line["trace_id"] == TRACE_ID), "{log}");
+    // One that is not sampled cannot be looked at.
+    let exemplars: Vec<_> = metrics.text().lines().filter(|line| line.contains(" # {")).collect();
+    assert!(exemplars.len() == 1 && exemplars[0].contains(r#"http_response_status_code="404""#), "{exemplars:?}");
+}
+
+#[test]
+fn a_stranger_does_not_choose_what_is_sampled_by_traceparent_or_meta() {
+    let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-01");
+    // A trusted proxy hands on the message as it came, whoever wrote it.
+    for proxies in [&[][..], &["--trusted-proxies", "127.0.0.0/8"]] {
+        let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+        let server = start(&collector, &directory, &[&["--otlp-sampling", NEXT_TO_NONE], proxies].concat());
+        if proxies.is_empty() {
+            request(server.address, "GET", "/", &[("Traceparent", traceparent.as_str())], b"").unwrap();
+        }
+        publish_by_tool(&server, &json!({"traceparent": traceparent}));
+        let (.., log) = server.stop();
+        assert_eq!(collector.messages(), Vec::<Vec<u8>>::new());
+        assert!(!log.contains(TRACE_ID), "{log}");
+    }
+}
+
+#[test]
+fn a_stranger_that_is_not_sampled_is_still_seen_in_a_trace_that_links_to_its_own() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &[]);
+    let meta = json!({"traceparent": format!("00-{TRACE_ID}-{PARENT_ID}-00"), "tracestate": "stranger=1"});
+    publish_by_tool(&server, &meta);
+    let headers = [("Traceparent", meta["traceparent"].as_str().unwrap()), ("Tracestate", "stranger=1")];
+    request(server.address, "GET", "/robots.txt", &headers, b"").unwrap();
+    server.stop();
+    let spans = collector.spans();
+    let (by_agent, tool) = (named(&spans, "POST /mcp"), named(&spans, "tools/call create_page"));
+    assert_eq!((&tool.trace_id, &tool.parent_span_id), (&by_agent.trace_id, &by_agent.span_id));
+    for span in [tool, named(&spans, "GET /robots.txt")] {
+        let [link] = &span.links[..] else { panic!("one link: {span:#?}") };
+        assert_eq!((hexadecimal(&link.trace_id), hexadecimal(&link.span_id)), (TRACE_ID.into(), PARENT_ID.into()));
+        assert_ne!(hexadecimal(&span.trace_id), TRACE_ID);
+        assert_eq!((&*span.trace_state, &*link.trace_state), ("", ""));
+    }
+}
+
+#[test]
+fn sampling_of_0_exports_nothing_whatever_a_caller_says() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &["--otlp-sampling", "0"]);
+    let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-01");
+    request(server.address, "GET", "/", &[("Traceparent", traceparent.as_str())], b"").unwrap();
+    post(server.address, "Untraced", "x").unwrap();
+    server.stop();
+    assert_eq!(collector.messages(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
+fn without_a_collector_no_request_has_a_trace() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    get(server.address, "/").unwrap();
+    assert!(!get(server.admin, "/metrics").unwrap().text().contains("trace_id"));
+    let (.., log) = server.stop();
+    assert!(!log.contains("trace_id"), "{log}");
+}
+
+#[test]
+fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing_and_the_end_comes_in_time() {
+    let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (hanging, refusing) = (Collector::start(Manner::Hangs), Collector::start(Manner::Refuses));
+    for (what, endpoint) in
+        [("absent", format!("http://{absent}")), ("hanging", hanging.endpoint()), ("refusing", refusing.endpoint())]
+    {
+        let directory = tempdir().unwrap();
+        let server = Server::start_as(handbill(["--otlp-endpoint", &endpoint]), directory.path(), &[]);
+        for round in 0..5 {
+            let page = post(server.address, &format!("Round {round}"), "x").unwrap();
+            assert_eq!(page.status, 201, "{what}");
+            assert_eq!(get(server.address, "/").unwrap().status, 200, "{what}");
+        }
+        let (status, _, log) = server.stop();
+        assert_eq!(status.code(), Some(0), "{what}: {log}");
+        assert_eq!(answered(&log).len(), 10, "{what}: {log}");
+        let warnings = log.lines().filter(|line| line.contains("spans could not be exported and are lost")).count();
+        assert!(warnings <= 1, "{what}: {log}");
+    }
+}
+
+#[test]
+fn spans_that_are_lost_are_counted_and_told_of_once() {
+    let (collector, directory) = (Collector::start(Manner::Refuses), tempdir().unwrap());
+    let server = start(&collector, &directory, &[]);
+    get(server.address, "/").unwrap();
+    collector.wait();
+    server.wait_for_log("spans could not be exported and are lost");
+    let metrics = get(server.admin, "/metrics").unwrap();
+    assert!(metrics.text().contains("handbill_trace_spans_total{outcome=\"failed\"} 1"), "{}", metrics.text());
+    get(server.address, "/").unwrap();
+    let (status, _, log) = server.stop();
+    assert_eq!((status.code(), collector.messages().len()), (Some(0), 2));
+    assert_eq!(log.matches("spans could not be exported and are lost").count(), 1, "{log}");
+}
+
+#[test]
+fn no_key_slug_path_query_body_or_address_is_ever_exported() {
+    let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
+    let server = start(&collector, &directory, &["--trusted-proxies", "127.0.0.1"]);
+    let page = post(server.address, "Peculiar heading", "Singular text").unwrap().json();
+    let (slug, key) = (page["slug"].as_str().unwrap(), page["edit_key"].as_str().unwrap());
+    let (api, authorization) = (format!("/api/pages/{slug}"), bearer(key));
+    let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-01");
+    let state = format!("vendor={key}");
+    let ask = |method: &str, target: &str, headers: &[(&str, &str)], body: &str| {
+        request(server.address, method, target, headers, body.as_bytes()).unwrap();
+    };
+    let with_key = [JSON, ("Authorization", authorization.as_str())];
+    ask("GET", &format!("/{slug}?sesame"), &[("Traceparent", &traceparent), ("Tracestate", &state)], "");
+    ask(
+        "GET",
+        &format!("/{slug}.md"),
+        &[("Traceparent", key), ("User-Agent", "Mozilla"), ("Referer", "elsewhere")],
+        "",
+    );
+    ask("PATCH", &api, &with_key, &page_json("Another heading", "Singular text"));
+    ask("PATCH", &format!("{api}?edit_key={key}"), &with_key, "{}");
+    ask("POST", "/api/pages", &[JSON, ("X-Forwarded-For", "198.51.100.7")], &page_json(key, key));
+    ask("GET", &format!("/unheard/of/{key}"), &[], "");
+    ask(key, "/", &[("Host", key)], "");
+    let client = format!("grant_type=client_credentials&client_id={slug}&client_secret={key}");
+    ask("POST", "/oauth/token", &[("Content-Type", "application/x-www-form-urlencoded")], &client);
+    ask("DELETE", &api, &with_key[1..], "");
+    server.stop();
+
+    assert!(collector.spans().len() > 20, "all of it is exported");
+    let bytes = collector.messages().concat();
+    let holds = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    assert!(holds("/api/pages/{slug}"), "what is there is found");
+    let (opaque, hash) = (key.strip_prefix("hbk_").unwrap(), Sha256::digest(key.as_bytes()));
+    let (_, suffix) = slug.rsplit_once('-').unwrap();
+    assert!(!bytes.windows(hash.len()).any(|part| part == &hash[..]));
+    for secret in [
+        &opaque[..12],
+        &opaque[opaque.len() - 12..],
+        "hbk_",
+        &hexadecimal(&hash),
+        slug,
+        suffix,
+        "eculiar",
+        "heading",
+        "Singular",
+        "unheard",
+        "sesame",
+        "edit_key",
+        "127.0.0.1",
+        "198.51.100",
+        "Mozilla",
+        "elsewhere",
+    ] {
+        assert!(!holds(secret), "{secret:?} is exported");
+    }
+}

@@ -1,0 +1,148 @@
+//! Redis taken away from a replica, and given back.
+
+use std::time::{Duration, Instant};
+
+use handbill::backends::redis::TimeLimits;
+use handbill::domain::client::Client;
+use handbill::domain::quota::{Decision, Quota};
+use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use redis::AsyncCommands;
+
+use super::servers::{OwnServer, Replica, client, connect, free_port, to};
+
+const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
+
+/// What no decision takes on any machine, unless it waits for a server that is gone.
+const FAR_TOO_LONG: Duration = Duration::from_secs(20);
+
+/// Short enough that a frozen server is found out soon, and long enough that a healthy one answers on a slow machine.
+const SHORT: TimeLimits = TimeLimits {
+    first_try: Duration::from_secs(1),
+    second_try: Duration::from_secs(1),
+    connect: Duration::from_secs(10),
+    probe_interval: Duration::from_millis(20),
+};
+
+async fn decide(replica: &Replica, client: Client) -> Decision {
+    let started = Instant::now();
+    let decision = replica.limiter.decide(LimitKind::Create, TEN, client).await;
+    assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
+    decision
+}
+
+/// Makes attempts that Redis decides.
+async fn decide_in_redis(replica: &Replica, client: Client, attempts: u32) {
+    for _ in 0..attempts {
+        decide(replica, client).await;
+    }
+    assert_eq!(replica.decided_alone(), 0);
+}
+
+/// Makes attempts until the replica falls back, and returns how many it took.
+async fn fall_back(replica: &mut Replica, client: Client) -> u32 {
+    let mut attempts = 0;
+    while !*replica.out_of_reach.borrow_and_update() {
+        decide(replica, client).await;
+        attempts += 1;
+        assert!(attempts < 100, "it never fell back");
+    }
+    attempts
+}
+
+/// Waits until the replica, whom nobody asks for anything, has found its Redis.
+pub(crate) async fn come_back(replica: &mut Replica) {
+    let back = replica.out_of_reach.wait_for(|out_of_reach| !out_of_reach);
+    let back = tokio::time::timeout(Duration::from_mins(2), back).await;
+    back.expect("it came back by itself").expect("it is there");
+}
+
+#[tokio::test]
+async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_itself() {
+    let mut server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 6).await;
+    server.kill();
+
+    let mut admitted = 6;
+    while decide(&replica, client).await.admitted {
+        admitted += 1;
+    }
+    assert_eq!(admitted, 10, "falling back hands out no fresh quota");
+    assert!(*replica.out_of_reach.borrow_and_update());
+    assert_eq!(replica.metrics.limiter_fallback.get(), 1);
+
+    server.start_again();
+    come_back(&mut replica).await;
+    assert_eq!(replica.metrics.limiter_fallback.get(), 0);
+    let alone = replica.decided_alone();
+    decide(&replica, client).await;
+    assert_eq!(replica.decided_alone(), alone);
+    let counted: u32 =
+        connect(&server.address()).await.zcard(format!("handbill:limit:{{create:{client}}}")).await.unwrap();
+    assert_eq!(counted, 1, "Redis decides again, and has forgotten what was before");
+}
+
+#[tokio::test]
+async fn one_call_without_an_answer_is_decided_alone_and_is_no_outage() {
+    let server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 5).await;
+    server.freeze();
+    assert_eq!(decide(&replica, client).await.remaining, 4);
+    assert_eq!(replica.decided_alone(), 1);
+    assert!(!*replica.out_of_reach.borrow_and_update());
+    assert_eq!(replica.metrics.limiter_fallback.get(), 0);
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_is_left_alone_after_repeated_failures_and_nobody_waits_for_it_then() {
+    let server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 5).await;
+    server.freeze();
+    assert_eq!(fall_back(&mut replica, client).await, 3);
+
+    let started = Instant::now();
+    for _ in 0..1000 {
+        decide(&replica, client).await;
+    }
+    assert!(started.elapsed() < FAR_TOO_LONG, "{:?}: 2000 s if each had waited", started.elapsed());
+    assert!(!decide(&replica, client).await.admitted, "what Redis had admitted counts");
+
+    server.thaw();
+    come_back(&mut replica).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_starts_without_redis_finds_it_later() {
+    let port = free_port();
+    let mut replica = Replica::start(&to(&format!("redis://127.0.0.1:{port}")), SHORT);
+    let noticed = replica.out_of_reach.wait_for(|out_of_reach| *out_of_reach);
+    tokio::time::timeout(Duration::from_mins(2), noticed).await.expect("unasked").expect("it is there");
+    assert_eq!(replica.metrics.limiter_fallback.get(), 1);
+    assert!(decide(&replica, client()).await.admitted);
+
+    let _server = OwnServer::start_with(&["--port", &port.to_string()]);
+    come_back(&mut replica).await;
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_not_what_a_replica_returns_to() {
+    let server = OwnServer::start();
+    let mut replica = Replica::start(&to(&server.address()), SHORT);
+    let client = client();
+    decide_in_redis(&replica, client, 1).await;
+    // A master that was demoted: it answers, and refuses to write.
+    let mut connection = connect(&server.address()).await;
+    let nobody = free_port().to_string();
+    redis::cmd("REPLICAOF").arg(&["127.0.0.1", &nobody]).query_async::<()>(&mut connection).await.unwrap();
+    fall_back(&mut replica, client).await;
+    replica.out_of_reach.mark_unchanged();
+    let changed = tokio::time::timeout(SHORT.probe_interval * 20, replica.out_of_reach.changed()).await;
+    assert!(changed.is_err(), "it returned to a server that takes no writes");
+    redis::cmd("REPLICAOF").arg(&["NO", "ONE"]).query_async::<()>(&mut connection).await.unwrap();
+    come_back(&mut replica).await;
+}

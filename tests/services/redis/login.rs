@@ -1,0 +1,180 @@
+//! TLS and login, and what happens where they fail.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill::backends::redis::{OpenError, Redis, TimeLimits};
+use handbill::config::{RedisMode, RedisSettings, RedisUrl};
+use handbill::domain::quota::Quota;
+use handbill::ports::random::Random;
+use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use handbill::telemetry::metrics::Metrics;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tempfile::TempDir;
+
+use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to};
+
+const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
+
+/// A server with TLS and a user `handbill` who may do just what the service does.
+struct Guarded {
+    server: OwnServer,
+    files: TempDir,
+}
+
+impl Guarded {
+    fn start() -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let (authority, key) = authority();
+        fs::write(files.path().join("ca.pem"), &authority.1).unwrap();
+        fs::write(files.path().join("other-ca.pem"), self::authority().0.1).unwrap();
+        fs::write(files.path().join("password"), "correcthorse\n").unwrap();
+        fs::write(files.path().join("wrong-password"), "batterystaple\n").unwrap();
+
+        let issuer = Issuer::new(authority.0, key);
+        let server_key = KeyPair::generate().unwrap();
+        let certificate =
+            CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&server_key, &issuer).unwrap();
+        let directory = tempfile::tempdir().unwrap();
+        fs::write(directory.path().join("server.pem"), certificate.pem()).unwrap();
+        fs::write(directory.path().join("server.key"), server_key.serialize_pem()).unwrap();
+        fs::write(
+            directory.path().join("users"),
+            "user default off\nuser handbill on >correcthorse ~handbill:* +@connection +evalsha +script|load +time \
+             +zadd +zcard +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +set +get +del\n",
+        )
+        .unwrap();
+        let server = OwnServer::start_in(
+            directory,
+            &[
+                "--port",
+                "0",
+                "--tls-port",
+                "{port}",
+                "--tls-auth-clients",
+                "no",
+                "--tls-cert-file",
+                "{dir}/server.pem",
+                "--tls-key-file",
+                "{dir}/server.key",
+                "--tls-ca-cert-file",
+                "{dir}/server.pem",
+                "--aclfile",
+                "{dir}/users",
+            ],
+        );
+        Self { server, files }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    fn settings(&self) -> RedisSettings {
+        RedisSettings {
+            redis_username: Some("handbill".to_owned()),
+            redis_password_file: Some(self.file("password")),
+            redis_ca_file: Some(self.file("ca.pem")),
+            ..to(&format!("rediss://127.0.0.1:{}", self.server.port))
+        }
+    }
+}
+
+/// An authority's parameters and certificate, and its key.
+fn authority() -> ((CertificateParams, String), KeyPair) {
+    let mut parameters = CertificateParams::default();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().unwrap();
+    let certificate = parameters.self_signed(&key).unwrap().pem();
+    ((parameters, certificate), key)
+}
+
+/// Whether Redis decides an attempt, rather than the replica alone.
+async fn is_reached(settings: &RedisSettings) -> bool {
+    let replica = Replica::start(settings, PATIENT);
+    assert!(replica.limiter.decide(LimitKind::Create, TEN, client()).await.admitted);
+    replica.decided_alone() == 0
+}
+
+#[tokio::test]
+async fn a_server_with_tls_and_login_is_reached_with_the_right_authority_name_and_password_alone() {
+    let guarded = Guarded::start();
+    let right = guarded.settings();
+    assert!(is_reached(&right).await);
+    let in_address = format!("rediss://handbill:correcthorse@127.0.0.1:{}", guarded.server.port);
+    assert!(is_reached(&RedisSettings { redis_ca_file: Some(guarded.file("ca.pem")), ..to(&in_address) }).await);
+
+    for (what, wrong) in [
+        ("another authority", RedisSettings { redis_ca_file: Some(guarded.file("other-ca.pem")), ..right.clone() }),
+        ("the system's authorities", RedisSettings { redis_ca_file: None, ..right.clone() }),
+        (
+            "a wrong password",
+            RedisSettings { redis_password_file: Some(guarded.file("wrong-password")), ..right.clone() },
+        ),
+        ("a wrong name", RedisSettings { redis_username: Some("other".to_owned()), ..right.clone() }),
+        (
+            "a name that is not in the certificate",
+            RedisSettings {
+                redis_url: vec![RedisUrl(format!("rediss://localhost:{}", guarded.server.port))],
+                ..right.clone()
+            },
+        ),
+        (
+            "no TLS",
+            RedisSettings { redis_url: vec![RedisUrl(guarded.server.address())], redis_ca_file: None, ..right.clone() },
+        ),
+    ] {
+        assert!(!is_reached(&wrong).await, "{what}");
+    }
+}
+
+fn refusal(settings: &RedisSettings) -> OpenError {
+    let clock = Arc::new(StillClock);
+    let opened = Redis::open(settings, clock, Random::System, Arc::new(Metrics::new()));
+    opened.err().expect("the settings are refused")
+}
+
+#[tokio::test]
+async fn settings_that_make_no_sense_are_refused_in_a_line_that_tells_no_password() {
+    let files = tempfile::tempdir().unwrap();
+    fs::write(files.path().join("empty"), "").unwrap();
+    let file = |name: &str| Some(files.path().join(name));
+    let url = "redis://:sesame@127.0.0.1:1";
+    let urls = |urls: &[&str]| urls.iter().map(|url| RedisUrl((*url).to_owned())).collect::<Vec<_>>();
+    for (settings, told) in [
+        (RedisSettings { redis_url: Vec::new(), ..to(url) }, "names no address"),
+        (to("http://:sesame@127.0.0.1"), "address 1"),
+        (to("127.0.0.1:6379:sesame"), "address 1"),
+        (to("unix:///sesame"), "address 1"),
+        (RedisSettings { redis_url: urls(&[url, "sesame"]), ..to(url) }, "address 2"),
+        (to("rediss://:sesame@127.0.0.1:1/#insecure"), "address 1"),
+        (RedisSettings { redis_url: urls(&[url, "rediss://:sesame@127.0.0.1:2"]), ..to(url) }, "mixes"),
+        (
+            RedisSettings { redis_url: urls(&[url, url]), redis_mode: Some(RedisMode::Single), ..to(url) },
+            "takes one address",
+        ),
+        (RedisSettings { redis_mode: Some(RedisMode::Sentinel), ..to(url) }, "--redis-sentinel-master"),
+        (RedisSettings { redis_username: Some("somebody".to_owned()), ..to(url) }, "needs --redis-password-file"),
+        (RedisSettings { redis_password_file: file("missing"), ..to(url) }, "--redis-password-file"),
+        (RedisSettings { redis_ca_file: file("missing"), ..to("rediss://127.0.0.1:1") }, "--redis-ca-file"),
+        (RedisSettings { redis_ca_file: file("empty"), ..to("rediss://127.0.0.1:1") }, "holds no certificate"),
+        (RedisSettings { redis_ca_file: file("empty"), ..to(url) }, "rediss://"),
+    ] {
+        let line = refusal(&settings).to_string();
+        assert!(line.contains(told), "{line}");
+        assert!(!line.contains("sesame") && !line.contains('\n'), "{line}");
+        assert!(!format!("{settings:?}").contains("sesame"));
+    }
+}
+
+#[tokio::test]
+async fn several_addresses_mean_a_cluster() {
+    let settings = RedisSettings {
+        redis_url: vec![RedisUrl("redis://127.0.0.1:1".to_owned()), RedisUrl("redis://127.0.0.1:2".to_owned())],
+        ..to("")
+    };
+    let replica = Replica::start(&settings, TimeLimits::default());
+    assert!(replica.limiter.decide(LimitKind::Create, TEN, client()).await.admitted);
+}

@@ -1,0 +1,89 @@
+//! A master lost, where another takes over.
+
+use std::time::{Duration, Instant};
+
+use handbill::backends::redis::TimeLimits;
+use handbill::config::RedisMode;
+use handbill::domain::quota::Quota;
+use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use rustix::process::Signal;
+
+use super::faults::come_back;
+use super::servers::{OwnServers, Replica, client, connect};
+
+const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
+
+/// Many times what one decision may wait, and much less than a failover takes.
+const FAR_TOO_LONG: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn when_sentinels_name_another_master_the_replica_goes_there() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let servers = OwnServers::start(RedisMode::Sentinel);
+        let mut replica = Replica::start(&servers.settings, TimeLimits::default());
+        let client = client();
+        for _ in 0..10 {
+            replica.limiter.decide(LimitKind::Create, TEN, client).await;
+        }
+        servers.signal("master", signal);
+        // Attempts go on through the failover. None is admitted: Redis or the replica itself has counted ten.
+        let started = Instant::now();
+        while !*replica.out_of_reach.borrow_and_update() {
+            let asked = Instant::now();
+            assert!(!replica.limiter.decide(LimitKind::Create, TEN, client).await.admitted);
+            assert!(asked.elapsed() < FAR_TOO_LONG);
+            assert!(started.elapsed() < Duration::from_mins(1), "it never fell back");
+        }
+        come_back(&mut replica).await;
+    }
+}
+
+/// Waits until the replica of the master at `url` has all that was written until now: Redis acknowledges a write before
+/// that, and what a master takes with it was never counted for its successor.
+async fn until_its_successor_knows(url: &str) {
+    let mut master = connect(url).await;
+    let mut told = async || redis::cmd("INFO").arg("replication").query_async::<String>(&mut master).await.unwrap();
+    let number = |text: &str, name: &str| -> u64 {
+        let (_, after) = text.split_once(name).unwrap_or_else(|| panic!("no {name} in {text}"));
+        after.split(|c: char| !c.is_ascii_digit()).next().unwrap().parse().unwrap()
+    };
+    let written = number(&told().await, "master_repl_offset:");
+    let known = async { while number(&told().await, ",offset=") < written {} };
+    tokio::time::timeout(Duration::from_mins(2), known).await.expect("the replica follows its master");
+}
+
+#[tokio::test]
+async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_by_its_successor() {
+    for signal in [Signal::KILL, Signal::STOP] {
+        let servers = OwnServers::start(RedisMode::Cluster);
+        let mut replica = Replica::start(&servers.settings, TimeLimits::default());
+        let clients: Vec<_> = (0..24).map(|_| client()).collect();
+        for client in &clients {
+            for _ in 0..10 {
+                replica.limiter.decide(LimitKind::Create, TEN, *client).await;
+            }
+        }
+        let url = &servers.settings.redis_url[0].0;
+        let first = url.rsplit(':').next().unwrap().to_owned();
+        until_its_successor_knows(url).await;
+        servers.signal(&format!("node-{first}"), signal);
+        let lost = Instant::now();
+        // Until all clients are answered by the cluster again, in one round.
+        loop {
+            let alone = replica.decided_alone();
+            for client in &clients {
+                let asked = Instant::now();
+                let decision = replica.limiter.decide(LimitKind::Create, TEN, *client).await;
+                assert!(!decision.admitted, "the limit holds through the failover");
+                assert!(asked.elapsed() < FAR_TOO_LONG, "{:?}", asked.elapsed());
+            }
+            if replica.decided_alone() == alone {
+                break;
+            }
+            if *replica.out_of_reach.borrow_and_update() {
+                come_back(&mut replica).await;
+            }
+            assert!(lost.elapsed() < Duration::from_mins(2), "it came back by itself");
+        }
+    }
+}

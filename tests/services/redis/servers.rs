@@ -1,0 +1,248 @@
+//! Servers to test against, and replicas that use them.
+
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use handbill::backends::redis::{Redis, RedisLimiter, RedisReservations, TimeLimits};
+use handbill::config::{RedisMode, RedisSettings, RedisUrl};
+use handbill::domain::client::Client;
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::clock::Clock;
+use handbill::ports::random::{Random, index_below};
+use handbill::telemetry::metrics::Metrics;
+use redis::aio::MultiplexedConnection;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// Far more than any call takes on the slowest machine: where these are in force, no answer is given up.
+pub(crate) const PATIENT: TimeLimits = TimeLimits {
+    first_try: Duration::from_mins(1),
+    second_try: Duration::from_mins(1),
+    connect: Duration::from_mins(1),
+    probe_interval: Duration::from_secs(1),
+};
+
+/// The servers that all tests share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shared {
+    Single,
+    Cluster,
+    Sentinel,
+}
+
+pub(crate) const ALL: [Shared; 3] = [Shared::Single, Shared::Cluster, Shared::Sentinel];
+
+impl Shared {
+    /// Settings that lead to them.
+    pub(crate) fn settings(self) -> RedisSettings {
+        let (variable, mode, master) = match self {
+            Self::Single => ("HANDBILL_TEST_REDIS", RedisMode::Single, None),
+            Self::Cluster => ("HANDBILL_TEST_REDIS_CLUSTER", RedisMode::Cluster, None),
+            Self::Sentinel => ("HANDBILL_TEST_REDIS_SENTINEL", RedisMode::Sentinel, Some("handbill".to_owned())),
+        };
+        #[expect(clippy::disallowed_methods, reason = "the one place where tests learn of the servers")]
+        let addresses = std::env::var(variable)
+            .unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"));
+        RedisSettings {
+            redis_url: addresses.split(',').map(|address| RedisUrl(address.to_owned())).collect(),
+            redis_mode: Some(mode),
+            redis_sentinel_master: master,
+            ..to("")
+        }
+    }
+}
+
+/// Settings that lead to one server.
+pub(crate) fn to(address: &str) -> RedisSettings {
+    RedisSettings {
+        redis_url: vec![RedisUrl(address.to_owned())],
+        redis_mode: None,
+        redis_sentinel_master: None,
+        redis_username: None,
+        redis_password_file: None,
+        redis_ca_file: None,
+    }
+}
+
+/// A clock that stands still, so that no window passes while a slow machine works.
+#[derive(Debug)]
+pub(crate) struct StillClock;
+
+impl Clock for StillClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis::new(0)
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What one replica has of Redis.
+pub(crate) struct Replica {
+    pub(crate) limiter: RedisLimiter,
+    pub(crate) reservations: RedisReservations,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) out_of_reach: watch::Receiver<bool>,
+}
+
+impl Replica {
+    pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        let redis =
+            Redis::open_with_limits(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
+        let (limiter, reservations, out_of_reach) = (redis.limiter(), redis.reservations(), redis.out_of_reach());
+        Self { limiter, reservations, metrics, out_of_reach }
+    }
+
+    /// How many attempts it has decided by itself.
+    pub(crate) fn decided_alone(&self) -> u64 {
+        self.metrics.fallback_decisions.get()
+    }
+}
+
+/// A client that no other test has, nor an earlier run of this one.
+pub(crate) fn client() -> Client {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let drawn = |_| u8::try_from(index_below(&Random::System, 256)).unwrap();
+    let network: Vec<u8> = (0..4).map(drawn).collect();
+    let bits = u128::from(u32::from_be_bytes(network.try_into().unwrap())) << 96
+        | u128::from(NEXT.fetch_add(1, Ordering::Relaxed)) << 64;
+    Client::from(std::net::IpAddr::V6(bits.into()))
+}
+
+/// A connection of the test's own, to see what a replica left in a server.
+pub(crate) async fn connect(address: &str) -> MultiplexedConnection {
+    redis::Client::open(address).unwrap().get_multiplexed_async_connection().await.unwrap()
+}
+
+/// A server of one test, killed when the test is over.
+pub(crate) struct OwnServer {
+    pub(crate) port: u16,
+    options: Vec<String>,
+    directory: TempDir,
+    process: Child,
+}
+
+impl OwnServer {
+    pub(crate) fn start() -> Self {
+        Self::start_with(&["--port", "{port}"])
+    }
+
+    /// One with options, in which `{port}` stands for its port and `{dir}` for its directory.
+    pub(crate) fn start_with(options: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::start_in(directory, options)
+    }
+
+    pub(crate) fn start_in(directory: TempDir, options: &[&str]) -> Self {
+        let port = free_port();
+        let dir = directory.path().to_str().unwrap().to_owned();
+        let fill = |option: &&str| option.replace("{port}", &port.to_string()).replace("{dir}", &dir);
+        let options: Vec<String> = options.iter().map(fill).collect();
+        let process = run(&options, directory.path());
+        Self { port, options, directory, process }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again on the same port, with nothing in it.
+    pub(crate) fn start_again(&mut self) {
+        self.process = run(&self.options, self.directory.path());
+    }
+
+    /// Stops it in its tracks: connections stay open and nothing answers.
+    pub(crate) fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    pub(crate) fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Runs a server and returns when it says that it is ready.
+fn run(options: &[String], directory: &Path) -> Child {
+    let mut process = Command::new("redis-server")
+        .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir"])
+        .arg(directory)
+        .args(options)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("redis-server is installed: ./tests/run sees to it");
+    let mut log = BufReader::new(process.stdout.take().unwrap()).lines();
+    let ready = log.by_ref().map_while(Result::ok).any(|line| line.contains("Ready to accept connections"));
+    assert!(ready, "redis-server {options:?} started");
+    // Read on, or it would block when nobody takes its log.
+    std::thread::spawn(move || log.for_each(drop));
+    process
+}
+
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// Several servers of one test, started as `./tests/run` starts the shared ones, and ended when the test is over.
+pub(crate) struct OwnServers {
+    directory: TempDir,
+    pub(crate) settings: RedisSettings,
+}
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/servers/redis");
+
+impl OwnServers {
+    pub(crate) fn start(mode: RedisMode) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let (name, master) = match mode {
+            RedisMode::Single => ("single", None),
+            RedisMode::Cluster => ("cluster", None),
+            RedisMode::Sentinel => ("sentinel", Some("handbill".to_owned())),
+        };
+        let output = Command::new(SCRIPT).args(["start", name]).arg(directory.path()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let addresses = String::from_utf8(output.stdout).unwrap();
+        let settings = RedisSettings {
+            redis_url: addresses.trim().split(',').map(|address| RedisUrl(address.to_owned())).collect(),
+            redis_mode: Some(mode),
+            redis_sentinel_master: master,
+            ..to("")
+        };
+        Self { directory, settings }
+    }
+
+    /// Sends `signal` to the server called `name`.
+    pub(crate) fn signal(&self, name: &str, signal: Signal) {
+        let number = std::fs::read_to_string(self.directory.path().join(name).join("pid")).unwrap();
+        kill_process(Pid::from_raw(number.trim().parse().unwrap()).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for OwnServers {
+    fn drop(&mut self) {
+        let _ = Command::new(SCRIPT).arg("stop").arg(self.directory.path()).status();
+    }
+}

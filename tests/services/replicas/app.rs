@@ -1,0 +1,65 @@
+//! The service behind its load balancer, as a target of the specification's sections.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use handbill::domain::client::Peer;
+
+use super::scrape::Visit;
+use super::services::service;
+use crate::connection::{connect_from, exchange};
+use crate::support::app::{Limits, Target};
+use crate::support::exchange::{Answer, Request};
+
+/// When an answer counts as not coming. Nothing depends on it being short.
+const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// What the specification's sections ask: the replicas with these limits, which start with their first request.
+pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
+    Arc::new(Replicas { limits, clients: Mutex::default(), _visit: Visit::to(limits) })
+}
+
+/// Three replicas behind a load balancer, as clients of one test see them. No other test has these clients' addresses, so
+/// their quotas are their own.
+struct Replicas {
+    limits: Limits,
+    /// The address on this machine that stands for each peer.
+    clients: Mutex<HashMap<IpAddr, Ipv4Addr>>,
+    /// The last of them leads to a look at the metrics.
+    _visit: Visit,
+}
+
+#[async_trait]
+impl Target for Replicas {
+    async fn answer(&self, request: Request) -> Answer {
+        let (method, path) = (request.method.clone(), request.path().to_owned());
+        let mut request = request.into_http();
+        let Peer(peer) = request.extensions_mut().remove().expect("a request has a peer");
+        let client = self.client(peer.ip());
+        let balancer = service(self.limits).await.balancer;
+        let whole = async { exchange(&mut connect_from(client, balancer).await?, request).await };
+        let answered = tokio::time::timeout(TEST_TIMEOUT, whole).await.expect("it is answered");
+        let (parts, body) = answered.unwrap_or_else(|error| panic!("{method} {path}: {error}")).into_parts();
+        Answer { status: parts.status.as_u16(), headers: parts.headers, body }
+    }
+
+    /// All replicas are over one store, and each request goes to the next of them.
+    fn replica(&self, limits: Limits) -> Arc<dyn Target> {
+        target(limits)
+    }
+}
+
+impl Replicas {
+    /// An address that is `peer` to this test alone.
+    fn client(&self, peer: IpAddr) -> Ipv4Addr {
+        static DRAWN: AtomicU32 = AtomicU32::new(0);
+        // From 127.1.0.0 on; database nodes begin at 127.16, and the machine's own address is the load balancer's.
+        const FIRST: u32 = Ipv4Addr::new(127, 1, 0, 0).to_bits();
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        *clients.entry(peer).or_insert_with(|| Ipv4Addr::from_bits(FIRST + DRAWN.fetch_add(1, Ordering::Relaxed)))
+    }
+}

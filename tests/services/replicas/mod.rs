@@ -1,0 +1,20 @@
+//! The specification again, against three replicas of the real binary behind the load balancer: whatever a client can see
+//! must be as it is with one process.
+//!
+//! The tests are those of `tests/it/spec/sections.rs`, compiled with a `support::app` of their own, which sends each request
+//! over a connection of its own to the load balancer; that gives each to the next replica. The replicas share a keyspace
+//! of three database nodes, which `./tests/run` starts, and a Redis; they are started once for each setting of the limits
+//! that a test asks for, and end with this process.
+//!
+//! After the tests their metrics are looked at (`scrape`).
+//!
+//! What a network cannot give stays in `tests/it/controlled`: time, chance, faults, a look into the store, other peers.
+//! `tests/services/redis` holds the windows of shared limits to the same rules as `tests/it/contract` does those of one process,
+//! and `tests/services/cluster` takes nodes and replicas away, which nothing here does.
+
+pub(crate) mod app;
+mod round_robin;
+mod scrape;
+mod services;
+#[path = "../../it/spec/mod.rs"]
+mod spec;
