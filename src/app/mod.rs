@@ -115,9 +115,9 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let around = Surroundings { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Surroundings::system() };
     let Surroundings { clock, random, metrics } = &around;
-    let traces = &settings.traces;
+    let sampling = settings.traces.otlp_sampling;
     let exporting =
-        traces.otlp_endpoint.as_ref().map(|to| export::start(to, traces.otlp_sampling, metrics, clock, random));
+        settings.traces.otlp_endpoint.as_ref().map(|to| export::start(to, sampling, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
     logs::install(&settings.logs, log, tracer);
 

@@ -209,7 +209,6 @@ impl Metrics {
     }
 
     /// All instruments at zero, except `log_lines_dropped`, which the log has counted since before.
-    #[expect(clippy::too_many_lines, reason = "one declaration after the other")]
     pub fn with_log(log_lines_dropped: Counter) -> Self {
         let mut declare = Declared::default();
         let traced: fn() -> TracedHistogram = || HistogramWithExemplars::new(SECONDS.into_iter());

@@ -165,7 +165,7 @@ pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'stat
 
 /// The span of one `operation` on `target` within the request that is being answered. None outside of a request.
 pub fn call(system: System, operation: &'static str, target: &'static str) -> Span {
-    if !Context::map_current(|context| context.has_active_span()) {
+    if !Context::map_current(TraceContextExt::has_active_span) {
         return Span(tracing::Span::none());
     }
     Span(info_span!(
@@ -292,6 +292,7 @@ pub fn with_current_span<T>(work: impl Future<Output = T>) -> impl Future<Output
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use futures_util::future::lazy;
     use http::Request;
     use opentelemetry::trace::{SpanKind, TracerProvider};
     use opentelemetry_sdk::error::OTelSdkResult;
@@ -398,7 +399,8 @@ mod tests {
         let spans = Ended::default();
         let _collecting = spans.collect();
         let request = request_span();
-        let read = request.run(async { with_current_span(async { call(System::Redb, "lookup", "pages") }) }).await;
+        let lookup = async { call(System::Redb, "lookup", "pages") };
+        let read = request.run(lazy(|_| with_current_span(lookup))).await;
         request.answered(200);
         assert_eq!(spans.summary(), [ended("GET /", Status::Unset, None, None)]);
         read.await.done("active", false);
