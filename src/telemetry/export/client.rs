@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,7 +17,8 @@ use rustls::crypto::aws_lc_rs;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::EXPORT_TIMEOUT;
+/// How long the collector may take for one message, retries included.
+pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Most bytes that are read of a collector's answer, which is short.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;

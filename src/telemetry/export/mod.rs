@@ -26,7 +26,7 @@ use thiserror::Error;
 use tokio::runtime::Handle;
 use url::Url;
 
-use self::client::CollectorClient;
+use self::client::{CollectorClient, EXPORT_TIMEOUT};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::Random;
 use crate::telemetry::log_throttle::LogThrottle;
@@ -40,9 +40,6 @@ const MAX_BATCH_SPANS: usize = 512;
 
 /// How long a span waits for others, to be sent in one message.
 const BATCH_DELAY: Duration = Duration::from_secs(5);
-
-/// How long the collector may take for one message, retries included.
-const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest that the end of the process waits for the last spans.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
