@@ -2,42 +2,48 @@
 //!
 //! # The map
 //!
-//! One direction of dependency, which `tests/architecture.rs` checks:
+//! Modules depend on each other in one direction only:
 //!
 //! ```text
 //! http, mcp  →  api  →  service  →  ports (traits)  ←  backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
+//! `app` puts them together. `tests/architecture.rs` checks the direction, that no files name each other in a circle, and
+//! that this map names every module.
+//!
 //! | to change | go to |
 //! |---|---|
-//! | what a title, slug, key, page or quota is | [`domain`] |
-//! | what Markdown becomes | [`domain::markdown`] |
-//! | the order of checks on a request | [`service`] |
+//! | the rules for a title, slug, key, page, quota or address | [`domain`] |
+//! | the HTML of Markdown | [`domain::markdown`] |
+//! | the order of the checks on a request, or an operation on a page | [`service`] |
 //! | an error's code, status or advice | [`api::error`] |
-//! | whose a request is, or how its body is read | [`api::request`] |
-//! | how many connections there may be, and how much memory they may hold | [`server`] |
-//! | the JSON of a request or an answer | [`api::types`] |
-//! | a route, header or page for people | [`http`] |
-//! | a tool for agents, or what is mended of its protocol | [`mcp`] |
-//! | a document by which others find the service | [`http`], `discovery` and `llms` |
-//! | what the service is called, and where its documents stand | [`api::metadata`] |
-//! | what the service asks of stores, limiters and clocks | [`ports`], whose contracts the tests hold every backend to |
-//! | where pages are kept and attempts counted | [`backends`] |
-//! | an option | [`config`] |
-//! | which backend serves which trait | [`app`], the only module that names backends |
-//! | a metric, a span, a log line | [`telemetry`] |
+//! | the way that a client's address, body or key is read from a request | [`api::request`] |
+//! | the JSON of a request or response | [`api::types`] |
+//! | the name of the service and the addresses of its documents | [`api::metadata`] |
+//! | a route, a layer or a header | [`http`] |
+//! | a page for people | [`http`], in its `site` |
+//! | a document that describes the service to machines | [`http`], in its `discovery` |
+//! | a tool for agents, or a correction of the MCP library | [`mcp`] |
+//! | the number of connections, their memory and their timeouts | [`server`] |
+//! | the promises of stores, limiters, reservations, clocks and randomness | [`ports`] |
+//! | the storage of pages, limits and reservations | [`backends`], each behind a trait of [`ports`] |
+//! | the schema of the cluster | `migrations/`, applied by [`backends::cql`] |
+//! | a setting | [`config`] |
+//! | the choice of backends, start and shutdown | [`app`] |
+//! | a subcommand | [`cli`] |
+//! | a metric, a span or a log line | [`telemetry`] |
 //!
 //! # Invariants
 //!
-//! * A slug is decided by the store alone. A reservation only makes a second writer lose early and cheaply.
-//! * The service, not the transport, decides the order of checks.
-//! * A key exists in clear in two places: the creation result and the request that presents it. It has no `Display`,
-//!   its `Debug` is redacted.
-//! * `domain` is total: parsing returns errors, rendering never fails or panics and takes time linear in its input.
-//! * A replica holds no state that a client can notice.
-//! * A cancelled request is normal: nothing shared breaks when a caller goes away, no lock is held across an `.await`,
-//!   every call out has a timeout.
+//! * The store alone decides who gets a slug. A reservation only makes a second writer lose early and cheaply.
+//! * The service decides the order of checks, not the transport.
+//! * In the service a key exists in clear in two places: the creation result and the request that presents it. It has no
+//!   `Display`, and its `Debug` is redacted.
+//! * `domain` is total: parsing returns errors; rendering never fails or panics and takes time linear in its input.
+//! * A replica holds no state that a client can notice, so any request may go to any replica.
+//! * A cancelled request is normal: nothing shared breaks when a caller disconnects, no lock is held across an `.await`,
+//!   and every call to another server has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
 pub mod api;

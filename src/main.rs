@@ -1,6 +1,6 @@
-//! The only binary: runs the command line and turns its outcome into an exit code.
+//! The binary: runs the command line and turns the result into an exit code.
 //!
-//! The allocator returns memory soon after a burst; `docs/operations.md` has measurements. Its settings are in
+//! Its allocator returns memory to the system soon after a burst; `docs/operations.md` has figures. The settings are in
 //! `.cargo/config.toml`.
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Surroundings, public_router};
+use handbill::app::{Deps, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
@@ -124,8 +124,7 @@ impl Service {
     /// Without limits, and with a page.
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let around =
-            Surroundings { random: Random::Controlled(Arc::new(Mutex::new(Counter(0)))), ..Surroundings::system() };
+        let deps = Deps { random: Random::Controlled(Arc::new(Mutex::new(Counter(0)))), ..Deps::system() };
         let base_url = Origin::parse("https://pages.example").unwrap();
         let router = public_router(
             Arc::new(RedbStore::in_memory().unwrap()),
@@ -133,7 +132,7 @@ impl Service {
             base_url.clone(),
             TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
             HostCheck::new(&base_url, Vec::new(), Vec::new()),
-            &around,
+            &deps,
         );
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };
         let page = r#"{"title": "A page", "content": "Text"}"#;

@@ -1,4 +1,4 @@
-//! What REST and MCP share: the service's description of itself, request parsing, response bodies and errors.
+//! Code that REST and MCP share: descriptions of the service, request parsing, response bodies and errors.
 
 pub mod error;
 pub mod metadata;

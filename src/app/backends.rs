@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::deps::Surroundings;
+use super::deps::Deps;
 use super::error::StartError;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
@@ -47,13 +47,13 @@ pub(super) enum StoreHandle {
 
 impl Backends {
     /// `store`, with a limiter and reservations in this process.
-    pub(super) fn in_process(store: Arc<dyn PageStore>, around: &Surroundings) -> Self {
-        let measure = measure(around);
+    pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
+        let measure = measure(deps);
         Self {
             store: measure.store(store, System::Redb),
-            limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&around.clock))), System::Process),
+            limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&deps.clock))), System::Process),
             reservations: measure
-                .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&around.clock))), System::Process),
+                .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::new())),
             renewed_pages_are_written_back: true,
         }
@@ -62,42 +62,41 @@ impl Backends {
     /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then.
     pub(super) async fn open(
         settings: &Settings,
-        around: &Surroundings,
+        deps: &Deps,
         readiness: &Arc<Readiness>,
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
-                let store = Arc::new(open_embedded(settings.embedded.data_dir.clone(), &around.metrics).await?);
-                around.metrics.store_available.set(1);
+                let store = Arc::new(open_embedded(settings.embedded.data_dir.clone(), &deps.metrics).await?);
+                deps.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
-                    Self::in_process(pages, around)
+                    Self::in_process(pages, deps)
                 } else {
-                    let store = measure(around).store(pages, System::Redb);
-                    Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, around)? }
+                    let store = measure(deps).store(pages, System::Redb);
+                    Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
                 };
                 // Otherwise many readers of one large page would fill the queue of lookups, and each would hold a copy.
-                let shared = Coalescing::new(backends.store, Arc::clone(&around.metrics));
+                let shared = Coalescing::new(backends.store, Arc::clone(&deps.metrics));
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
                 if settings.redis.redis_url.is_empty() {
                     return Err(StartError::NoRedis);
                 }
-                let (store, failed) = connect_cluster(&settings.cql, around, readiness)?;
+                let (store, failed) = connect_cluster(&settings.cql, deps, readiness)?;
                 // Instrumented inside the sharing of reads, so that the metrics show the database's own work.
-                let store =
-                    Coalescing::new(measure(around).store(store, System::Cassandra), Arc::clone(&around.metrics));
-                Ok((Self::sharing(Arc::new(store), settings, around)?, StoreHandle::Cluster(failed)))
+                let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
+                Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(failed)))
             }
         }
     }
 
     /// `store`, which is instrumented already, with a limiter and reservations that replicas share.
-    fn sharing(store: Arc<dyn PageStore>, settings: &Settings, around: &Surroundings) -> Result<Self, StartError> {
-        let Surroundings { clock, random, metrics } = around;
+    fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
+        let Deps { clock, random, metrics } = deps;
         let redis = Redis::open(&settings.redis, Arc::clone(clock), random.clone(), Arc::clone(metrics))?;
-        let measure = measure(around);
+        let measure = measure(deps);
         Ok(Self {
             store,
             limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
@@ -143,8 +142,8 @@ impl StoreHandle {
     }
 }
 
-fn measure(around: &Surroundings) -> Instrumentation {
-    let Surroundings { clock, metrics, .. } = around;
+fn measure(deps: &Deps) -> Instrumentation {
+    let Deps { clock, metrics, .. } = deps;
     Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock) }
 }
 
@@ -166,7 +165,7 @@ async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<Redb
 /// A store that is available once the cluster is reached, and the error that makes that impossible, if there is one.
 fn connect_cluster(
     settings: &CqlSettings,
-    around: &Surroundings,
+    deps: &Deps,
     readiness: &Arc<Readiness>,
 ) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
     // Settings that make no sense by themselves are refused at once.
@@ -174,9 +173,9 @@ fn connect_cluster(
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let (settings, random) = (settings.clone(), around.random.clone());
+    let (settings, random) = (settings.clone(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
-    let available = around.metrics.store_available.clone();
+    let available = deps.metrics.store_available.clone();
     tokio::spawn(async move {
         let report = |progress: &Progress| report(progress, &readiness);
         match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, report).await {

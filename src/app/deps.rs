@@ -7,7 +7,7 @@ use crate::ports::random::Random;
 use crate::telemetry::metrics::Metrics;
 
 /// Dependencies that differ between a process and a test.
-pub struct Surroundings {
+pub struct Deps {
     /// Tells the time.
     pub clock: SharedClock,
     /// Yields random numbers.
@@ -16,7 +16,7 @@ pub struct Surroundings {
     pub metrics: Arc<Metrics>,
 }
 
-impl Surroundings {
+impl Deps {
     /// The machine's clock and randomness, and metrics at zero.
     pub fn system() -> Self {
         Self { clock: Arc::new(SystemClock::new()), random: Random::System, metrics: Arc::new(Metrics::new()) }

@@ -16,7 +16,7 @@ use tokio::runtime::Builder;
 use tokio::sync::watch;
 
 use self::backends::{Backends, STORE};
-pub use self::deps::Surroundings;
+pub use self::deps::Deps;
 pub use self::error::{MigrateError, StartError};
 use self::startup::{announce, listen, server_limits, server_metrics};
 use crate::api::request::client_addr::TrustedProxies;
@@ -50,9 +50,9 @@ pub fn public_router(
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
-    around: &Surroundings,
+    deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, around), quotas, base_url, proxies, hosts, around)
+    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, hosts, deps)
 }
 
 fn router_over(
@@ -61,9 +61,9 @@ fn router_over(
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
-    around: &Surroundings,
+    deps: &Deps,
 ) -> Router {
-    let Surroundings { clock, random, metrics } = around;
+    let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
@@ -113,8 +113,8 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 }
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
-    let around = Surroundings { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Surroundings::system() };
-    let Surroundings { clock, random, metrics } = &around;
+    let deps = Deps { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Deps::system() };
+    let Deps { clock, random, metrics } = &deps;
     let sampling = settings.traces.otlp_sampling;
     let exporting =
         settings.traces.otlp_endpoint.as_ref().map(|to| export::start(to, sampling, metrics, clock, random));
@@ -127,11 +127,11 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (backends, mut handle) = Backends::open(&settings, &around, &readiness).await?;
+    let (backends, mut handle) = Backends::open(&settings, &deps, &readiness).await?;
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
-    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, &around);
+    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());

@@ -128,9 +128,9 @@ impl PageStore for Instrumented<dyn PageStore> {
 
 #[async_trait]
 impl RateLimiter for Instrumented<dyn RateLimiter> {
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
-        let (decision, took, span) = self.time("decide", "limits", self.inner.decide(limited, quota, client)).await;
-        let limit = limited.name();
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        let (decision, took, span) = self.time("decide", "limits", self.inner.check(kind, quota, client)).await;
+        let limit = kind.name();
         let outcome = if decision.admitted { "admitted" } else { "refused" };
         self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
         record(&self.measure.metrics.limiter, limit, outcome, took);

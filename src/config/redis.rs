@@ -1,4 +1,4 @@
-//! Settings of Redis, which replicas share for limits and reservations.
+//! Settings of Redis, in which replicas share limits and reservations.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use clap::{Args, ValueEnum};
 pub enum RedisMode {
     /// One server.
     Single,
-    /// A Redis Cluster. The addresses are those of some of its nodes.
+    /// A Redis Cluster; the addresses are those of some of its nodes.
     Cluster,
-    /// Sentinels that name the master. The addresses are theirs.
+    /// Sentinels that name the master; the addresses are theirs.
     Sentinel,
 }
 
-/// An address as given. It may hold a password, so its `Debug` is redacted.
+/// An address as it was given. It may contain a password, so its `Debug` is redacted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedisUrl(pub String);
 
@@ -27,7 +27,7 @@ impl fmt::Debug for RedisUrl {
 }
 
 impl From<String> for RedisUrl {
-    // An invalid address is refused where it is used. Clap would print it, and with it the password.
+    // An invalid address is rejected where it is used, because clap would print it with its password.
     fn from(text: String) -> Self {
         Self(text)
     }
@@ -36,8 +36,8 @@ impl From<String> for RedisUrl {
 /// Settings of Redis.
 #[derive(Args, Clone, Debug)]
 pub struct RedisSettings {
-    /// Redis, as redis:// or rediss://, for limits that replicas share; without it limits are counted in this process.
-    /// Several addresses, comma-separated, are those of nodes of a Redis Cluster or of sentinels
+    /// Redis, as redis:// or rediss://, in which replicas share limits; without it limits are counted in this process.
+    /// Several addresses, comma-separated, are nodes of a Redis Cluster, or the sentinels
     #[arg(long, env = "HANDBILL_REDIS_URL", hide_env_values = true, value_name = "URL", value_delimiter = ',')]
     pub redis_url: Vec<RedisUrl>,
     /// How the Redis servers work together [default: single for one address, cluster for several]
@@ -46,13 +46,13 @@ pub struct RedisSettings {
     /// Name that the sentinels have for the master; required with --redis-mode sentinel
     #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
     pub redis_sentinel_master: Option<String>,
-    /// User to log in to the Redis servers as. Sentinels take the login in their own addresses
+    /// User name for the Redis servers. Sentinels use the login in their own addresses
     #[arg(long, env = "HANDBILL_REDIS_USERNAME", value_name = "NAME")]
     pub redis_username: Option<String>,
-    /// File with the password for the Redis servers
+    /// File with the password for the Redis servers, read again for each new connection
     #[arg(long, env = "HANDBILL_REDIS_PASSWORD_FILE", value_name = "FILE")]
     pub redis_password_file: Option<PathBuf>,
-    /// Certificates (PEM) that sign those of rediss:// servers, in place of the system's
+    /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's; read like the password file
     #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
 }

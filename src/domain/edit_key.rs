@@ -34,7 +34,7 @@ pub struct NotAnEditKey;
 
 impl EditKey {
     /// A key of characters drawn by `index_below`, which is asked for a uniform, unpredictable number below its argument.
-    pub fn draw(mut index_below: impl FnMut(usize) -> usize) -> Self {
+    pub fn random(mut index_below: impl FnMut(usize) -> usize) -> Self {
         let mut key = Zeroizing::new(String::with_capacity(PREFIX.len() + SECRET_CHARS));
         key.push_str(PREFIX);
         for _ in 0..SECRET_CHARS {
@@ -43,7 +43,7 @@ impl EditKey {
         Self(key)
     }
 
-    /// Accepts exactly what [`EditKey::draw`] can make.
+    /// Accepts exactly what [`EditKey::random`] can make.
     pub fn parse(text: &str) -> Result<Self, NotAnEditKey> {
         let secret = text.strip_prefix(PREFIX).ok_or(NotAnEditKey)?;
         if secret.len() == SECRET_CHARS && secret.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
@@ -117,13 +117,13 @@ mod tests {
 
     #[test]
     fn a_key_shows_nothing_of_itself_in_debug_output() {
-        let key = EditKey::draw(|_| 10);
+        let key = EditKey::random(|_| 10);
         assert_eq!(format!("{key:?} {:?}", key.hash()), "EditKey(redacted) EditKeyHash(redacted)");
     }
 
     #[test]
     fn a_key_occurs_in_a_text_whatever_stands_invisibly_between_its_characters() {
-        let key = EditKey::draw(|_| 10);
+        let key = EditKey::random(|_| 10);
         assert!(key.occurs_in(&format!("a {} b", key.reveal())));
         assert!(key.occurs_in(&key.reveal().replace('_', "\u{200b}_\u{ad}")));
         assert!(!key.occurs_in(&key.reveal().replace('_', " _")));
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_has_another_shape_is_no_key() {
-        let right = EditKey::draw(|_| 10);
+        let right = EditKey::random(|_| 10);
         for wrong in ["", "hbk_", "hbk_short", &right.reveal()[1..], &format!("{}A", right.reveal())] {
             assert!(EditKey::parse(wrong).is_err());
         }
@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn what_has_the_shape_of_a_key_is_found_in_any_text() {
-        let key = EditKey::draw(|_| 10);
+        let key = EditKey::random(|_| 10);
         let key = key.reveal();
         for text in [key, &format!("Bearer {key}"), &format!("hbk_{key}"), &format!("x{key}y"), &format!("é{key}é")] {
             assert!(EditKey::stands_in(text), "{text}");
@@ -154,7 +154,7 @@ mod tests {
         #[test]
         fn a_key_parses_back_and_matches_its_own_hash_only(seed in any::<[usize; SECRET_CHARS]>(), at in 0..SECRET_CHARS) {
             let mut seeds = seed.iter();
-            let key = EditKey::draw(|below| seeds.next().unwrap() % below);
+            let key = EditKey::random(|below| seeds.next().unwrap() % below);
             prop_assert!(key.hash().matches(&EditKey::parse(key.reveal()).unwrap()));
 
             let mut other = key.reveal().to_owned().into_bytes();

@@ -34,7 +34,7 @@ pub struct SlugSuffix([u8; SUFFIX_CHARS]);
 
 impl SlugSuffix {
     /// A suffix of characters drawn by `index_below`, which is asked for a uniform number below its argument.
-    pub fn draw(mut index_below: impl FnMut(usize) -> usize) -> Self {
+    pub fn random(mut index_below: impl FnMut(usize) -> usize) -> Self {
         Self(std::array::from_fn(|_| SUFFIX_ALPHABET[index_below(SUFFIX_ALPHABET.len())]))
     }
 }
@@ -95,7 +95,7 @@ mod tests {
 
     fn slug_of(title: &str) -> String {
         let title = Title::parse(title).unwrap();
-        Slug::derive(&title, SlugSuffix::draw(|_| 0)).to_string()
+        Slug::derive(&title, SlugSuffix::random(|_| 0)).to_string()
     }
 
     #[test]
@@ -136,7 +136,7 @@ mod tests {
         fn every_title_gives_a_slug_that_parses(title in "\\PC{1,200}", seed in any::<[usize; SUFFIX_CHARS]>()) {
             let Ok(title) = Title::parse(&title) else { return Ok(()) };
             let mut seeds = seed.iter();
-            let slug = Slug::derive(&title, SlugSuffix::draw(|below| seeds.next().unwrap() % below));
+            let slug = Slug::derive(&title, SlugSuffix::random(|below| seeds.next().unwrap() % below));
             prop_assert_eq!(Slug::parse(slug.as_str()), Ok(slug.clone()));
             prop_assert!(slug.as_str().len() <= MAX_WORDS_CHARS + 1 + SUFFIX_CHARS);
         }

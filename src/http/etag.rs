@@ -1,8 +1,8 @@
-//! Entity tags and the requests that are conditional on them (contract, decision 8).
+//! Entity tags and conditional requests (contract, decision 8).
 //!
 //! A tag is `"<page version>-<updated_at>-<representation>-<content coding>-<renderer version>"`. `If-None-Match` of a
-//! read compares all of it. The conditions of an update or delete compare version and `updated_at`, so that a client
-//! may read Markdown or HTML and then update by JSON.
+//! read compares the whole tag. An update or delete compares only version and `updated_at`, so that a client may read
+//! Markdown or HTML and then update with JSON.
 
 use std::convert::Infallible;
 
@@ -17,45 +17,52 @@ use crate::domain::page::{Page, PageState, PageVersion};
 use crate::domain::timestamp::UnixMillis;
 use crate::service::{Precondition, States};
 
-/// What a shared or private cache may do with a page: keep it, but ask each time.
+/// Caches may keep a page, but must revalidate it each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// The content coding of every answer: none is applied.
+/// The content coding of every response: none.
 const CODING: &str = "identity";
 
-/// The strong entity tag of `page` in `representation`, which is of letters, digits and dots.
+/// The strong entity tag of `page` in `representation`, a name of letters, digits and dots.
 pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
-    let (state, renderer) = (written(page.state()), page.rendered.renderer_version);
+    let (state, renderer) = (format_state(page.state()), page.rendered.renderer_version);
     HeaderValue::from_str(&format!("\"{state}-{representation}-{CODING}-{renderer}\"")).expect("it is ASCII")
 }
 
-/// Whether the client holds what `tag` names, so that 304 is all it needs.
-fn none_match_fails(headers: &HeaderMap, tag: &HeaderValue) -> bool {
+/// Whether the client holds the representation with this `tag`, so that it can be answered with 304.
+fn is_held(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let tag = tag.as_bytes();
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == b"*" || candidate == tag)
 }
 
-/// The answer to a read: `whole`, or 304 where the client holds what the `ETag` in `fields` names. Either has `fields`.
+/// The response to a read: `full`, or 304 if the client holds the representation with the `ETag` in `fields`. Both get
+/// `fields`.
 ///
-/// A cache replaces the fields of what it holds by those of the 304 (RFC 9111 §3.2). So all that a 200 says beside its
-/// body belongs in `fields`; `whole` sets only what describes the body itself, such as `Content-Type`.
-pub(super) fn respond(request: &HeaderMap, fields: HeaderMap, whole: impl FnOnce() -> Response) -> Response {
-    let is_held = fields.get(ETAG).is_some_and(|tag| none_match_fails(request, tag));
-    let mut response = if is_held { not_modified() } else { whole() };
+/// On a 304, a cache updates its stored header fields with those of the 304 (RFC 9111 §3.2). So every field of the 200
+/// belongs in `fields`, except those that describe the body itself, such as `Content-Type`. `full` sets those.
+pub(super) fn conditional_response(
+    request: &HeaderMap,
+    fields: HeaderMap,
+    full: impl FnOnce() -> Response,
+) -> Response {
+    let is_held = fields.get(ETAG).is_some_and(|tag| is_held(request, tag));
+    let mut response = if is_held { not_modified() } else { full() };
     response.headers_mut().extend(fields);
     response
 }
 
 fn not_modified() -> Response {
-    // A body of known length would get a `Content-Length: 0` in the answer to HEAD, where that of the 200 is meant.
+    // The length is left unknown on purpose. Otherwise a 304 to HEAD would have `Content-Length: 0`, where the field means the
+    // length of the 200.
     let nothing = stream::empty::<Result<Bytes, Infallible>>();
     let mut response = Response::new(Body::from_stream(nothing));
     *response.status_mut() = StatusCode::NOT_MODIFIED;
     response
 }
 
-/// What `If-Match` and `If-None-Match` require of an update or delete. The first compares strongly: a weak tag, or one
-/// that we never gave out, matches no page, so that nothing is changed by mistake. The second compares weakly.
+/// The precondition of an update or delete, from `If-Match` and `If-None-Match`. `If-Match` compares strongly: a weak tag,
+/// or one that is not from this service, matches no page, so that nothing is changed by mistake. `If-None-Match` compares
+/// weakly.
 pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     Precondition {
         if_match: states(headers, &IF_MATCH, |weak| !weak),
@@ -63,19 +70,20 @@ pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     }
 }
 
-/// The states that `name` names, by tags that count; `None` where there is no such header.
+/// The states in the header `name`; `None` if there is no such header. `counts` says whether a (weak) tag counts.
 fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> Option<States> {
     let mut named = Vec::new();
     for (weak, tag) in headers.get_all(name).iter().flat_map(tags) {
         if tag == b"*" && !weak {
             return Some(States::Any);
         }
-        named.extend(page_state(tag).filter(|_| counts(weak)));
+        named.extend(parse_state(tag).filter(|_| counts(weak)));
     }
     headers.contains_key(name).then_some(States::OneOf(named))
 }
 
-/// The tags of one header line, each with whether it is weak. Ours hold no comma, so others need not come out whole.
+/// The tags in one header line, each with whether it is weak. A foreign tag with a comma is split, which does no harm:
+/// it matches nothing either way.
 fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(|tag| match tag.strip_prefix(b"W/") {
         Some(tag) => (true, tag),
@@ -83,19 +91,19 @@ fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     })
 }
 
-/// A state as it stands in tags: the version in decimal, the time in hexadecimal, where it has no sign.
-fn written(state: PageState) -> String {
+/// A state as it is written in tags: the version in decimal, the time in unsigned hexadecimal.
+fn format_state(state: PageState) -> String {
     format!("{}-{:x}", state.version.get(), state.updated_at.get())
 }
 
-fn page_state(tag: &[u8]) -> Option<PageState> {
+fn parse_state(tag: &[u8]) -> Option<PageState> {
     let tag = std::str::from_utf8(tag).ok()?.strip_prefix('"')?.strip_suffix('"')?;
     let mut parts = tag.splitn(3, '-');
     let (version, updated_at, _representation) = (parts.next()?, parts.next()?, parts.next()?);
     let millis = u64::from_str_radix(updated_at, 16).ok()?.cast_signed();
     let state = PageState { version: PageVersion::new(version.parse().ok()?), updated_at: UnixMillis::new(millis) };
-    // Rust reads `+1` and `01` as 1; we never wrote either.
-    (written(state) == format!("{version}-{updated_at}")).then_some(state)
+    // Rust parses `+1` and `01` as 1, but a tag of ours has neither.
+    (format_state(state) == format!("{version}-{updated_at}")).then_some(state)
 }
 
 #[cfg(test)]
@@ -130,8 +138,8 @@ mod tests {
     fn a_state_is_read_as_it_is_written_before_1970_too() {
         for millis in [i64::MIN, -1, 0, 1, i64::MAX] {
             let state = PageState { version: PageVersion::new(7), updated_at: UnixMillis::new(millis) };
-            let tag = format!("\"{}-json.ab-identity-1\"", written(state));
-            assert_eq!(page_state(tag.as_bytes()), Some(state), "{tag}");
+            let tag = format!("\"{}-json.ab-identity-1\"", format_state(state));
+            assert_eq!(parse_state(tag.as_bytes()), Some(state), "{tag}");
         }
     }
 

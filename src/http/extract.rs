@@ -1,5 +1,5 @@
-//! Taking a request apart without judging it: every extractor here is infallible, because 404 and 410 come before any
-//! complaint about a credential or a body, and only the service knows them.
+//! Extractors. None of them fails: 404 and 410 come before any error about a credential or a body, and only the service
+//! knows whether a page exists.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -9,14 +9,14 @@ use axum::extract::{FromRequest, FromRequestParts, Path, Request};
 use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 
-use super::Http;
 use super::etag::precondition;
-use crate::api::request::body::{Arriving, declared_as_json, parse};
+use super::state::Http;
+use crate::api::request::body::{RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
 use crate::domain::client::Client;
-use crate::service::{Body, Credential, Precondition};
+use crate::service::{Body, BodyReadError, Credential, Precondition};
 
-/// The client that limits count.
+/// The client, as rate limits count it.
 pub(super) struct ClientAddr(pub(super) Client);
 
 impl FromRequestParts<Arc<Http>> for ClientAddr {
@@ -27,7 +27,7 @@ impl FromRequestParts<Arc<Http>> for ClientAddr {
     }
 }
 
-/// The slug in the path; empty, which is no slug, where it is not UTF-8 or not properly percent-encoded.
+/// The slug in the path. It is empty, and so no valid slug, if the path is not UTF-8 or not properly percent-encoded.
 pub(super) struct SlugParam(pub(super) String);
 
 impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
@@ -39,7 +39,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
     }
 }
 
-/// The key that the request presents.
+/// The edit key in the request.
 pub(super) struct BearerKey(pub(super) Credential);
 
 impl<S: Send + Sync> FromRequestParts<S> for BearerKey {
@@ -64,8 +64,8 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
 
 /// The body as JSON of the shape `T`.
 pub(super) struct JsonBody<T> {
-    body: Arriving,
-    declared: Body<()>,
+    body: RequestBody,
+    declared: Result<(), BodyReadError>,
     shape: PhantomData<fn() -> T>,
 }
 
@@ -75,12 +75,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     async fn from_request(request: Request, _: &S) -> Result<Self, Infallible> {
         let (parts, body) = request.into_parts();
         let declared = declared_as_json(&parts.headers);
-        Ok(Self { body: Arriving::of(&parts.headers, body).await, declared, shape: PhantomData })
+        Ok(Self { body: RequestBody::of(&parts.headers, body).await, declared, shape: PhantomData })
     }
 }
 
 impl<T: DeserializeOwned> JsonBody<T> {
-    /// What it holds, or what is wrong with it. Size is judged before anything else.
+    /// The parsed body, or why it is invalid. A body that is too large fails before any other check.
     pub(super) async fn read(self) -> Body<T> {
         parse(&self.body.bytes(self.declared).await?, &["title", "content"])
     }

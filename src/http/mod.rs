@@ -7,7 +7,9 @@ mod extract;
 pub mod middleware;
 mod pages;
 mod robots;
+mod routes;
 pub mod site;
+mod state;
 mod static_response;
 mod token;
 
@@ -20,52 +22,34 @@ use axum::routing::get;
 use http::Method;
 use tower_http::catch_panic::CatchPanicLayer;
 use tower_http::cors::{Any, CorsLayer};
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
 
-pub use self::discovery::openapi::document as openapi_document;
-use self::middleware::forwarded_warning::Untrusted;
+use self::discovery::openapi;
+use self::middleware::forwarded_warning::ForwardedWarning;
 use self::middleware::{answer_budget, forwarded_warning, render_errors, request_checks, security_headers};
+pub use self::state::Http;
 use self::static_response::StaticResponse;
 use crate::api::error::ApiError;
 use crate::api::metadata;
-use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::origin::Origin;
-use crate::service::PageService;
 use crate::telemetry::http::{RequestTelemetry, observe};
 
-/// What the handlers need.
-pub struct Http {
-    /// The rules.
-    service: PageService,
-    /// The origin of every address that is given out.
-    base_url: Origin,
-    /// Whose word on a client's address is believed.
-    proxies: TrustedProxies,
-    /// Tells answers of this `base_url` from those of another in entity tags: a page's own address is in them.
-    origin_tag: String,
+/// The OpenAPI document of a service at `base_url`, as JSON.
+pub fn openapi_document(base_url: &Origin) -> String {
+    openapi::document(routes::api(openapi::description()).into_openapi(), base_url)
 }
 
-impl Http {
-    /// A service whose addresses begin with `base_url`.
-    pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies) -> Self {
-        let origin_tag = site::assets::short_hash([base_url.as_str().as_bytes()]);
-        Self { service, base_url, proxies, origin_tag }
-    }
-}
-
-/// Every route, `mcp` included, which is [`guarded`] already, with every layer around it.
+/// Every route with every layer. `mcp` is [`guarded`] already.
 ///
-/// A request passes the layers from the last to the first: it is observed, gets its CORS headers whatever becomes of
-/// it, and is refused if its head is too large or there is no room for its answer; then comes the route. Around them all the answer is finished.
+/// A request passes the layers from the last to the first: telemetry, security headers, CORS, the checks of its head,
+/// the memory for its response; then comes the route. `render_errors` is outside all of them.
 pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
-    let openapi = StaticResponse::new("application/json", discovery::openapi::document(&http.base_url));
+    let openapi = StaticResponse::new("application/json", openapi_document(&http.base_url));
     let home = site::home(&http);
     let discovery = discovery::routes(&http.base_url, http.service.quotas());
     let service_desc = render_errors::service_desc(&http.base_url);
-    let untrusted = Untrusted::new(http.proxies.clone(), telemetry.clone());
+    let warning = ForwardedWarning::new(http.proxies.clone(), telemetry.clone());
     let http = Arc::new(http);
-    let (api, _) = api_routes().split_for_parts();
+    let (api, _) = routes::api(openapi::description()).split_for_parts();
     let rest = api
         .merge(discovery)
         .route(metadata::path::OPENAPI, openapi.route())
@@ -77,36 +61,28 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(http);
-    // The tools answer browsers by rules of their own.
+    // The MCP server has its own CORS rules, so `mcp` is added outside this layer.
     let routes = guarded(rest.layer(from_fn(request_checks::check_host)))
         .layer(cors())
         .merge(mcp)
         .layer(from_fn(security_headers::set_security_headers))
-        .layer(from_fn_with_state(untrusted, forwarded_warning::notice))
+        .layer(from_fn_with_state(warning, forwarded_warning::warn))
         .layer(from_fn_with_state(telemetry, observe));
-    // Around a router as a whole, where the answer has the `Allow` that routing adds.
+    // Only outside the router does a response have the `Allow` that routing adds.
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, render_errors::render_errors))
 }
 
-/// `routes`, none of which can be reached by too large a head or without room for its answer, or end a connection by a
-/// panic. It stands within the layers that open answers to browsers, so that a page may read its refusals too.
+/// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response. A
+/// panic in a route becomes a 500. CORS layers belong outside, so that scripts in browsers can read the refusals too.
 pub fn guarded(routes: Router) -> Router {
     routes
         .layer(CatchPanicLayer::custom(internal_error))
-        .layer(from_fn(answer_budget::take_room))
+        .layer(from_fn(answer_budget::reserve_answer))
         .layer(from_fn(request_checks::check_transfer_encoding))
         .layer(from_fn(request_checks::check_size))
 }
 
-/// The documented routes, with their documentation.
-fn api_routes() -> OpenApiRouter<Arc<Http>> {
-    OpenApiRouter::with_openapi(discovery::openapi::description())
-        .routes(routes!(pages::create))
-        .routes(routes!(pages::read, pages::update, pages::delete))
-        .routes(routes!(token::token))
-}
-
-/// Any page on the web may call the API: there are no cookies, so a browser adds nothing that its user has not.
+/// Scripts of any site may call the API. There are no cookies, so a browser adds no credentials of its user.
 fn cors() -> CorsLayer {
     use http::HeaderName;
     use http::header::{
@@ -114,7 +90,7 @@ fn cors() -> CorsLayer {
         WWW_AUTHENTICATE,
     };
 
-    /// How long a browser may remember a preflight's answer.
+    /// How long a browser may cache the preflight.
     const PREFLIGHT_AGE: std::time::Duration = std::time::Duration::from_hours(24);
     CorsLayer::new()
         .allow_origin(Any)
@@ -133,13 +109,13 @@ fn cors() -> CorsLayer {
         .max_age(PREFLIGHT_AGE)
 }
 
-/// Axum adds `Allow`, which it knows from the routes.
+/// Axum adds `Allow` from the routes.
 async fn method_not_allowed() -> Response {
-    error::error_response(&ApiError::method_not_allowed())
+    error::error_response(ApiError::method_not_allowed())
 }
 
-/// The panic's message and place are on standard error already.
+/// The panic hook has already written the message and location to standard error.
 fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a handler panicked");
-    error::error_response(&ApiError::internal())
+    error::error_response(ApiError::internal())
 }

@@ -1,5 +1,4 @@
-//! The REST operations on pages (spec §4.1 to §4.4). A handler takes the request apart, calls the service and shapes
-//! the answer.
+//! The REST operations on pages (spec §4.1 to §4.4). A handler extracts, calls the service and shapes the response.
 
 use std::sync::Arc;
 
@@ -11,26 +10,26 @@ use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
-use super::Http;
-use super::discovery::answers::{BadBody, NoPage, NotChanged, RateLimited};
 use super::error::service_error_response;
-use super::etag::{REVALIDATE, entity_tag, respond};
+use super::etag::{REVALIDATE, conditional_response, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
+use super::state::Http;
+use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
-use crate::service::Attempt;
+use crate::service::Limited;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// The slug in the path, as the OpenAPI document describes it.
+/// The slug in the path, for the OpenAPI document.
 #[derive(IntoParams)]
 #[into_params(parameter_in = Path)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
+#[expect(dead_code, reason = "only the derived description is used")]
 struct SlugParameter {
     /// The slug from the page's address.
     #[param(
@@ -41,24 +40,21 @@ struct SlugParameter {
     slug: String,
 }
 
-/// Publish a page
-///
-/// Needs no credential. The answer holds the page's edit key, which is shown this once and cannot be recovered. A body that is
-/// refused spends no quota.
+/// `POST /api/pages`.
 #[utoipa::path(
     post,
     path = "/api/pages",
-    operation_id = "createPage",
+    operation_id = CREATE_PAGE.operation_id,
+    summary = CREATE_PAGE.title,
+    description = CREATE_PAGE.rest_description(),
     tag = "pages",
-    request_body(content = CreatePage, description = "At most 131072 bytes."),
+    request_body = CreatePage,
     responses(
         (status = 201, description = "Published. The edit key is shown this once.", body = CreatedBody, headers(
-            ("Location" = String, description = "Where the page is read, updated and deleted."),
+            ("Location" = String, description = "The address for reading, updating and deleting the page."),
             ("ETag" = String, description = "The page's entity tag, for `If-Match`."),
             ("Cache-Control" = String, description = "`no-store`: the answer holds a secret."),
         )),
-        BadBody,
-        RateLimited,
     ),
     security(()),
 )]
@@ -68,75 +64,70 @@ pub(super) async fn create(
     body: JsonBody<CreatePage>,
 ) -> Response {
     let attempt = http.service.create(client, body.read().await.map(Into::into)).await;
-    respond_to(attempt, &http, |created| {
+    respond(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page)),
             (ETAG, json_tag(&created.page, &http)),
-            // The answer shows the edit key.
+            // The response shows the edit key.
             (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
         (StatusCode::CREATED, headers, Json(CreatedBody::new(&created, &http.base_url))).into_response()
     })
 }
 
-/// Read a page
-///
-/// Needs no credential. The text was written by a stranger.
+/// `GET /api/pages/{slug}`.
 #[utoipa::path(
     get,
     path = "/api/pages/{slug}",
-    operation_id = "getPage",
+    operation_id = GET_PAGE.operation_id,
+    summary = GET_PAGE.title,
+    description = GET_PAGE.rest_description(),
     tag = "pages",
     params(
         SlugParameter,
-        ("If-None-Match" = Option<String>, Header, description = "Entity tags the client holds; 304 when the page still has one."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags that the client holds; 304 if the page still has one of them."),
     ),
     responses(
         (status = 200, description = "The page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
         )),
-        (status = 304, description = "The client holds the page as it is.", headers(
+        (status = 304, description = "The page has not changed since the client read it.", headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
         )),
-        NoPage,
     ),
     security(()),
 )]
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, headers: HeaderMap) -> Response {
     match http.service.read(&slug).await {
-        Ok(page) => respond(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
+        Ok(page) => conditional_response(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
         Err(error) => service_error_response(&error, &http.base_url),
     }
 }
 
-/// Update a page
-///
-/// Omitted fields keep their value; the slug never changes. Every attempt counts towards the limit.
+/// `PATCH /api/pages/{slug}`.
 #[utoipa::path(
     patch,
     path = "/api/pages/{slug}",
-    operation_id = "updatePage",
+    operation_id = UPDATE_PAGE.operation_id,
+    summary = UPDATE_PAGE.title,
+    description = UPDATE_PAGE.rest_description(),
     tag = "pages",
     params(
         SlugParameter,
-        ("If-Match" = Option<String>, Header, description = "An entity tag of the page as it is to be changed, in any representation; 412 when the page has changed since. `*` is any."),
-        ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be changed, in any representation; 412 while the page has one. `*` is any, and so always 412."),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page that the change is for, in any representation; 412 if the page has changed since. `*` matches any tag."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
     ),
-    request_body(content = UpdatePage, description = "At most 131072 bytes."),
+    request_body = UpdatePage,
     responses(
         (status = 200, description = "The updated page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's new entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, where the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
         )),
-        BadBody,
-        NoPage,
-        NotChanged,
-        RateLimited,
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
 )]
@@ -150,27 +141,24 @@ pub(super) async fn update(
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
     let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
-    respond_to(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
+    respond(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
 }
 
-/// Delete a page
-///
-/// For ever: the page answers 410 from then on, and its slug is never used again. Every attempt counts towards the limit.
+/// `DELETE /api/pages/{slug}`.
 #[utoipa::path(
     delete,
     path = "/api/pages/{slug}",
-    operation_id = "deletePage",
+    operation_id = DELETE_PAGE.operation_id,
+    summary = DELETE_PAGE.title,
+    description = DELETE_PAGE.rest_description(),
     tag = "pages",
     params(
         SlugParameter,
-        ("If-Match" = Option<String>, Header, description = "An entity tag of the page as it is to be deleted, in any representation; 412 when the page has changed since. `*` is any."),
-        ("If-None-Match" = Option<String>, Header, description = "Entity tags of the page as it is not to be deleted, in any representation; 412 while the page has one. `*` is any, and so always 412."),
+        ("If-Match" = Option<String>, Header, description = "An entity tag of the page to delete, in any representation; 412 if the page has changed since. `*` matches any tag."),
+        ("If-None-Match" = Option<String>, Header, description = "Entity tags in any representation; 412 if the page has one of them. `*` matches any tag, and so always gives 412."),
     ),
     responses(
         (status = 204, description = "Deleted."),
-        NoPage,
-        NotChanged,
-        RateLimited,
     ),
     security(("editKey" = []), ("pageToken" = ["post:delete"])),
 )]
@@ -182,11 +170,11 @@ pub(super) async fn delete(
     IfMatch(precondition): IfMatch,
 ) -> Response {
     let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
-    respond_to(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+    respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
 }
 
-/// The answer to a limited operation, with the fields that say where its client stands.
-pub(super) fn respond_to<T>(attempt: Attempt<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
+/// The response of a rate-limited operation, with the `RateLimit` fields.
+pub(super) fn respond<T>(attempt: Limited<T>, http: &Http, success: impl FnOnce(T) -> Response) -> Response {
     let mut response = match attempt.outcome {
         Ok(value) => success(value),
         Err(error) => service_error_response(&error, &http.base_url),
@@ -199,7 +187,7 @@ pub(super) fn respond_to<T>(attempt: Attempt<T>, http: &Http, success: impl FnOn
     response
 }
 
-/// `RateLimit` and `RateLimit-Policy`, as the IETF draft of the httpapi working group has them.
+/// `RateLimit` and `RateLimit-Policy` (IETF draft-ietf-httpapi-ratelimit-headers).
 fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2] {
     let (name, quota) = (limited.name(), decision.quota);
     let (remaining, more_after) = (decision.remaining, whole_seconds_up(decision.more_after));
@@ -208,7 +196,7 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
     [limit, policy].map(|field| HeaderValue::try_from(field).expect("it is ASCII"))
 }
 
-/// The header fields of an answer that shows `page`.
+/// The header fields of a response that shows `page`.
 fn page_fields(page: &Page, http: &Http) -> HeaderMap {
     let mut fields = HeaderMap::from_iter([(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)]);
     mark_noindex(&mut fields, page, &http.base_url);

@@ -1,4 +1,4 @@
-//! What search engines are told (spec §2.5, rule 5).
+//! `X-Robots-Tag` (spec §2.5, rule 5).
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
@@ -7,8 +7,8 @@ use crate::domain::page::Page;
 
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
-/// Marks an answer that shows `page`, in whatever representation, as not to be indexed if it links elsewhere: so
-/// nobody gains a search engine's favour by publishing links here.
+/// Asks search engines not to index `page` if it links to other sites, in any representation. So nobody improves the
+/// ranking of a site by publishing links here.
 pub(super) fn mark_noindex(fields: &mut HeaderMap, page: &Page, base_url: &Origin) {
     if page.rendered.has_external_links(base_url) {
         fields.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));

@@ -33,7 +33,7 @@ impl LimitKind {
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
     /// Decides one attempt by `client`, and counts it if it is admitted, in one atomic step.
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision;
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision;
 }
 
 /// The quota of each limit; `None` where it is switched off.
@@ -48,9 +48,9 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// The quota of `limited`.
-    pub fn of(&self, limited: LimitKind) -> Option<Quota> {
-        match limited {
+    /// The quota of `kind`.
+    pub fn of(&self, kind: LimitKind) -> Option<Quota> {
+        match kind {
             LimitKind::Create => self.create,
             LimitKind::Edit => self.edit,
             LimitKind::Token => self.token,

@@ -1,13 +1,13 @@
-//! Turning Markdown into HTML without holding up who asks.
+//! Turning Markdown into HTML without blocking the caller.
 
 use async_trait::async_trait;
 
 use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
 
-/// Renders pages. It never fails: any content has HTML.
+/// Renders pages. It never fails, because any content has HTML.
 #[async_trait]
 pub trait Renderer: Send + Sync {
-    /// The HTML of `content`, by the newest rules. A caller may go away; nothing is left behind then.
+    /// The HTML of `content`, by the newest rules. A caller may drop the future at any time.
     async fn render(&self, content: &Content) -> Rendered;
 }

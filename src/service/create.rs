@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::error::ServiceError;
 use super::request::{Body, CreateFields};
-use super::{Attempt, PageService, ServiceError, StoreBudget};
+use super::{Limited, PageService, StoreBudget};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
@@ -15,8 +16,8 @@ use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::slug_reservations::Reservation;
 
-/// Slugs tried before giving up. With 28⁸ suffixes a second try is already rarer than a failing disk, so running out
-/// of these means that something is broken.
+/// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures mean
+/// that something is broken.
 const SLUG_ATTEMPTS: usize = 8;
 
 /// A page that was just created, with the only copy of its key.
@@ -24,26 +25,28 @@ const SLUG_ATTEMPTS: usize = 8;
 pub struct Created {
     /// The page.
     pub page: Arc<Page>,
-    /// Its key, never to be shown again.
+    /// Its key, which is never shown again.
     pub edit_key: EditKey,
 }
 
 impl PageService {
-    /// Publishes a page. When this answers [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`], a page may have been
-    /// stored that nobody has the key of.
-    pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Attempt<Created> {
+    /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been stored,
+    /// without anyone having its key.
+    pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Limited<Created> {
         match body.and_then(CreateFields::check) {
-            Ok((title, content)) => self.limited(LimitKind::Create, client, self.publish(title, content)).await,
-            Err(fault) => Attempt::uncounted(fault.into()),
+            Ok((title, content)) => {
+                self.admit_within_deadline(LimitKind::Create, client, self.publish(title, content)).await
+            }
+            Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }
 
     async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
         let rendered = self.rendering.render(&content).await;
-        let edit_key = EditKey::draw(|bound| index_below(&self.random, bound));
+        let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {
-            slug: self.draw_slug(&title),
+            slug: self.random_slug(&title),
             title: Some(title.clone()),
             content,
             rendered,
@@ -54,16 +57,16 @@ impl PageService {
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
-            if self.claim(&candidate).await? == InsertResult::Inserted {
+            if self.reserve_and_insert(&candidate).await? == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
             }
-            page = Page { slug: self.draw_slug(&title), ..Arc::unwrap_or_clone(candidate) };
+            page = Page { slug: self.random_slug(&title), ..Arc::unwrap_or_clone(candidate) };
         }
         Err(ServiceError::NoFreeSlug)
     }
 
     /// Reserves the page's slug and inserts it. The reservation is kept while the outcome is unknown.
-    async fn claim(&self, page: &Arc<Page>) -> Result<InsertResult, ServiceError> {
+    async fn reserve_and_insert(&self, page: &Arc<Page>) -> Result<InsertResult, ServiceError> {
         if self.reservations.reserve(&page.slug).await == Reservation::Taken {
             return Ok(InsertResult::SlugTaken);
         }
@@ -74,7 +77,7 @@ impl PageService {
         inserted
     }
 
-    fn draw_slug(&self, title: &Title) -> Slug {
-        Slug::derive(title, SlugSuffix::draw(|bound| index_below(&self.random, bound)))
+    fn random_slug(&self, title: &Title) -> Slug {
+        Slug::derive(title, SlugSuffix::random(|bound| index_below(&self.random, bound)))
     }
 }

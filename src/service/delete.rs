@@ -1,18 +1,19 @@
-//! Deleting a page, which is for ever.
+//! Deleting a page for ever.
 
+use super::error::ServiceError;
 use super::request::{Body, Credential, Precondition};
-use super::{Attempt, PageService, ServiceError, StoreBudget};
+use super::{Limited, PageService, StoreBudget};
 use crate::domain::client::Client;
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
 impl PageService {
-    /// Puts a tombstone in the page's place; its slug stays reserved.
+    /// Replaces the page by a tombstone, so that its slug is never used again.
     ///
-    /// A delete has no fields; `body` tells what is wrong with a request that came with some.
+    /// A delete has no fields; `body` is the error of a request that has some.
     ///
-    /// When this answers [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`], the page may or may not have been deleted.
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been deleted.
     pub async fn delete(
         &self,
         client: Client,
@@ -20,14 +21,17 @@ impl PageService {
         credential: &Credential,
         body: Body<()>,
         precondition: &Precondition,
-    ) -> Attempt<()> {
+    ) -> Limited<()> {
         match Slug::parse(slug) {
-            Ok(slug) => self.limited(LimitKind::Edit, client, self.bury(&slug, credential, body, precondition)).await,
-            Err(_) => Attempt::uncounted(ServiceError::NotFound),
+            Ok(slug) => {
+                let deletion = self.delete_page(&slug, credential, body, precondition);
+                self.admit_within_deadline(LimitKind::Edit, client, deletion).await
+            }
+            Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }
     }
 
-    async fn bury(
+    async fn delete_page(
         &self,
         slug: &Slug,
         credential: &Credential,

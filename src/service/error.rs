@@ -1,8 +1,7 @@
-//! Why an operation was not done: one variant for each thing that a caller can do differently.
+//! The reasons why an operation was not done: one variant for each thing that a caller can do differently.
 
 use thiserror::Error;
 
-use super::token::TokenError;
 use crate::domain::content::ContentError;
 use crate::domain::quota::Decision;
 use crate::domain::title::TitleError;
@@ -17,10 +16,10 @@ pub enum ServiceError {
     /// No key was presented.
     #[error("no edit key was presented")]
     MissingKey,
-    /// What was presented is not the page's key.
+    /// The presented text is not the page's key.
     #[error("the edit key is not that of the page")]
     InvalidKey,
-    /// A key was presented in the query string, where logs and histories keep it.
+    /// A key was presented in the query string, which logs and browser histories keep.
     #[error("an edit key was presented in the query string")]
     KeyInQuery,
     /// No page ever had this slug.
@@ -38,10 +37,10 @@ pub enum ServiceError {
     /// The client is over its limit.
     #[error("the client is over its limit")]
     RateLimited(Decision),
-    /// The token endpoint gives no token.
+    /// The token endpoint refuses the request.
     #[error("no token is given: {0}")]
     Token(#[from] TokenError),
-    /// A store failed. Whether a change was made, the cause tells; none was made in part.
+    /// A store failed. The cause says whether a change may have been made; none is made in part.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The operation took too long. A change may or may not have been made, none in part.
@@ -50,48 +49,99 @@ pub enum ServiceError {
     /// Too many large pages are being read at once. Nothing was done.
     #[error("too many large pages are being read at once")]
     Overloaded,
-    /// No free slug was found in as many attempts as are made.
+    /// Every slug that was tried is taken.
     #[error("no free slug was found")]
     NoFreeSlug,
+}
+
+/// Why the bytes of a body are not there to be parsed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum BodyReadError {
+    /// The body is larger than any request may be.
+    #[error("the body is too large")]
+    TooLarge,
+    /// The body did not arrive in time.
+    #[error("the body did not arrive in time")]
+    TimedOut,
+    /// All memory for bodies is in use.
+    #[error("there is no memory left for the body")]
+    NoRoom,
+    /// The connection broke before the end of the body.
+    #[error("the connection broke before the end of the body")]
+    BrokenOff,
+    /// The `Content-Type` is not the one that is expected.
+    #[error("the body has another content type than expected")]
+    ContentType,
+    /// The body has a `Content-Encoding`, and none is supported.
+    #[error("the body has a content encoding")]
+    ContentEncoding,
 }
 
 /// Why a body does not hold a valid request.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum BodyError {
-    /// It is larger than any request may be.
-    #[error("the body is too large")]
-    TooLarge,
-    /// It did not arrive in time.
-    #[error("the body did not arrive in time")]
-    TimedOut,
-    /// There is no memory left for it.
-    #[error("there is no room for the body")]
-    NoRoom,
-    /// The connection broke before its end.
-    #[error("the body broke off")]
-    BrokenOff,
-    /// Its `Content-Type` is not JSON.
-    #[error("its content type is not JSON")]
-    ContentType,
-    /// It has a `Content-Encoding`.
-    #[error("it is encoded")]
-    ContentEncoding,
-    /// It is not JSON of the right shape; the text says what is wrong with it and quotes nothing of its values.
+    /// The body could not be read.
+    #[error(transparent)]
+    Read(#[from] BodyReadError),
+    /// The body is not JSON of the right shape. The text says why and quotes no values.
     #[error("{0}")]
     Malformed(String),
-    /// What stands in the place of the edit key is no text.
-    #[error("the edit key is no text")]
+    /// The edit key is not a string.
+    #[error("the edit key is not a string")]
     KeyType,
-    /// Its title is not a title.
+    /// The title is not valid.
     #[error(transparent)]
     Title(TitleError),
-    /// Its content is not content.
+    /// The content is not valid.
     #[error(transparent)]
     Content(ContentError),
-    /// Its content is `null`, which means nothing here.
+    /// The content is `null`, which has no meaning.
     #[error("the content is null")]
     NullContent,
-    /// The named field holds the key that authorises the request, which publishing would give away.
+    /// The named field contains the key that authorises the request. Publishing it would give the key away.
     #[error("the {0} contains the page's edit key")]
     HoldsKey(&'static str),
+}
+
+/// Why no token is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TokenError {
+    /// The request does not hold a valid form.
+    #[error("the form is not valid: {0}")]
+    Form(#[from] FormError),
+    /// The requested grant is not supported.
+    #[error("the grant is not supported")]
+    UnsupportedGrant,
+    /// The request has no client credentials.
+    #[error("no client credentials were presented")]
+    NoClient,
+    /// No page has these credentials: no page has the slug, the page was deleted, or the key is wrong.
+    #[error("no page has these client credentials")]
+    WrongClient,
+    /// The request asks for a scope that does not exist.
+    #[error("the scope goes beyond what there is")]
+    Scope,
+}
+
+/// Why a request does not hold a valid form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum FormError {
+    /// The form could not be read.
+    #[error(transparent)]
+    Read(#[from] BodyReadError),
+    /// The form is not UTF-8, before or after percent-decoding.
+    #[error("the form is not UTF-8")]
+    NotUtf8,
+    /// A credential is in the query string, which logs and browser histories keep.
+    #[error("a credential is in the query string")]
+    InQuery,
+    /// A field is there twice. It is named if it has a meaning here.
+    #[error("a field is there twice")]
+    Repeated(Option<&'static str>),
+    /// The client presents credentials in more than one way.
+    #[error("credentials are presented in more than one way")]
+    TwoMethods,
+    /// The field `grant_type` is missing.
+    #[error("the grant type is missing")]
+    NoGrantType,
 }

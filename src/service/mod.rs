@@ -1,8 +1,8 @@
-//! The service's rules: what may be done to a page, checked in which order. Knows no transport and no status codes.
+//! The service's rules: the operations on pages and the order of their checks. It knows no transport and no status codes.
 //!
 //! # The order of checks
 //!
-//! The first check that fails is the answer. REST and MCP both come through here, so they cannot disagree.
+//! The first check that fails decides the answer. REST and MCP both call this module, so they cannot disagree.
 //!
 //! | step | create | read | update | delete | token |
 //! |---|---|---|---|---|---|
@@ -10,11 +10,11 @@
 //! | 2 | rate limit | existence | rate limit | rate limit | form |
 //! | 3 | | | existence | existence | grant |
 //! | 4 | | | credential | credential | client: existence and credential in one |
-//! | 5 | | | body | body, which is to be empty | scope |
+//! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! An invalid create spends no quota. Of updates, deletes and tokens every attempt does, which also bounds guessing of
-//! keys; only an update or delete of a slug that no page can have is answered before.
+//! An invalid create spends no quota. Every update, delete and token request does, which also bounds guessing of keys. The
+//! one exception is an update or delete whose slug does not fit the grammar: it is answered before the limit is asked.
 
 mod create;
 mod delete;
@@ -47,19 +47,19 @@ use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::SlugReservations;
 
 pub use create::Created;
-pub use error::{BodyError, ServiceError};
+pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
-pub use token::{FormError, TokenClient, TokenError, TokenForm};
+pub use token::{TokenClient, TokenForm};
 
-/// How long one operation may take, waiting for stores included. After it the outcome is unknown to the caller.
+/// Longest time of one operation, including waits for stores. After it the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Longest pause before a lost compare-and-set is tried again; the pause is drawn evenly from nothing up to this.
+/// Longest pause before a lost compare-and-set is tried again. Each pause is a random share of it.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
 /// The service over its backends. Cheap to clone.
@@ -75,18 +75,18 @@ pub struct PageService {
     large_reads: LargeReads,
 }
 
-/// What became of a limited operation, and where its client stands.
+/// The result of an operation that has a rate limit, with the state of that limit.
 #[derive(Debug)]
-pub struct Attempt<T> {
+pub struct Limited<T> {
     /// The result, or the first check that failed.
     pub outcome: Result<T, ServiceError>,
-    /// What was limited and what the limiter decided; `None` where it was not asked or the limit is off.
+    /// The limit and the limiter's decision; `None` if the limiter was not asked or the limit is off.
     pub quota: Option<(LimitKind, Decision)>,
 }
 
-impl<T> Attempt<T> {
+impl<T> Limited<T> {
     /// A failure before the limiter was asked.
-    fn uncounted(error: ServiceError) -> Self {
+    fn rejected_before_limit(error: ServiceError) -> Self {
         Self { outcome: Err(error), quota: None }
     }
 }
@@ -106,45 +106,45 @@ impl PageService {
         Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads }
     }
 
-    /// The same service, which writes pages that it had to render again back to its store. For a store of this process
-    /// alone: where replicas share one, each would write.
+    /// The same service, which also writes pages that it had to render again back to its store. This is for a store that
+    /// only this process uses: if replicas shared it, each of them would write.
     #[must_use]
     pub fn writing_renewed_pages_back(self) -> Self {
         let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));
         Self { rendering, ..self }
     }
 
-    /// What clients are limited to.
+    /// The quotas of clients.
     pub fn quotas(&self) -> Quotas {
         self.quotas
     }
 
     /// Does `work` within [`DEADLINE`] if `client` is within its limit.
-    async fn limited<T>(
+    async fn admit_within_deadline<T>(
         &self,
-        limited: LimitKind,
+        kind: LimitKind,
         client: Client,
         work: impl Future<Output = Result<T, ServiceError>>,
-    ) -> Attempt<T> {
-        self.admitted(limited, client, within_deadline(Instant::now(), work)).await
+    ) -> Limited<T> {
+        self.admit(kind, client, within_deadline(Instant::now(), work)).await
     }
 
-    /// Does `work`, which sees to its deadline by itself, if `client` is within its limit.
-    async fn admitted<T>(
+    /// Does `work`, which keeps its own deadline, if `client` is within its limit.
+    async fn admit<T>(
         &self,
-        limited: LimitKind,
+        kind: LimitKind,
         client: Client,
         work: impl Future<Output = Result<T, ServiceError>>,
-    ) -> Attempt<T> {
+    ) -> Limited<T> {
         let mut quota = None;
-        if let Some(limit) = self.quotas.of(limited) {
-            let decision = self.limiter.decide(limited, limit, client).await;
+        if let Some(limit) = self.quotas.of(kind) {
+            let decision = self.limiter.check(kind, limit, client).await;
             if !decision.admitted {
-                return Attempt { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((limited, decision)) };
+                return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
             }
-            quota = Some((limited, decision));
+            quota = Some((kind, decision));
         }
-        Attempt { outcome: work.await, quota }
+        Limited { outcome: work.await, quota }
     }
 
     /// The page under `slug`, or why there is none.
@@ -156,13 +156,13 @@ impl PageService {
         }
     }
 
-    /// Waits a little before a lost compare-and-set is tried again, so that writers do not stay in step.
+    /// Pauses before a lost compare-and-set is tried again. The pause is random, so that writers do not stay in step.
     async fn back_off(&self) {
         tokio::time::sleep(LONGEST_JITTER.mul_f64((&self.random).random())).await;
     }
 }
 
-/// The outcome of `work`, or a failure where it is not done within [`DEADLINE`] of the time when it `began`.
+/// The outcome of `work`, or [`ServiceError::DeadlinePassed`] once [`DEADLINE`] has passed since `began`.
 async fn within_deadline<T>(
     began: Instant,
     work: impl Future<Output = Result<T, ServiceError>>,

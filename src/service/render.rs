@@ -1,10 +1,10 @@
-//! HTML that is as the newest renderer makes it.
+//! Keeps the HTML of pages up to date with the newest renderer.
 //!
-//! After an upgrade every page is one of an older renderer. Each is rendered again at its first read, once in a replica
-//! however many read it at the same time, a few pages at a time so that creates and updates keep their share of the
-//! cores. Where the store can keep it, the new HTML is written back, on the condition that the page still has its version:
-//! an update or delete meanwhile wins. A cache of bounded size serves those who read before that, and replicas whose
-//! store does not keep it.
+//! After an upgrade every stored page has the HTML of an older renderer. Each page is rendered again at its first read, once
+//! in a replica however many requests read it at the same time. Only a few pages are rendered at once, so that creates and
+//! updates keep their share of the cores. If the store can keep it, the new HTML is written back on the condition that the
+//! page still has its version, so a concurrent update or delete wins. A cache of bounded size serves the reads before that,
+//! and replicas whose store does not keep it.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -17,7 +17,7 @@ use lru::LruCache;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
-use super::STORE_BUDGET;
+use super::store_budget::STORE_BUDGET;
 use crate::domain::content::Content;
 use crate::domain::markdown::{RENDERER_VERSION, Rendered};
 use crate::domain::page::{Page, PageVersion};
@@ -26,44 +26,44 @@ use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{PageStore, Record};
 use crate::ports::renderer::Renderer;
 
-/// Memory for pages that were rendered again, in bytes: a few of the largest, or thousands of usual ones.
+/// Memory for pages that were rendered again, in bytes: enough for a few of the largest or thousands of usual ones.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-/// What a page counts beside its texts, in bytes: more than its other fields and its place in the cache take.
+/// Bytes that a page counts beside its texts: more than its other fields and its cache entry take.
 const PAGE_BYTES: usize = 1024;
 
-/// A renderer, and when to use it.
+/// A renderer, with the rule when to use it.
 #[derive(Clone)]
 pub(super) struct Rendering(Arc<Inner>);
 
 struct Inner {
     renderer: Arc<dyn Renderer>,
-    /// Where renewed pages are written back.
+    /// The store that renewed pages are written back to, if any.
     store: Option<Arc<dyn PageStore>>,
-    /// Pages that are renewed at once.
-    turns: Arc<Semaphore>,
+    /// Limits how many pages are renewed at once.
+    permits: Arc<Semaphore>,
     state: Mutex<State>,
 }
 
 struct State {
     renewed: LruCache<Slug, Arc<Page>>,
     renewed_bytes: usize,
-    /// What is being rendered, for others to join. Each is dropped when nobody waits for it any more.
+    /// The renderings in progress, for others to join. Each is dropped when nobody waits for it any more.
     running: HashMap<Identity, (u64, WeakShared<Renewing>)>,
     last_number: u64,
 }
 
-/// One state of one page: two with the same have the same content.
+/// One state of one page. Two pages with the same identity have the same content.
 type Identity = (Slug, PageVersion, UnixMillis);
 
 type Renewing = BoxFuture<'static, Arc<Page>>;
 
 impl Rendering {
     pub(super) fn new(renderer: Arc<dyn Renderer>, store: Option<Arc<dyn PageStore>>) -> Self {
-        // Half of the cores: the renderer has as many threads as there are cores, and others wait for them too.
-        let turns = available_parallelism().map_or(1, NonZero::get).div_ceil(2);
+        // Half of the cores: the renderer has one thread for each core, and creates and updates need them too.
+        let permits = available_parallelism().map_or(1, NonZero::get).div_ceil(2);
         let state = State { renewed: LruCache::unbounded(), renewed_bytes: 0, running: HashMap::new(), last_number: 0 };
-        Self(Arc::new(Inner { renderer, store, turns: Arc::new(Semaphore::new(turns)), state: Mutex::new(state) }))
+        Self(Arc::new(Inner { renderer, store, permits: Arc::new(Semaphore::new(permits)), state: Mutex::new(state) }))
     }
 
     /// The same renderer, which writes renewed pages back to `store`.
@@ -94,32 +94,32 @@ impl Rendering {
 
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
-        // Nothing panics while it is held, so what it guards is whole.
+        // Nothing panics while the lock is held, so the state is consistent even if it is poisoned.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renders `page` once a turn comes. From then on it is finished, whoever goes away.
+    /// Renders `page` once a permit is free. From then on it is finished even if every reader disconnects.
     async fn renew(self: Arc<Self>, page: Arc<Page>) -> Arc<Page> {
-        let turn = Arc::clone(&self.turns).acquire_owned().await.expect("the semaphore is never closed");
-        let (tell, told) = oneshot::channel();
-        tokio::spawn(self.render_and_keep(page, turn, tell));
-        told.await.expect("rendering is total")
+        let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
+        let (sender, receiver) = oneshot::channel();
+        tokio::spawn(self.render_and_keep(page, permit, sender));
+        receiver.await.expect("rendering is total")
     }
 
     async fn render_and_keep(
         self: Arc<Self>,
         page: Arc<Page>,
-        _turn: OwnedSemaphorePermit,
-        tell: oneshot::Sender<Arc<Page>>,
+        _permit: OwnedSemaphorePermit,
+        sender: oneshot::Sender<Arc<Page>>,
     ) {
         let rendered = self.renderer.render(&page.content).await;
         let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
         self.state().keep(&renewed);
         // Readers need not wait until it is stored.
-        let _ = tell.send(Arc::clone(&renewed));
+        let _ = sender.send(Arc::clone(&renewed));
         if let Some(store) = &self.store {
-            // The same version in its own place: whatever changed the page meanwhile gave it another, and stays. Where
-            // this fails the page is renewed again once the cache has forgotten it.
+            // This replaces the page by the same version of itself. A concurrent change gave the page another version and
+            // wins. If the write fails, the page is renewed again once the cache has dropped it.
             let written = store.compare_and_set(renewed.version, Record::Active(renewed));
             if let Ok(Err(error)) = timeout(STORE_BUDGET, written).await {
                 tracing::debug!(%error, "a page that was rendered again could not be written back");
@@ -163,7 +163,7 @@ impl State {
     }
 }
 
-/// Takes what runs out of the list when it has ended, or when nobody waits for it any more.
+/// Removes a rendering from the list when it has ended, or when nobody waits for it any more.
 struct Entry {
     inner: Arc<Inner>,
     identity: Identity,
@@ -173,7 +173,7 @@ struct Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut state = self.inner.state();
-        // Another may have begun since nobody waited for this one.
+        // Another rendering of the same page may have begun since this one was dropped.
         if state.running.get(&self.identity).is_some_and(|(number, _)| *number == self.number) {
             state.running.remove(&self.identity);
         }
@@ -235,10 +235,10 @@ mod tests {
         }
     }
 
-    /// A page of an older renderer, each `number` another.
+    /// A page of an older renderer, another one for each `number`.
     fn old(number: usize) -> Arc<Page> {
         let (mut digits, text) = (number, format!("Page {number}"));
-        let suffix = SlugSuffix::draw(|below| {
+        let suffix = SlugSuffix::random(|below| {
             let digit = digits % below;
             digits /= below;
             digit
@@ -249,14 +249,14 @@ mod tests {
             title: Some(title),
             rendered: Rendered { renderer_version: RENDERER_VERSION - 1, ..render(&text) },
             content: Content::parse(text).unwrap(),
-            key_hash: EditKey::draw(|_| 0).hash(),
+            key_hash: EditKey::random(|_| 0).hash(),
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(0),
             updated_at: UnixMillis::new(0),
         })
     }
 
-    /// Lets every task that can go on do so.
+    /// Lets every task run until it waits.
     async fn settle() {
         for _ in 0..100 {
             tokio::task::yield_now().await;
@@ -284,23 +284,23 @@ mod tests {
     async fn only_a_few_old_pages_are_rendered_at_once() {
         let renderer = Held::of(1);
         let rendering = Rendering::new(renderer.clone(), None);
-        let turns = rendering.0.turns.available_permits();
-        assert!(turns <= available_parallelism().unwrap().get().div_ceil(2));
+        let permits = rendering.0.permits.available_permits();
+        assert!(permits <= available_parallelism().unwrap().get().div_ceil(2));
         let mut readers = pin!(join_all((0..100).map(|number| rendering.current(old(number)))));
         assert!((&mut readers).now_or_never().is_none());
         settle().await;
-        assert_eq!(renderer.begun(), turns);
+        assert_eq!(renderer.begun(), permits);
         renderer.gate.add_permits(100);
         readers.await;
-        assert_eq!((renderer.begun(), renderer.most.load(Ordering::SeqCst)), (100, turns));
+        assert_eq!((renderer.begun(), renderer.most.load(Ordering::SeqCst)), (100, permits));
     }
 
     #[tokio::test]
     async fn what_nobody_waits_for_any_more_is_not_begun_and_what_has_begun_is_kept() {
         let renderer = Held::of(1);
         let rendering = Rendering::new(renderer.clone(), None);
-        let turns = rendering.0.turns.available_permits();
-        let mut readers: Vec<_> = (0..=turns).map(|number| Box::pin(rendering.current(old(number)))).collect();
+        let permits = rendering.0.permits.available_permits();
+        let mut readers: Vec<_> = (0..=permits).map(|number| Box::pin(rendering.current(old(number)))).collect();
         for reader in &mut readers {
             assert!(reader.now_or_never().is_none());
             settle().await;
@@ -308,10 +308,10 @@ mod tests {
         drop(readers);
         renderer.gate.add_permits(100);
         settle().await;
-        assert_eq!(renderer.begun(), turns);
+        assert_eq!(renderer.begun(), permits);
         assert!(rendering.0.state().running.is_empty());
         rendering.current(old(0)).await;
-        assert_eq!(renderer.begun(), turns);
+        assert_eq!(renderer.begun(), permits);
     }
 
     #[tokio::test]

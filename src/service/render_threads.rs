@@ -1,4 +1,4 @@
-//! Rendering that never holds up the async runtime.
+//! Renders Markdown without blocking the async runtime.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -11,17 +11,17 @@ use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, render};
 use crate::ports::renderer::Renderer;
 
-/// Content up to this many bytes is rendered where it stands: that takes less time than handing it to another thread
-/// and back, even for the most laborious Markdown.
+/// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown that takes less time than
+/// passing it to another thread and back.
 const INLINE_BYTES: usize = 1024;
 
-/// Renders large content on threads of its own, no more at once than there are cores.
+/// Renders large content on blocking threads, at most one for each core.
 pub struct RenderThreads {
     permits: Arc<Semaphore>,
 }
 
 impl RenderThreads {
-    /// As many threads as there are cores. To be used within a Tokio runtime.
+    /// A renderer with one thread for each core. Its methods need a Tokio runtime.
     pub fn new() -> Self {
         let cores = available_parallelism().map_or(1, std::num::NonZero::get);
         Self { permits: Arc::new(Semaphore::new(cores)) }
@@ -43,7 +43,7 @@ impl Renderer for RenderThreads {
         let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
         let content = content.clone();
         let rendered = spawn_blocking(move || {
-            // The permit goes with the work: a caller that goes away does not make room for more of it.
+            // The thread holds the permit, so that a caller that disconnects does not let more work start.
             let _permit = permit;
             render(content.as_str())
         });

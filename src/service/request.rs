@@ -1,6 +1,9 @@
-//! What a transport hands to the service: a request taken apart, not yet judged.
+//! The parts of a request as a transport passes them to the service, not yet checked.
 //!
-//! A transport must not refuse a body or a credential itself, since other checks come first.
+//! A transport must not refuse a body or a credential itself, because other checks come first.
+//!
+//! [`CreateFields`] and [`UpdateFields`] have the same fields as `api::types::CreatePage` and `UpdatePage`, which describe
+//! the JSON. They are separate so that the service needs neither `serde` nor an OpenAPI schema.
 
 use crate::domain::content::{Content, ContentError};
 use crate::domain::edit_key::EditKey;
@@ -9,7 +12,7 @@ use crate::domain::title::{Title, TitleError};
 
 use super::error::{BodyError, ServiceError};
 
-/// A body that was read, or why it could not be.
+/// The value in a body, or why there is none.
 pub type Body<T> = Result<T, BodyError>;
 
 /// The fields of a create.
@@ -30,25 +33,25 @@ pub struct UpdateFields {
     pub content: Option<Option<String>>,
 }
 
-/// What a request presents to show that it may change a page.
+/// The proof that a request may change a page.
 #[derive(Clone, Debug)]
 pub enum Credential {
-    /// A key in the query string, whatever else there is.
+    /// The query string contains a key, whatever else the request has.
     InQuery,
-    /// Nothing that could be a key.
+    /// The request presents nothing.
     Missing,
-    /// Something in the place of a key that has not the shape of one.
+    /// The presented text does not have the shape of a key.
     Malformed,
-    /// An argument in the place of a key that is no text, which no credential can be.
+    /// The presented argument is not a string.
     WrongType,
-    /// A key, which may be right or wrong.
+    /// A well-formed key, right or wrong.
     Key(EditKey),
 }
 
-/// States of a page that a request names.
+/// The states of a page that a request names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum States {
-    /// Whichever it is in.
+    /// Any state.
     Any,
     /// One of these.
     OneOf(Vec<PageState>),
@@ -63,7 +66,7 @@ impl States {
     }
 }
 
-/// What a request requires of the state of the page; the default is nothing.
+/// The condition that a request sets on the state of the page. The default sets none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Precondition {
     /// The page must be in one of these.
@@ -86,7 +89,7 @@ impl Precondition {
 }
 
 impl CreateFields {
-    /// The title and content of a new page. Size is judged before anything else.
+    /// The title and content of a new page. Size is checked before anything else.
     pub(super) fn check(self) -> Result<(Title, Content), BodyError> {
         let title = Title::parse(&self.title).map_err(BodyError::Title);
         match (Content::parse(self.content), title) {
@@ -97,7 +100,8 @@ impl CreateFields {
 }
 
 impl UpdateFields {
-    /// The edit that these fields ask for, of a page whose key is `key`. Size is judged before anything else.
+    /// The edit that these fields ask for. Size is checked before anything else. `key` is the page's key, which may not be
+    /// in any field.
     pub(super) fn check(self, key: &EditKey) -> Result<PageEdit, BodyError> {
         let content = match self.content {
             None => None,

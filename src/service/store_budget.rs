@@ -1,20 +1,20 @@
-//! How long a request waits for the page store in all, however many calls it makes.
+//! The time that a request may wait for the page store in total, however many calls it makes.
 
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
 
-use super::ServiceError;
+use super::error::ServiceError;
 use crate::ports::page_store::StoreError;
 
-/// Longest that a request waits for the page store before it is told that the store is out of reach.
+/// Longest time that a request waits for the page store before the client learns that the store is unavailable.
 ///
-/// It is shared by the calls that one attempt makes, so that a store that answers the first one late does not get the
-/// whole time once more for the second. A compare-and-set that was lost is an answer: the store works, and the attempt
-/// that follows has all of it again, within [`super::DEADLINE`].
+/// All calls of one attempt share it, so that a store that answers the first call late does not get the whole time again
+/// for the second. A lost compare-and-set is an answer, so the store works: the next attempt has the whole budget again,
+/// within [`super::DEADLINE`].
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
-/// What is left of [`STORE_BUDGET`].
+/// The rest of [`STORE_BUDGET`].
 pub(super) struct StoreBudget {
     left: Duration,
 }
@@ -24,8 +24,8 @@ impl StoreBudget {
         Self { left: STORE_BUDGET }
     }
 
-    /// The answer to `call`, if it comes while there is patience left. After [`ServiceError::DeadlinePassed`] its outcome is
-    /// unknown.
+    /// The answer to `call`, if it comes within the rest of the budget. After [`ServiceError::DeadlinePassed`] its outcome
+    /// is unknown.
     pub(super) async fn wait<T>(
         &mut self,
         call: impl Future<Output = Result<T, StoreError>>,

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
+use super::error::{BodyError, ServiceError};
 use super::request::{Body, Credential, Precondition, UpdateFields};
-use super::{Attempt, BodyError, PageService, ServiceError, StoreBudget, within_deadline};
+use super::{Limited, PageService, StoreBudget, within_deadline};
 use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::Page;
@@ -16,7 +17,7 @@ use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
 impl Credential {
-    /// The key that opens `page`, if this is it.
+    /// The presented key if it is that of `page`.
     pub(super) fn open(&self, page: &Page) -> Result<&EditKey, ServiceError> {
         match self {
             Self::InQuery => Err(ServiceError::KeyInQuery),
@@ -29,11 +30,11 @@ impl Credential {
 }
 
 impl PageService {
-    /// Applies the fields that `body` has and answers the page as it then stands. An update of no field changes nothing.
-    /// The body is read when it is its turn, and may take as long as its sender is given.
+    /// Applies the fields in `body` and returns the page as it is then. An update without fields changes nothing. `body` is
+    /// polled after the credential was checked. The time to receive it does not count towards [`DEADLINE`](super::DEADLINE).
     ///
-    /// Two updates of different fields at once both survive. When this answers [`ServiceError::Store`] or
-    /// [`ServiceError::DeadlinePassed`], the update may or may not have been made.
+    /// Two concurrent updates of different fields both take effect. After [`ServiceError::Store`] or
+    /// [`ServiceError::DeadlinePassed`] the update may or may not have been made.
     pub async fn update(
         &self,
         client: Client,
@@ -41,10 +42,10 @@ impl PageService {
         credential: &Credential,
         body: impl Future<Output = Body<UpdateFields>>,
         precondition: &Precondition,
-    ) -> Attempt<Arc<Page>> {
+    ) -> Limited<Arc<Page>> {
         match Slug::parse(slug) {
-            Ok(slug) => self.admitted(LimitKind::Edit, client, self.edit(&slug, credential, body, precondition)).await,
-            Err(_) => Attempt::uncounted(ServiceError::NotFound),
+            Ok(slug) => self.admit(LimitKind::Edit, client, self.edit(&slug, credential, body, precondition)).await,
+            Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }
     }
 
@@ -61,7 +62,8 @@ impl PageService {
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
-            // Its client waited to be told to send it. Until it has, the page may change, and takes no memory.
+            // The client sends its body only now, because it waited for `100 Continue`. The page may change meanwhile, so it
+            // is dropped, which also frees its memory, and looked up again.
             drop(page);
             let body = body.await;
             began = Instant::now();
@@ -71,7 +73,7 @@ impl PageService {
         within_deadline(began, self.apply(page, store_budget, credential, body, precondition)).await
     }
 
-    /// The page under `slug`, which `credential` opens.
+    /// The page under `slug`, if `credential` is its key.
     async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, StoreBudget), ServiceError> {
         let mut store_budget = StoreBudget::new();
         let page = self.existing(slug, &mut store_budget).await?;
@@ -94,7 +96,7 @@ impl PageService {
             Some(content) => Some(self.rendering.render(content).await),
             None => None,
         };
-        // Markup and references may spell the key, though it does not stand in the source.
+        // Markup and character references may spell the key even if the source does not contain it.
         if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
             return Err(BodyError::HoldsKey("content").into());
         }
@@ -104,7 +106,7 @@ impl PageService {
         }
         loop {
             if rendered.is_none() {
-                // What stays of the page is kept as it is shown.
+                // The update keeps the content, so store its newest HTML.
                 page = self.rendering.current(page).await;
             }
             let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));

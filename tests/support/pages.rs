@@ -17,7 +17,7 @@ pub(crate) const CREATED: i64 = 1_795_235_400_123;
 /// A slug that no other test has, nor an earlier run of this one.
 pub(crate) fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
-    Slug::derive(&title, SlugSuffix::draw(|below| index_below(&Random::System, below)))
+    Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)))
 }
 
 /// A new page under a slug of its own.
@@ -32,7 +32,7 @@ pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
         title: Some(Title::parse("A test page").unwrap()),
         content: Content::parse(content.to_owned()).unwrap(),
         rendered: render(content),
-        key_hash: EditKey::draw(|below| index_below(&Random::System, below)).hash(),
+        key_hash: EditKey::random(|below| index_below(&Random::System, below)).hash(),
         version: PageVersion::FIRST,
         created_at: UnixMillis::new(CREATED),
         updated_at: UnixMillis::new(CREATED),

@@ -1,6 +1,6 @@
-//! The stable codes of errors, each with its status and what to do about it, in one table.
+//! The stable error codes: one table with the HTTP status and the advice for each.
 
-/// An error's stable code.
+/// A stable error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// The body is not a valid request.
@@ -9,19 +9,19 @@ pub enum Code {
     EmptyContent,
     /// No key was presented.
     MissingKey,
-    /// The key is not that of the page.
+    /// The presented key is not the page's key.
     InvalidKey,
     /// A key was presented in the query string.
     KeyInQuery,
-    /// Nothing is there, and never was.
+    /// Nothing was ever at this address.
     NotFound,
-    /// The address takes other methods.
+    /// The address does not take this method.
     MethodNotAllowed,
     /// The request did not arrive in time.
     Timeout,
     /// The page was deleted.
     Gone,
-    /// The page has another version than required.
+    /// The page does not have the required version.
     PreconditionFailed,
     /// The content is too large.
     ContentTooLarge,
@@ -29,25 +29,25 @@ pub enum Code {
     BodyTooLarge,
     /// The client is over its limit.
     RateLimited,
-    /// The head of the request is too large.
+    /// The request head is too large.
     HeadersTooLarge,
     /// Handbill is at fault.
     Internal,
-    /// A store is out of reach.
+    /// A store is unavailable, or the service is at its limits.
     Unavailable,
-    /// The request's head must not be served, or the token endpoint cannot read the request (RFC 6749 §5.2, as are the
-    /// three that follow).
+    /// The request head is invalid, or the token endpoint cannot read the request (RFC 6749 §5.2, like the three codes
+    /// below).
     InvalidRequest,
     /// The client's credentials are missing or wrong.
     InvalidClient,
-    /// The token endpoint knows another grant only.
+    /// The token endpoint does not support the grant.
     UnsupportedGrantType,
-    /// The scope goes beyond what there is.
+    /// The scope is unknown.
     InvalidScope,
 }
 
 impl Code {
-    /// Every code, in the order of their declaration.
+    /// Every code, in the order of declaration.
     pub const ALL: [Self; 20] = [
         Self::InvalidBody,
         Self::EmptyContent,
@@ -71,7 +71,7 @@ impl Code {
         Self::InvalidScope,
     ];
 
-    /// The code as it is written, the HTTP status that goes with it, and what to do about it in a few words.
+    /// The code as text, its HTTP status, and the advice in a few words.
     const fn entry(self) -> (&'static str, u16, &'static str) {
         match self {
             Self::InvalidBody => ("invalid_body", 400, "correct the field that the message names"),
@@ -91,7 +91,7 @@ impl Code {
                 ("precondition_failed", 412, "read the page again, then send the change with its new `ETag`")
             }
             Self::ContentTooLarge => ("content_too_large", 413, "shorten the content, or split it over several pages"),
-            Self::BodyTooLarge => ("body_too_large", 413, "send at most 131072 bytes"),
+            Self::BodyTooLarge => ("body_too_large", 413, "send a smaller body"),
             Self::RateLimited => ("rate_limited", 429, "wait for the seconds in `Retry-After`, then send it again"),
             Self::HeadersTooLarge => ("headers_too_large", 431, "send fewer or shorter headers"),
             Self::Internal => ("internal", 500, "read the page before trying again"),
@@ -109,22 +109,22 @@ impl Code {
         }
     }
 
-    /// The code as it is written.
+    /// The code as text.
     pub const fn as_str(self) -> &'static str {
         self.entry().0
     }
 
-    /// The HTTP status that goes with it.
+    /// Its HTTP status.
     pub const fn status(self) -> u16 {
         self.entry().1
     }
 
-    /// What to do about it, in a few words.
+    /// What the client can do about it, in a few words.
     pub const fn advice(self) -> &'static str {
         self.entry().2
     }
 
-    /// Whether only the token endpoint answers it.
+    /// Whether only the token endpoint answers with it.
     pub const fn is_of_oauth(self) -> bool {
         matches!(self, Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)
     }

@@ -1,4 +1,5 @@
-//! Every error that a client can meet, for REST and MCP alike: its code, in the table of `code`, and what to say about it.
+//! Every error that a client can receive, from REST and MCP alike. `code` has the table of codes; this file has the
+//! messages.
 
 mod code;
 mod token;
@@ -10,25 +11,25 @@ use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
 use crate::domain::title::{MAX_CHARS, TitleError};
 use crate::ports::page_store::StoreError;
-use crate::service::{BodyError, ServiceError};
+use crate::service::{BodyError, BodyReadError, ServiceError};
 
-/// Seconds after which a client may try again when a store was out of reach. A guess: outages of one database node
-/// are over sooner, and a client that waits this long adds no load worth speaking of.
+/// Seconds after which a client may retry when a store was unavailable. An estimate: the outage of one database node is
+/// shorter, and a client that waits this long adds hardly any load.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 
-/// An error as a client meets it.
+/// An error as a client receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// The stable code.
     pub code: Code,
     /// What went wrong and what to do about it.
     pub message: String,
-    /// Whole seconds after which trying again makes sense.
+    /// Whole seconds after which a retry makes sense.
     pub retry_after: Option<u64>,
 }
 
 impl ApiError {
-    /// A problem that waiting does not mend.
+    /// An error without `retry_after`.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), retry_after: None }
     }
@@ -37,33 +38,33 @@ impl ApiError {
         Self { code, message: message.into(), retry_after: Some(seconds) }
     }
 
-    /// A store that is out of reach.
-    fn unavailable(what: &str, next: &str) -> Self {
+    /// A temporary failure. `message` ends where the retry is advised.
+    fn unavailable(message: &str) -> Self {
         let seconds = RETRY_UNAVAILABLE_SECONDS;
-        Self::after(Code::Unavailable, seconds, format!("{what} {next} after {seconds} seconds."))
+        Self::after(Code::Unavailable, seconds, format!("{message} retry in {seconds} seconds."))
     }
 
-    /// An address that no route leads to.
+    /// An address without a route.
     pub fn no_route() -> Self {
         Self::new(
             Code::NotFound,
             format!(
-                "Nothing is at this address. Pages are published by `POST /api/pages`; `{}` tells how, and `{}` describes every operation.",
+                "Nothing is at this address. Publish a page with `POST /api/pages`; `{}` explains how, and `{}` describes every operation.",
                 metadata::path::LLMS,
                 metadata::path::OPENAPI,
             ),
         )
     }
 
-    /// A method that the address does not take, before it is known which it takes.
+    /// A method that the address does not take, as long as it is unknown which methods it takes.
     pub fn method_not_allowed() -> Self {
         Self::new(
             Code::MethodNotAllowed,
-            "This address does not take this method. The header `Allow` names those that it takes.",
+            "This address does not take this method. The header `Allow` lists those that it takes.",
         )
     }
 
-    /// A method that the address does not take, where it takes these.
+    /// A method that the address does not take; it takes those in `allowed`.
     pub fn method_not_allowed_but(allowed: &[&str]) -> Self {
         let methods = match allowed {
             [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
@@ -73,6 +74,11 @@ impl ApiError {
             Code::MethodNotAllowed,
             format!("This address does not take this method. It takes {methods}, as the header `Allow` says."),
         )
+    }
+
+    /// A request without a `Host` header.
+    pub fn no_host() -> Self {
+        Self::new(Code::InvalidRequest, "The header `Host` is missing. Send the host that the address names.")
     }
 
     /// A request whose head is over [`MAX_HEAD_BYTES`].
@@ -85,28 +91,27 @@ impl ApiError {
         )
     }
 
-    /// A key in the query string of a request that is no update and no delete of its own.
+    /// A key in the query string of a request to the MCP server.
     pub fn key_in_address() -> Self {
         Self::new(
             Code::InvalidRequest,
-            "A key is in the address, where logs and histories keep it. Nothing was done. Send it as the argument `edit_key` only, take it for published, and delete its page.",
+            "The address contains a key, and addresses end up in logs and histories. Nothing was done. Treat the key as published and delete its page. Send keys as the argument `edit_key` only.",
         )
     }
 
-    /// A request for which, or for whose answer, there is no memory left.
+    /// There is no memory left for the request, or for its response.
     pub fn no_room() -> Self {
-        Self::unavailable("Too much is being sent at the moment.", "Nothing was changed: try again")
+        Self::unavailable("Too much data is being sent at the moment. Nothing was changed;")
     }
 
-    /// An answer for which there is no memory left, to a request that may have changed something.
+    /// There is no memory left for the response to a request that may have changed something.
     pub fn no_room_to_answer() -> Self {
         Self::unavailable(
-            "Too much is being sent at the moment to answer.",
-            "A change may have been made: read the page, or try again",
+            "Too much data is being sent at the moment, so the response was dropped. A change may have been made: read the page, or",
         )
     }
 
-    /// What to say when Handbill itself is at fault.
+    /// An error in Handbill itself.
     pub fn internal() -> Self {
         Self::new(
             Code::Internal,
@@ -115,7 +120,7 @@ impl ApiError {
     }
 }
 
-/// Logs what failed inside, once, with its causes; a client's own mistakes are not logged.
+/// Logs an internal failure with its causes. Mistakes of the client are not logged.
 pub fn log(error: &ServiceError) {
     match error {
         ServiceError::Store(error) => tracing::error!(error = causes(error), "the store failed"),
@@ -137,17 +142,17 @@ fn causes(error: &dyn std::error::Error) -> String {
     line
 }
 
-/// Whom an error is told to: the advice names what that caller sends and receives.
+/// The interface that answers with an error. The message names what its caller sends and receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// A client of the REST API, with headers.
     Rest,
-    /// A caller of a tool, with arguments.
+    /// A caller of an MCP tool, with arguments.
     Mcp,
 }
 
 impl Interface {
-    /// Where a key belongs.
+    /// The place where the caller sends a key.
     const fn key_place(self) -> &'static str {
         match self {
             Self::Rest => "in the header `Authorization: Bearer <edit_key>`",
@@ -155,15 +160,15 @@ impl Interface {
         }
     }
 
-    /// A body that works.
-    const fn right_body(self) -> &'static str {
+    /// A body that would be accepted.
+    const fn valid_body(self) -> &'static str {
         match self {
             Self::Rest => r#"JSON such as `{"title": "Hello", "content": "My *first* page."}`"#,
             Self::Mcp => "one JSON-RPC message",
         }
     }
 
-    /// Where a client without a valid key learns more: a sentence after others, or nothing.
+    /// A sentence on where to read more about keys, to follow others; empty for MCP.
     fn key_advice(self) -> String {
         match self {
             Self::Rest => format!(" `{}` describes how keys are presented.", metadata::path::PROTECTED_RESOURCE),
@@ -179,16 +184,16 @@ impl From<&ServiceError> for ApiError {
 }
 
 impl From<&BodyError> for ApiError {
-    fn from(fault: &BodyError) -> Self {
-        Self::of_body(fault, Interface::Rest)
+    fn from(error: &BodyError) -> Self {
+        Self::of_body(error, Interface::Rest)
     }
 }
 
 impl ApiError {
-    /// What to tell a caller of `interface` about `failure`.
+    /// `error` for a caller of `interface`.
     pub fn of(error: &ServiceError, interface: Interface) -> Self {
         match error {
-            ServiceError::Body(fault) => Self::of_body(fault, interface),
+            ServiceError::Body(error) => Self::of_body(error, interface),
             ServiceError::MissingKey => Self::new(
                 Code::MissingKey,
                 format!(
@@ -200,21 +205,21 @@ impl ApiError {
             ServiceError::InvalidKey => Self::new(
                 Code::InvalidKey,
                 format!(
-                    "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered.{}",
+                    "This is not the edit key of this page. Use the one that was shown when this page was created; a lost key cannot be recovered.{}",
                     interface.key_advice(),
                 ),
             ),
             ServiceError::KeyInQuery => Self::new(
                 Code::KeyInQuery,
                 format!(
-                    "Nothing was changed. Send the edit key {} only, and take it out of the address: addresses end up in logs and histories.{}",
+                    "The address contains a key, and addresses end up in logs and histories. Nothing was changed. Send the edit key {} only.{}",
                     interface.key_place(),
                     interface.key_advice(),
                 ),
             ),
             ServiceError::NotFound => Self::new(
                 Code::NotFound,
-                "No page has this address. Check the slug: it is the last part of the `url` that was given out when the page was created.",
+                "No page has this address. Check the slug: it is the last part of the `url` that was returned when the page was created.",
             ),
             ServiceError::Gone => Self::new(
                 Code::Gone,
@@ -222,57 +227,56 @@ impl ApiError {
             ),
             ServiceError::PreconditionFailed => Self::new(
                 Code::PreconditionFailed,
-                "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
+                "The page has changed since the version in `If-Match`. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
             ),
             ServiceError::StateExcluded => Self::new(
                 Code::PreconditionFailed,
-                "The page is in a state that `If-None-Match` names. Nothing was changed: read the page again, and send the change without that header if it is still wanted.",
+                "The page matches `If-None-Match`. Nothing was changed: read the page again, and send the change without that header if you still want it.",
             ),
             ServiceError::RateLimited(decision) => rate_limited(decision),
-            ServiceError::Token(fault) => fault.into(),
+            ServiceError::Token(error) => error.into(),
             ServiceError::Store(StoreError::Unavailable(_)) => {
-                Self::unavailable("The store is out of reach for the moment.", "Nothing was changed: try again")
+                Self::unavailable("Storage is temporarily unavailable. Nothing was changed;")
             }
             ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable(
-                "The store did not answer in time.",
-                "A change may or may not have been made, wholly or not at all: read the page, or try again",
+                "Storage did not answer in time. A change may or may not have been made, but never in part: read the page, or",
             ),
-            ServiceError::Overloaded => Self::unavailable("Too many large pages are being read right now.", "Retry"),
+            ServiceError::Overloaded => Self::unavailable("Too many large pages are being read at the moment;"),
             ServiceError::NoFreeSlug => {
-                Self::unavailable("No free address was found for this title.", "Nothing was published: try again")
+                Self::unavailable("No free address was found for this title. Nothing was published;")
             }
             ServiceError::Store(StoreError::Unreadable(_)) => Self::internal(),
         }
     }
 
-    fn of_body(fault: &BodyError, interface: Interface) -> Self {
-        match fault {
-            BodyError::TooLarge => Self::new(
+    fn of_body(error: &BodyError, interface: Interface) -> Self {
+        match error {
+            BodyError::Read(BodyReadError::TooLarge) => Self::new(
                 Code::BodyTooLarge,
                 format!(
                     "The request body may have at most {MAX_BODY_BYTES} bytes. Shorten `content`, or write it in UTF-8 instead of `\\u` escapes."
                 ),
             ),
-            BodyError::TimedOut => Self::new(
+            BodyError::Read(BodyReadError::TimedOut) => Self::new(
                 Code::Timeout,
                 "The request body did not arrive in time. Nothing was changed: send the request again.",
             ),
-            BodyError::NoRoom => Self::no_room(),
-            BodyError::BrokenOff => invalid(
-                "The body of the request broke off before its end. Nothing was changed: send the request again.",
-            ),
-            BodyError::ContentType => invalid(format!(
+            BodyError::Read(BodyReadError::NoRoom) => Self::no_room(),
+            BodyError::Read(BodyReadError::BrokenOff) => {
+                invalid("The request body ended too early. Nothing was changed: send the request again.")
+            }
+            BodyError::Read(BodyReadError::ContentType) => invalid(format!(
                 "The body is not declared as JSON, so it was not read. Send {}, with the header `Content-Type: application/json`.",
-                interface.right_body(),
+                interface.valid_body(),
             )),
-            BodyError::ContentEncoding => invalid(
-                "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header.",
+            BodyError::Read(BodyReadError::ContentEncoding) => invalid(
+                "The header `Content-Encoding` is present, and no encoding is understood. Send the body unencoded, without that header.",
             ),
             BodyError::Malformed(what) => invalid(what),
             BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
-            BodyError::Title(TitleError::Empty) => invalid(
-                "The field `title` is empty: nothing in it would show. Give the page a title of 1 to 200 characters.",
-            ),
+            BodyError::Title(TitleError::Empty) => invalid(format!(
+                "The field `title` is empty, or shows nothing. Give the page a title of 1 to {MAX_CHARS} characters."
+            )),
             BodyError::Title(error @ TitleError::TooLong { .. }) => {
                 invalid(format!("The field `title` is too long: {error}. Shorten it to {MAX_CHARS} characters."))
             }
@@ -287,7 +291,7 @@ impl ApiError {
             }
             BodyError::Content(ContentError::Empty) => Self::new(
                 Code::EmptyContent,
-                "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep what is there.",
+                "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep the content.",
             ),
             BodyError::Content(error @ ContentError::TooLarge { .. }) => Self::new(
                 Code::ContentTooLarge,
@@ -296,10 +300,10 @@ impl ApiError {
                 ),
             ),
             BodyError::NullContent => invalid(
-                "The field `content` is null, and a page cannot be without content. Leave the field out to keep what is there, or delete the page.",
+                "The field `content` is null, but a page must have content. Leave the field out to keep the content, or delete the page.",
             ),
             BodyError::HoldsKey(field) => invalid(format!(
-                "The field `{field}` contains the page's own edit key, as it was sent or as it would be shown, which would publish it. Nothing was changed: take the key out of the text."
+                "The field `{field}` contains the page's own edit key, as text or as it would be displayed, and would publish it. Nothing was changed: remove the key from the text."
             )),
         }
     }
@@ -317,7 +321,7 @@ fn rate_limited(decision: &Decision) -> ApiError {
         Code::RateLimited,
         seconds,
         format!(
-            "At most {limit} such requests are allowed in any {window} seconds. Nothing was changed: try again after {seconds} seconds."
+            "At most {limit} such requests are allowed in any {window} seconds. Nothing was changed; retry in {seconds} seconds."
         ),
     )
 }

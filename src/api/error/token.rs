@@ -1,16 +1,16 @@
-//! What the token endpoint answers. Its texts are also `error_description`s, so they have only the characters that RFC
-//! 6749 §5.2 allows: no quotation mark, no backslash, nothing beyond ASCII.
+//! Errors of the token endpoint. Their messages are also the `error_description`, so they may contain only the characters
+//! that RFC 6749 §5.2 allows: printable ASCII without the quotation mark and the backslash.
 
 use super::{ApiError, Code};
 use crate::api::metadata;
 use crate::api::request::MAX_BODY_BYTES;
 use crate::domain::oauth;
-use crate::service::{BodyError, FormError, TokenError};
+use crate::service::{BodyError, BodyReadError, FormError, TokenError};
 
 impl From<&TokenError> for ApiError {
-    fn from(fault: &TokenError) -> Self {
-        match fault {
-            TokenError::Form(fault) => fault.into(),
+    fn from(error: &TokenError) -> Self {
+        match error {
+            TokenError::Form(error) => error.into(),
             TokenError::UnsupportedGrant => Self::new(
                 Code::UnsupportedGrantType,
                 format!("The field `grant_type` names another grant. Send `grant_type={}`.", oauth::GRANT_TYPE),
@@ -18,29 +18,32 @@ impl From<&TokenError> for ApiError {
             TokenError::NoClient => Self::new(
                 Code::InvalidClient,
                 format!(
-                    "The client credentials are missing. Send the page's slug as `client_id` and its edit key as `client_secret`, in the form or by HTTP Basic; `{}` describes it.",
+                    "The client credentials are missing. Send the page's slug as `client_id` and its edit key as `client_secret`, in the form or by HTTP Basic; `{}` describes the endpoint.",
                     metadata::path::AUTHORIZATION_SERVER,
                 ),
             ),
             TokenError::WrongClient => Self::new(
                 Code::InvalidClient,
                 format!(
-                    "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `{}` describes it.",
+                    "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `{}` describes the endpoint.",
                     metadata::path::AUTHORIZATION_SERVER,
                 ),
             ),
             TokenError::Scope => Self::new(
                 Code::InvalidScope,
-                format!("The field `scope` goes beyond `{}`. Leave it out, or send no other scopes.", oauth::scope()),
+                format!(
+                    "The field `scope` contains a scope other than `{}`. Leave it out, or send only these scopes.",
+                    oauth::scope()
+                ),
             ),
         }
     }
 }
 
 impl From<&FormError> for ApiError {
-    fn from(fault: &FormError) -> Self {
-        let message = match fault {
-            FormError::TooLarge => {
+    fn from(error: &FormError) -> Self {
+        let message = match error {
+            FormError::Read(BodyReadError::TooLarge) => {
                 return Self::new(
                     Code::BodyTooLarge,
                     format!(
@@ -48,29 +51,30 @@ impl From<&FormError> for ApiError {
                     ),
                 );
             }
-            FormError::TimedOut => return Self::from(&BodyError::TimedOut),
-            FormError::NoRoom => return Self::from(&BodyError::NoRoom),
-            FormError::BrokenOff => "The body of the request broke off before its end. Send the request again.",
-            FormError::ContentType => {
+            FormError::Read(BodyReadError::BrokenOff) => "The request body ended too early. Send the request again.",
+            FormError::Read(BodyReadError::ContentType) => {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
-            FormError::ContentEncoding => {
-                "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header."
-            }
+            FormError::Read(error) => return Self::from(&BodyError::Read(*error)),
             FormError::NotUtf8 => {
-                "The form is not in UTF-8. Encode names and values in UTF-8, then as percent escapes."
+                "The form is not in UTF-8. Encode names and values in UTF-8, then percent-encode them."
             }
             FormError::InQuery => {
-                "A credential is in the address, where logs and histories keep it. Send `client_id` and `client_secret` in the form or by HTTP Basic only."
+                "A credential is in the address, and addresses end up in logs and histories. Send `client_id` and `client_secret` in the form or by HTTP Basic only."
             }
             FormError::Repeated(Some(field)) => {
                 return Self::new(Code::InvalidRequest, format!("The field `{field}` is there twice. Send it once."));
             }
-            FormError::Repeated(None) => "A field is there twice, or the header `Authorization`. Send each once.",
+            FormError::Repeated(None) => "A field or the header `Authorization` is there twice. Send each once.",
             FormError::TwoMethods => {
                 "Client credentials are presented in two ways. Send them either as the fields `client_id` and `client_secret` or in the header `Authorization`, not both."
             }
-            FormError::NoGrantType => "The field `grant_type` is missing. Send `grant_type=client_credentials`.",
+            FormError::NoGrantType => {
+                return Self::new(
+                    Code::InvalidRequest,
+                    format!("The field `grant_type` is missing. Send `grant_type={}`.", oauth::GRANT_TYPE),
+                );
+            }
         };
         Self::new(Code::InvalidRequest, message)
     }

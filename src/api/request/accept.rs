@@ -1,16 +1,16 @@
-//! What a client would rather have, as far as its `Accept` names it.
+//! Media types in `Accept`.
 
 use http::HeaderMap;
 use http::header::ACCEPT;
 
-/// The highest weight with which `Accept` names `wanted`, which is in lower case, if it does.
-/// A wildcard names nothing but itself.
+/// The highest weight of `wanted` in `Accept`; `None` if `Accept` does not name it. `wanted` is in lower case. A wildcard
+/// matches only itself.
 pub fn weight(headers: &HeaderMap, wanted: &str) -> Option<f32> {
     let ranges = headers.get_all(ACCEPT).iter().filter_map(|line| line.to_str().ok()).flat_map(|line| line.split(','));
     ranges.filter_map(|range| weight_of(range, wanted)).reduce(f32::max)
 }
 
-/// The weight of one range, if it is `wanted`.
+/// The weight of `range`, if it is `wanted`.
 fn weight_of(range: &str, wanted: &str) -> Option<f32> {
     let mut parts = range.split(';').map(str::trim);
     let media_type = parts.next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Request bodies: read within bounds of size and time, and taken apart with a reason that a client can act on.
+//! Request bodies: read within limits of size and time, and parsed with errors that a client can act on.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -16,23 +16,24 @@ use tokio::time::{Instant, timeout_at};
 use super::MAX_BODY_BYTES;
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::edit_key::PREFIX;
-use crate::service::{Body, BodyError};
+use crate::service::{Body, BodyError, BodyReadError};
 
-/// How long a request body may take to arrive: 128 KB at 35 kbit/s.
+/// Longest time that a request body may take to arrive. It allows 128 KB at 35 kbit/s.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// A body that is read when it is its turn.
+/// A request body, read or still to be read.
 ///
-/// Where the client waits to be told to send it (`Expect: 100-continue`), reading it is what tells it. Any other was read
-/// already: it is on its way, and a connection whose request was left unread cannot be used again.
-pub enum Arriving {
-    /// It was read.
-    Read(Body<Vec<u8>>),
-    /// Its client waits.
+/// A client that sent `Expect: 100-continue` waits until the server starts to read, so its body is only read when it is
+/// needed. Any other body is read at once: it is on its way in any case, and a connection with an unread request cannot
+/// be reused.
+pub enum RequestBody {
+    /// The body, or why it could not be read.
+    Read(Result<Vec<u8>, BodyReadError>),
+    /// The client waits for `100 Continue`.
     Expected(HttpBody),
 }
 
-impl Arriving {
+impl RequestBody {
     /// The body of a request with these headers.
     pub async fn of(headers: &HeaderMap, body: HttpBody) -> Self {
         let expects = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
@@ -40,14 +41,15 @@ impl Arriving {
         if waits { Self::Expected(body) } else { Self::Read(read_limited(body).await) }
     }
 
-    /// The bytes. Size is judged before what `declared` says; where the head decides, the body is not asked for.
-    pub async fn bytes(self, declared: Body<()>) -> Body<Vec<u8>> {
+    /// The bytes. A body that is too large fails first, then one with an error in `declared`. If the head alone decides,
+    /// the body is not requested from the client.
+    pub async fn bytes(self, declared: Result<(), BodyReadError>) -> Result<Vec<u8>, BodyReadError> {
         let read = match self {
             Self::Read(read) => read,
             Self::Expected(body) => {
                 let may_be_large = body.size_hint().upper().is_none_or(|bytes| bytes > MAX_BODY_BYTES as u64);
-                if !may_be_large && let Err(fault) = declared {
-                    return Err(fault);
+                if !may_be_large && let Err(error) = declared {
+                    return Err(error);
                 }
                 read_limited(body).await
             }
@@ -56,15 +58,15 @@ impl Arriving {
     }
 }
 
-/// Room that a body is given first. More comes as need be, and never more than it is declared to have.
-const FIRST_ROOM: usize = 4 * 1024;
+/// First size of the buffer for a body, in bytes. The buffer grows as needed, but never beyond the declared length.
+const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
-/// Reads a body of at most [`MAX_BODY_BYTES`] within 30 s. A larger one is not read to its end, and not at all where its
-/// length is declared: the server drops the rest when it has answered.
-pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
+/// Reads a body of at most [`MAX_BODY_BYTES`] within [`BODY_TIME`]. Reading stops at the limit, and does not start if the
+/// declared length is over it. The server drops the rest after its response.
+pub async fn read_limited(mut body: HttpBody) -> Result<Vec<u8>, BodyReadError> {
     let declared = body.size_hint();
     if declared.lower() > MAX_BODY_BYTES as u64 {
-        return Err(BodyError::TooLarge);
+        return Err(BodyReadError::TooLarge);
     }
     let most = declared
         .upper()
@@ -76,58 +78,58 @@ pub async fn read_limited(mut body: HttpBody) -> Body<Vec<u8>> {
         let frame = match timeout_at(deadline, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
             Ok(None) => return Ok(bytes),
-            Ok(Some(Err(error))) => return Err(broken(&error)),
-            Err(_) => return Err(BodyError::TimedOut),
+            Ok(Some(Err(error))) => return Err(read_error(&error)),
+            Err(_) => return Err(BodyReadError::TimedOut),
         };
         let Some(data) = frame.data_ref() else { continue };
         let needed = bytes.len() + data.len();
         if needed > MAX_BODY_BYTES {
-            return Err(BodyError::TooLarge);
+            return Err(BodyReadError::TooLarge);
         }
         if needed > bytes.capacity() {
-            let room = needed.next_power_of_two().max(FIRST_ROOM).min(most).max(needed);
-            bytes.reserve_exact(room - bytes.len());
+            let capacity = needed.next_power_of_two().max(FIRST_BUFFER_BYTES).min(most).max(needed);
+            bytes.reserve_exact(capacity - bytes.len());
         }
         bytes.extend_from_slice(data);
     }
 }
 
-/// Why a body ended early. The server's reason may stand behind errors of layers around the body.
-fn broken(error: &axum::Error) -> BodyError {
+/// Why a body ended early. The server's own error may be wrapped in errors of the layers in between.
+fn read_error(error: &axum::Error) -> BodyReadError {
     let causes = std::iter::successors(Some(error as &dyn Error), |&error| error.source());
     match causes.filter_map(|error| error.downcast_ref::<io::Error>()).map(io::Error::kind).next() {
-        Some(ErrorKind::TimedOut) => BodyError::TimedOut,
-        Some(ErrorKind::QuotaExceeded) => BodyError::NoRoom,
-        _ => BodyError::BrokenOff,
+        Some(ErrorKind::TimedOut) => BodyReadError::TimedOut,
+        Some(ErrorKind::QuotaExceeded) => BodyReadError::NoRoom,
+        _ => BodyReadError::BrokenOff,
     }
 }
 
-/// The media type that the body is declared to have, in lower case and without parameters; empty where there is none.
+/// The media type in `Content-Type`, in lower case and without parameters; empty if there is none.
 pub fn media_type(headers: &HeaderMap) -> String {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
     content_type.split(';').next().unwrap_or("").trim().to_ascii_lowercase()
 }
 
-/// Fails unless the body is declared to be JSON as it stands.
-pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyError> {
+/// Fails unless the headers declare the body as unencoded JSON.
+pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
     if headers.contains_key(CONTENT_ENCODING) {
-        return Err(BodyError::ContentEncoding);
+        return Err(BodyReadError::ContentEncoding);
     }
     let essence = media_type(headers);
     let is_json = essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"));
-    if is_json { Ok(()) } else { Err(BodyError::ContentType) }
+    if is_json { Ok(()) } else { Err(BodyReadError::ContentType) }
 }
 
-/// The JSON object in `bytes`, which has `fields`. Size is judged before shape.
+/// Parses the JSON object in `bytes`. Messages list `fields`. Content that is too large fails before any other error.
 pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &[&str]) -> Body<T> {
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut json);
     let error = match parsed {
         Ok(value) => {
             json.end().map_err(|error| BodyError::Malformed(not_json(&error)))?;
-            // Serde also reads the fields of a struct from an array, in their order.
+            // Serde would also accept an array with the fields of the struct in order.
             let is_object = bytes.trim_ascii_start().starts_with(b"{");
-            return if is_object { Ok(value) } else { Err(BodyError::Malformed(badly_shaped(".", "", fields))) };
+            return if is_object { Ok(value) } else { Err(BodyError::Malformed(wrong_shape(".", "", fields))) };
         }
         Err(error) => error,
     };
@@ -136,21 +138,21 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &[&str]) -> Body<T> {
         return Err(BodyError::Malformed(not_json(inner)));
     }
     let value = serde_json::from_slice::<Value>(bytes).ok();
-    large_content(value.as_ref().and_then(|value| value.get("content")))?;
-    Err(BodyError::Malformed(badly_shaped(&error.path().to_string(), &inner.to_string(), fields)))
+    check_content_size(value.as_ref().and_then(|value| value.get("content")))?;
+    Err(BodyError::Malformed(wrong_shape(&error.path().to_string(), &inner.to_string(), fields)))
 }
 
-/// What `object`, which has `fields`, holds. Size is judged before shape.
+/// Parses `object` like [`parse`].
 pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: &[&str]) -> Body<T> {
-    let large = large_content(object.get("content"));
-    serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| match large {
+    let size = check_content_size(object.get("content"));
+    serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| match size {
         Err(too_large) => too_large,
-        Ok(()) => BodyError::Malformed(badly_shaped(&error.path().to_string(), &error.inner().to_string(), fields)),
+        Ok(()) => BodyError::Malformed(wrong_shape(&error.path().to_string(), &error.inner().to_string(), fields)),
     })
 }
 
-/// Fails if there is content and it is too large.
-fn large_content(content: Option<&Value>) -> Result<(), BodyError> {
+/// Fails if `content` is too large.
+fn check_content_size(content: Option<&Value>) -> Result<(), BodyError> {
     match content.and_then(Value::as_str).map_or(0, str::len) {
         bytes if bytes > MAX_BYTES => Err(BodyError::Content(ContentError::TooLarge { bytes })),
         _ => Ok(()),
@@ -161,22 +163,22 @@ fn not_json(error: &serde_json::Error) -> String {
     format!("{} Send one JSON object in UTF-8.", why_not_json(error))
 }
 
-/// What is wrong with bytes that are not taken for JSON. Nothing of them is quoted.
+/// Why bytes are not accepted as JSON. The text quotes nothing of them, since they may hold a key.
 pub fn why_not_json(error: &serde_json::Error) -> String {
     let (line, column, reason) = (error.line(), error.column(), error.to_string());
-    let fault = if reason.starts_with("recursion limit exceeded") {
+    let problem = if reason.starts_with("recursion limit exceeded") {
         "is nested deeper than 127 levels"
     } else if reason.starts_with("number out of range") {
         "holds a number that is out of range"
     } else {
         "is not valid JSON"
     };
-    format!("The body {fault}, at line {line}, column {column}.")
+    format!("The body {problem}, at line {line}, column {column}.")
 }
 
-/// What is wrong with JSON of the wrong shape. Values are not quoted, and names only where they cannot be a secret.
-fn badly_shaped(path: &str, reason: &str, fields: &[&str]) -> String {
-    // No key is this short, and the beginning of one shows by its prefix.
+/// Why JSON does not have the right shape. The text quotes no values, and only names that cannot be a key.
+fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
+    // A key is longer than this, and the beginning of a key has its prefix.
     let is_plain = |name: &str| {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
         (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)

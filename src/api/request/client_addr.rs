@@ -1,4 +1,4 @@
-//! Which client a request comes from (contract, decision 10).
+//! The client address of a request (contract, decision 10).
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -7,46 +7,46 @@ use http::HeaderMap;
 use http::request::Parts;
 use ipnet::IpNet;
 
-use super::forwarded::FromTheRight;
+use super::forwarded::ForParameters;
 use crate::domain::client::{Client, ForwardedHeader, Peer};
 
-/// The proxies whose word on the client is believed.
+/// The proxies whose forwarding header is trusted.
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {
-    /// Their networks; with none, the peer is the client.
+    /// Their networks. If there are none, the peer is the client.
     pub networks: Vec<IpNet>,
-    /// The header that they write.
+    /// The header that they set.
     pub header: ForwardedHeader,
 }
 
 impl TrustedProxies {
-    /// The client that limits count, whose request has this head.
+    /// The client of the request with this `head`, as rate limits count it.
     pub fn client(&self, head: &Parts) -> Client {
-        let Peer(peer) = head.extensions.get().copied().expect("the server names the peer of every request");
+        let Peer(peer) = head.extensions.get().copied().expect("the server adds the peer to every request");
         self.client_address(peer.ip(), &head.headers).into()
     }
 
-    /// The address of the client whose request `peer` delivered.
+    /// The address of the client, for a request that came from `peer`.
     ///
-    /// Each trusted proxy appends the address that it was called from, so the header is walked from the right for as
-    /// long as the addresses are trusted. The first that is not is the client. An entry that cannot be read ends the
-    /// walk at the trusted address before it: what stands further left anyone may have written.
+    /// Each trusted proxy appends the address that called it. So the header is read from the right, as long as the
+    /// addresses are trusted; the first address that is not trusted is the client. An unreadable entry ends the search at
+    /// the last trusted address, because anyone may have written the entries further left.
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let address = peer.to_canonical();
         if !self.trusts(address) {
             return address;
         }
-        // Bytes that are no text spoil the entry that they stand in and no other.
+        // Bytes that are not UTF-8 spoil only their own entry.
         let lines: Vec<Cow<'_, str>> =
             headers.get_all(self.header.name()).iter().map(|line| String::from_utf8_lossy(line.as_bytes())).collect();
         let lines = lines.join(",");
         match self.header {
             ForwardedHeader::XForwardedFor => self.walk(address, lines.rsplit(',').map(Some)),
-            ForwardedHeader::Forwarded => self.walk(address, FromTheRight::of(&lines)),
+            ForwardedHeader::Forwarded => self.walk(address, ForParameters::of(&lines)),
         }
     }
 
-    /// The last address of `nodes` that a trusted one passed on, from `peer`, which is trusted.
+    /// The client address: the first address in `nodes` that is not trusted, or the last readable one. `peer` is trusted.
     fn walk<'a>(&self, peer: IpAddr, nodes: impl Iterator<Item = Option<&'a str>>) -> IpAddr {
         let mut address = peer;
         for node in nodes {
@@ -59,24 +59,25 @@ impl TrustedProxies {
         address
     }
 
-    /// Whether `headers` name a client that is not believed, since `peer` is no trusted proxy.
+    /// Whether `headers` name a client but are ignored, because `peer` is not a trusted proxy.
     pub fn ignores(&self, peer: IpAddr, headers: &HeaderMap) -> bool {
         let names_a_client =
             [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded].iter().any(|h| headers.contains_key(h.name()));
         names_a_client && !self.trusts(peer.to_canonical())
     }
 
-    /// Whether `address`, which is canonical, is such a proxy.
+    /// Whether `address` is a trusted proxy. It must be canonical.
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
 }
 
-/// The network of an address that no person on the Internet has, which is then a proxy's: of 24 bits of IPv4, 64 of IPv6.
+/// The network of a private address: its first 24 bits for IPv4, 64 for IPv6. `None` for a public address, which may belong
+/// to a person.
 pub fn private_network(address: IpAddr) -> Option<IpNet> {
     let (is_private, prefix) = match address.to_canonical() {
         IpAddr::V4(v4) => {
-            // RFC 6598: what providers and clouds use between themselves and their customers.
+            // RFC 6598: shared address space between providers or clouds and their customers.
             let is_shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
             (v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared, 24)
         }
@@ -85,7 +86,7 @@ pub fn private_network(address: IpAddr) -> Option<IpNet> {
     is_private.then(|| IpNet::new_assert(address.to_canonical(), prefix).trunc())
 }
 
-/// An address, with or without a port; IPv6 with a port, or in `Forwarded`, stands in brackets.
+/// Parses an address with or without a port. IPv6 is in brackets in `Forwarded`, and wherever a port follows.
 fn node_address(node: &str) -> Option<IpAddr> {
     let node = node.trim();
     let unbracketed = node.strip_prefix('[').and_then(|node| node.strip_suffix(']'));
@@ -104,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// What a trusted proxy may append for a client, and the client's address.
+    /// Entries that a trusted proxy may append for a client, each with the client's address.
     const APPENDED: &[(&str, &str)] = &[
         ("for=198.51.100.7", "198.51.100.7"),
         ("for=198.51.100.7;proto=https", "198.51.100.7"),
@@ -176,7 +177,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_a_client_sends_before_it_the_entry_that_the_trusted_proxy_appended_is_read(
-            // Mostly what separates, quotes and escapes.
+            // Mostly separators, quotes and escapes.
             sent in r#"([ -~]|[",;=\\ ]|for=|for="203\.0\.113\.9"?){0,24}"#,
             (entry, expected) in select(APPENDED.to_vec()),
             hops in select(vec!["", ", for=10.0.0.2", r#", for="10.0.0.2:80";by="x,\",y""#]),

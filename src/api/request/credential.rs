@@ -1,5 +1,5 @@
-//! The edit key that a request presents: in its header, as an argument of a tool, or in the query string, where none
-//! may be (contract, decision 2). Taken apart, not judged: other checks come before that of a key.
+//! The edit key in a request: in the header, as an argument of a tool, or in the query string, where it is forbidden
+//! (contract, decision 2). It is only parsed here, because the service makes other checks first.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ use url::form_urlencoded;
 use crate::domain::edit_key::EditKey;
 use crate::service::Credential;
 
-/// Query parameters that people pass keys in, whatever their value.
+/// Names of query parameters that are taken for a key, whatever their value.
 const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];
 
-/// How many times more the text of a query is decoded. An address that is a value of another address is encoded twice,
-/// and one more time where it was handed on again.
+/// How many more times a query is decoded. An address inside the query of another address is encoded twice, and a third
+/// time if that address was embedded again.
 const FURTHER_DECODINGS: usize = 2;
 
-/// Whether a query string holds a key: under any of the names that one is passed by, or anywhere in any name or value.
+/// Whether a query string contains a key: a parameter with one of the names above, or a key in any name or value.
 pub fn query_holds_key(query: &str) -> bool {
     form_urlencoded::parse(query.as_bytes()).any(|(name, value)| {
         let is_for_keys = KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter));
@@ -27,7 +27,7 @@ pub fn query_holds_key(query: &str) -> bool {
     })
 }
 
-/// Whether a key stands in `text`, as it is or decoded again.
+/// Whether `text` contains a key, as it is or decoded.
 fn holds_key(text: &str) -> bool {
     let mut text = Cow::Borrowed(text);
     for _ in 0..FURTHER_DECODINGS {
@@ -39,7 +39,7 @@ fn holds_key(text: &str) -> bool {
     EditKey::stands_in(&text)
 }
 
-/// The key in `Authorization: Bearer`. Two such headers are no key: which of them counts nobody can say.
+/// The key in `Authorization: Bearer`. Two such headers are malformed, because it is ambiguous which one counts.
 pub fn in_headers(headers: &HeaderMap) -> Credential {
     let mut lines = headers.get_all(AUTHORIZATION).iter();
     let (first, second) = (lines.next(), lines.next());
@@ -51,7 +51,7 @@ pub fn in_headers(headers: &HeaderMap) -> Credential {
     without_scheme(text).map_or(Credential::Missing, key)
 }
 
-/// The key in the value of an argument, with or without `Bearer` before it. White space around it does no harm.
+/// The key in an argument, with or without `Bearer` before it. White space around it is ignored.
 pub fn in_argument(value: Option<&Value>) -> Credential {
     match value {
         None => Credential::Missing,
@@ -60,7 +60,7 @@ pub fn in_argument(value: Option<&Value>) -> Credential {
     }
 }
 
-/// What stands after the scheme `Bearer`; `None` where `text` has another scheme, or none.
+/// The text after the scheme `Bearer`; `None` if `text` has another scheme, or none.
 fn without_scheme(text: &str) -> Option<&str> {
     let (scheme, token) = text.split_once(' ').unwrap_or((text, ""));
     scheme.eq_ignore_ascii_case("bearer").then_some(token)

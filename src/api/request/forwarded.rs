@@ -1,26 +1,26 @@
 //! The elements of `Forwarded` (RFC 7239), read from the right.
 //!
-//! A proxy appends its element to what the client sent. Read from the left, a quote that the client leaves open would
-//! take in the proxy's element. Read from the right, the proxy's element is complete before anything of the client's is
-//! looked at: inside a quoted string a quote always follows a backslash, so the quote that opens it is the first one to
-//! the left that does not.
+//! A proxy appends its element to the header that the client sent. If the header were read from the left, a quote that
+//! the client leaves open would swallow the proxy's element. Read from the right, the proxy's element is complete before
+//! any text of the client is read. A quote inside a quoted string always follows a backslash. So the opening quote is the
+//! first one to the left without a backslash before it.
 
-/// The `for` parameter of each element of a header, without its quotes, from the right. It is `None` for an element that
-/// has none, and for one that cannot be read, which is then the last.
+/// The `for` parameter of each element of a header, without quotes, from the right. It is `None` for an element without
+/// one, and for an unreadable element, which ends the iteration.
 #[derive(Debug)]
-pub(super) struct FromTheRight<'a> {
-    /// What was not read yet; nothing after the leftmost element.
+pub(super) struct ForParameters<'a> {
+    /// The part that is still unread; `None` after the leftmost element.
     rest: Option<&'a str>,
 }
 
-impl<'a> FromTheRight<'a> {
-    /// The elements of these lines, which are joined by commas.
+impl<'a> ForParameters<'a> {
+    /// The elements of `lines`, which are joined by commas.
     pub(super) fn of(lines: &'a str) -> Self {
         Self { rest: Some(lines) }
     }
 }
 
-impl<'a> Iterator for FromTheRight<'a> {
+impl<'a> Iterator for ForParameters<'a> {
     type Item = Option<&'a str>;
 
     fn next(&mut self) -> Option<Option<&'a str>> {
@@ -44,12 +44,12 @@ impl<'a> Iterator for FromTheRight<'a> {
 struct Pair<'a> {
     name: &'a str,
     value: &'a str,
-    /// What stands left of it, with the comma or semicolon in between.
+    /// The text to its left, with the comma or semicolon in between.
     before: &'a str,
 }
 
 impl<'a> Pair<'a> {
-    /// The last parameter in `text`; nothing where its quotes make no sense.
+    /// The last parameter in `text`; `None` if its quotes are not well formed.
     fn last_of(text: &'a str) -> Option<Self> {
         let text = text.trim_end();
         let (text, quoted) = match text.strip_suffix('"') {
@@ -66,14 +66,14 @@ impl<'a> Pair<'a> {
         }
         let (name, value) = match quoted {
             Some(quoted) => (pair, quoted),
-            // A parameter without a value says nothing.
+            // A parameter without a value is ignored.
             None => pair.split_once('=').unwrap_or_default(),
         };
         Some(Self { name: name.trim(), value: value.trim(), before })
     }
 }
 
-/// Where the quoted string begins whose closing quote follows on `text`.
+/// The position of the opening quote of a quoted string. Its closing quote comes right after `text`.
 fn opening_quote(text: &str) -> Option<usize> {
     let is_escaped = |end: usize| text[..end].bytes().rev().take_while(|&byte| byte == b'\\').count() % 2 == 1;
     if is_escaped(text.len()) {
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     fn read(lines: &str) -> Vec<Option<&str>> {
-        FromTheRight::of(lines).collect()
+        ForParameters::of(lines).collect()
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! What a request brings to REST and MCP alike: whose it is, the key that it presents, what answer it would have, and
-//! its body, read within limits and taken apart without being judged.
+//! Parsing of requests, for REST and MCP alike: the client's address, the edit key, `Accept` and the body. These modules
+//! never reject a request. The service does, since it alone knows the order of checks.
 
 pub mod accept;
 pub mod body;
@@ -10,5 +10,5 @@ mod forwarded;
 /// Largest request body, in bytes (spec §8: 128 KB).
 pub const MAX_BODY_BYTES: usize = 131_072;
 
-/// Largest request head that is answered with a body, in bytes.
+/// Largest accepted request head, in bytes: the address and all headers.
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;

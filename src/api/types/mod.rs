@@ -1,4 +1,6 @@
-//! The JSON shapes of the interface (spec §2), for REST and MCP alike.
+//! The JSON types of the interface (spec §2), for REST and MCP alike.
+//!
+//! `utoipa` takes only literals as limits in its attributes. A test compares them with the constants.
 
 mod page_json;
 
@@ -18,13 +20,13 @@ use crate::domain::page::Page;
 use crate::domain::slug::Slug;
 use crate::service::{CreateFields, Created, UpdateFields};
 
-/// What a create takes.
+/// The body of a create.
 #[derive(Debug, Deserialize, ToSchema, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreatePage {
-    /// The title. White space around it is dropped; control characters, line separators, and bidirectional embeddings,
-    /// overrides and isolates are refused, and so is a title that shows nothing. The slug is derived from it and never
-    /// changes afterwards.
+    /// The title. White space around it is dropped. Control characters, line separators, and bidirectional embeddings,
+    /// overrides and isolates are refused, and so is a title without visible characters. The slug is derived from the
+    /// title and never changes afterwards.
     #[schema(
         min_length = 1,
         max_length = 200,
@@ -33,17 +35,17 @@ pub struct CreatePage {
     )]
     #[schemars(length(min = 1, max = 200), example = "Hello, world")]
     title: String,
-    /// Markdown, at most 102400 bytes of UTF-8. It is kept byte for byte.
+    /// Markdown, at most 102400 bytes of UTF-8. It is stored byte for byte.
     #[schema(min_length = 1, max_length = 102_400, example = "A *first* page.")]
     #[schemars(length(min = 1, max = 102_400), example = "A *first* page.")]
     content: String,
 }
 
-/// What an update takes. An omitted field keeps its value.
+/// The body of an update. An omitted field keeps its value.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UpdatePage {
-    /// The new title; `null` or one that shows nothing clears it. The slug stays as it is.
+    /// The new title. `null`, or a title without visible characters, clears it. The slug does not change.
     #[serde(default, deserialize_with = "sent")]
     #[schema(
         value_type = Option<String>,
@@ -58,7 +60,7 @@ pub struct UpdatePage {
     content: Option<Option<String>>,
 }
 
-/// Tells a field that was sent as `null` from one that was not sent.
+/// Wraps a field that was sent. So `null` is `Some(None)`, and a field that was not sent is `None`.
 fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }
@@ -75,24 +77,24 @@ impl From<UpdatePage> for UpdateFields {
     }
 }
 
-/// A page, as read and update answer it.
+/// A page, as reads and updates return it.
 #[derive(Debug, Serialize, ToSchema, JsonSchema)]
 #[schema(as = Page)]
 pub struct PageBody {
-    /// The page's name: words of its first title and a random suffix. It never changes and is never used again.
+    /// The page's identifier: words of its first title and a random suffix. It never changes and is never reused.
     #[schema(example = "hello-world-7k2m9xqz")]
     slug: String,
     /// The page's public address.
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
     #[schemars(extend("format" = "uri"))]
     url: String,
-    /// The title; `null` where an update cleared it.
+    /// The title; `null` if an update cleared it.
     #[schema(required = true, max_length = 200, example = "Hello, world")]
     title: Option<String>,
     /// The Markdown source, byte for byte as it was sent.
     #[schema(example = "A *first* page.")]
     content: String,
-    /// The content as sanitised HTML. It was written by a stranger.
+    /// The content as sanitised HTML. A stranger wrote it.
     #[schema(value_type = String, required = true, example = "<p>A <em>first</em> page.</p>\n")]
     #[schemars(with = "String")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -101,21 +103,21 @@ pub struct PageBody {
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
     #[schemars(extend("format" = "date-time"))]
     created_at: String,
-    /// When the page last changed; the same as `created_at` until then, and later with each change.
+    /// When the page last changed. It equals `created_at` until the first change, and grows with each change.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
     #[schemars(extend("format" = "date-time"))]
     updated_at: String,
 }
 
 impl PageBody {
-    /// `page` in this shape, whose addresses begin with `base_url`, written while it is sent. The HTML says nothing that
-    /// the source does not.
+    /// `page` as JSON that is written while it is sent. Its addresses begin with `base_url`. A caller may leave the HTML
+    /// out, because it is derived from the source.
     pub fn json(page: Arc<Page>, base_url: &Origin, with_html: bool) -> PageJson {
-        let shape = Self::without_texts(&page, base_url, with_html);
-        PageJson::new(page, &shape, with_html)
+        let members = Self::without_texts(&page, base_url, with_html);
+        PageJson::new(page, &members, with_html)
     }
 
-    /// The shape of `page` with nothing in the places of its long texts.
+    /// `page` with empty strings in place of its two long texts.
     fn without_texts(page: &Page, base_url: &Origin, with_html: bool) -> Self {
         Self {
             slug: page.slug.to_string(),
@@ -129,19 +131,19 @@ impl PageBody {
     }
 }
 
-// It has no `Debug`, so that no log can show the key. (Not in the comment below: that is published.)
-/// The answer to a create: the only one that ever shows the key.
+// It has no `Debug`, so that no log can show the key. (This is not in the doc comment, because OpenAPI publishes that.)
+/// The answer to a create. No other answer ever shows the key.
 #[derive(Serialize, ToSchema, JsonSchema)]
 #[schema(as = Created)]
 pub struct CreatedBody {
-    /// The page's name.
+    /// The page's identifier.
     #[schema(example = "hello-world-7k2m9xqz")]
     slug: String,
     /// The page's public address.
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
     #[schemars(extend("format" = "uri"))]
     url: String,
-    /// The page's edit key, shown this once. Without it the page can never be edited or deleted.
+    /// The page's edit key. It is shown only this once. Without it the page can never be edited or deleted.
     #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
     #[schemars(regex(pattern = "^hbk_[0-9A-Za-z]{43}$"))]
     edit_key: String,
@@ -152,7 +154,7 @@ pub struct CreatedBody {
 }
 
 impl CreatedBody {
-    /// The shape of `created`, whose addresses begin with `base_url`.
+    /// The answer for `created`. Its addresses begin with `base_url`.
     pub fn new(created: &Created, base_url: &Origin) -> Self {
         Self {
             slug: created.page.slug.to_string(),
@@ -163,7 +165,7 @@ impl CreatedBody {
     }
 }
 
-/// What a tool answers to a delete; over REST the status says it.
+/// The result of the MCP tool for a delete. REST answers with a status alone.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct DeletedBody {
     /// The slug of the page that was deleted.
@@ -174,76 +176,81 @@ pub struct DeletedBody {
 }
 
 impl DeletedBody {
-    /// The page `slug` was deleted.
+    /// The result for the page `slug`.
     pub fn new(slug: String) -> Self {
         Self { slug, deleted: true }
     }
 }
 
-/// A tool's failure.
+/// The error of an MCP tool.
 #[derive(Debug, Serialize)]
 pub struct ToolErrorBody {
-    /// What went wrong, as a code that stays the same.
+    /// What went wrong, as a stable code.
     pub error: &'static str,
-    /// What went wrong and what to do about it, for a reader.
+    /// What went wrong and what to do about it, in plain English.
     pub message: String,
-    /// The HTTP status that REST answers with this code.
+    /// The HTTP status of this code over REST.
     pub status: u16,
-    /// Whole seconds after which trying again makes sense.
+    /// Whole seconds after which a retry makes sense.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after: Option<u64>,
 }
 
-/// Every error but those of the token endpoint.
+/// An error of any operation except the token endpoint.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Error)]
 pub struct ErrorBody {
     #[schema(schema_with = codes)]
     error: &'static str,
-    /// What went wrong and what to do about it, for a reader.
+    /// What went wrong and what to do about it, in plain English.
     #[schema(example = "No page has this address. Check the slug.")]
     message: String,
 }
 
 impl ErrorBody {
-    /// The shape of `problem`.
+    /// The body for `error`.
     pub fn new(error: ApiError) -> Self {
         Self { error: error.code.as_str(), message: error.message }
     }
 }
 
-/// The codes that operations on pages answer.
+/// The error codes of operations on pages.
 fn codes() -> Object {
-    listed(Code::ALL.into_iter().filter(|code| !code.is_of_oauth()))
+    enum_of(Code::ALL.into_iter().filter(|code| !code.is_of_oauth()))
 }
 
-/// The codes that the token endpoint answers: its own, and those of the layers and stores around it.
+/// The error codes of the token endpoint: its own, and those of the layers and stores that it needs.
 fn token_codes() -> Object {
-    let around = |code: &Code| {
-        use Code::{
-            BodyTooLarge, HeadersTooLarge, Internal, InvalidRequest, MethodNotAllowed, RateLimited, Timeout,
-            Unavailable,
-        };
-        let of_heads = [HeadersTooLarge, InvalidRequest, MethodNotAllowed];
-        of_heads.contains(code) || [BodyTooLarge, Internal, RateLimited, Timeout, Unavailable].contains(code)
+    let is_shared = |code: &Code| {
+        matches!(
+            code,
+            Code::BodyTooLarge
+                | Code::HeadersTooLarge
+                | Code::Internal
+                | Code::InvalidRequest
+                | Code::MethodNotAllowed
+                | Code::RateLimited
+                | Code::Timeout
+                | Code::Unavailable
+        )
     };
-    listed(Code::ALL.into_iter().filter(|code| code.is_of_oauth() || around(code)))
+    enum_of(Code::ALL.into_iter().filter(|code| code.is_of_oauth() || is_shared(code)))
 }
 
-fn listed(codes: impl Iterator<Item = Code>) -> Object {
+fn enum_of(codes: impl Iterator<Item = Code>) -> Object {
     ObjectBuilder::new()
         .schema_type(Type::String)
-        .description(Some("What went wrong, as a code that stays the same."))
+        .description(Some("What went wrong, as a stable code."))
         .enum_values(Some(codes.map(Code::as_str)))
         .build()
 }
 
-// A description only: the form is read by `http::token`.
-/// What the token endpoint takes, as a form.
+// This only describes the form. `http::token` reads it.
+/// The form that the token endpoint takes.
 #[derive(ToSchema)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
+#[expect(dead_code, reason = "only the derived schema is used")]
 pub struct TokenRequest {
-    /// The one grant that there is.
+    /// The only supported grant.
     #[schema(pattern = "^client_credentials$", example = "client_credentials")]
     grant_type: String,
     /// The page's slug.
@@ -252,7 +259,7 @@ pub struct TokenRequest {
     /// The page's edit key.
     #[schema(required = false, format = "password", example = "hbk_0000000000000000000000000000000000000000000")]
     client_secret: String,
-    /// The scopes asked for, separated by spaces; all of them are given in any case.
+    /// The requested scopes, separated by spaces. A token always has all scopes.
     #[schema(
         required = false,
         pattern = "^((post:edit|post:delete)( (post:edit|post:delete))*)?$",
@@ -262,17 +269,17 @@ pub struct TokenRequest {
 }
 
 // It has no `Debug`, so that no log can show the key.
-/// A token: the very key that was presented.
+/// A token. It is the edit key itself.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Token)]
 pub struct TokenBody {
-    /// The page's edit key, as it was presented. It does not expire.
+    /// The page's edit key, as it was sent. It does not expire.
     #[schema(pattern = "^hbk_[0-9A-Za-z]{43}$", example = "hbk_0000000000000000000000000000000000000000000")]
     access_token: String,
-    /// How the token is presented: `Authorization: Bearer <access_token>`.
+    /// The type of the token. It is sent as `Authorization: Bearer <access_token>`.
     #[schema(pattern = "^Bearer$", example = "Bearer")]
     token_type: &'static str,
-    /// What the token allows.
+    /// The scopes of the token.
     #[schema(example = "post:edit post:delete")]
     scope: String,
 }
@@ -290,19 +297,19 @@ impl TokenBody {
 pub struct TokenErrorBody {
     #[schema(schema_with = token_codes)]
     error: &'static str,
-    /// What went wrong and what to do about it, where OAuth clients look for it.
+    /// What went wrong and what to do about it, in the field that OAuth clients read.
     #[schema(
         pattern = r"^[\x20-\x21\x23-\x5b\x5d-\x7e]+$",
         example = "The field `grant_type` is missing. Send `grant_type=client_credentials`."
     )]
     error_description: String,
-    /// The same text, where every error of Handbill has it.
+    /// The same text, in the field that every error of Handbill has.
     #[schema(example = "The field `grant_type` is missing. Send `grant_type=client_credentials`.")]
     message: String,
 }
 
 impl TokenErrorBody {
-    /// The shape of `problem`.
+    /// The body for `error`.
     pub fn new(error: ApiError) -> Self {
         Self { error: error.code.as_str(), error_description: error.message.clone(), message: error.message }
     }
@@ -311,4 +318,27 @@ impl TokenErrorBody {
 /// The public address of the page `slug`.
 pub fn page_url(slug: &Slug, base_url: &Origin) -> String {
     format!("{base_url}/{slug}")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+    use utoipa::PartialSchema;
+
+    use super::*;
+    use crate::domain::content::MAX_BYTES;
+    use crate::domain::title::MAX_CHARS;
+
+    #[test]
+    fn the_limits_in_the_schemas_are_the_limits_in_force() {
+        for schema in [
+            json!(CreatePage::schema()),
+            json!(UpdatePage::schema()),
+            serde_json::to_value(schemars::schema_for!(CreatePage)).unwrap(),
+        ] {
+            let longest = |field: &str| schema["properties"][field]["maxLength"].clone();
+            assert_eq!([longest("title"), longest("content")], [MAX_CHARS, MAX_BYTES].map(Value::from));
+            assert!(schema["properties"]["content"]["description"].as_str().unwrap().contains(&MAX_BYTES.to_string()));
+        }
+    }
 }

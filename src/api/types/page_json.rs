@@ -1,8 +1,7 @@
-//! A page as JSON that is written while it is sent: an answer holds the page itself and one chunk, never a copy of the
-//! whole.
+//! A page as JSON that is written while it is sent. A response holds the page itself and one chunk, never a full copy.
 //!
-//! Serde writes the page's shape without its two long texts. The texts are escaped in their places chunk by chunk, which
-//! also keeps each turn on a thread of the runtime short.
+//! Serde writes the page without its two long texts. The texts are escaped in their places, chunk by chunk, so that no
+//! single poll occupies a thread of the runtime for long.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -16,19 +15,19 @@ use serde::Serialize;
 
 use crate::domain::page::Page;
 
-/// How much is written at once, in bytes. Smaller pages are one piece, and a chunk takes a thread about 20 µs.
+/// How much is written at once, in bytes. Escaping one chunk takes about 20 µs; most pages fit into one.
 const CHUNK_BYTES: usize = 16 * 1024;
 
-/// A page as JSON, not yet written.
+/// A page as JSON that is not written yet.
 pub struct PageJson {
     page: Arc<Page>,
-    /// What stands before each text, and which text follows it.
-    members: Vec<(String, Text)>,
-    /// What stands behind the last text.
+    /// The JSON before each text, and the text that follows it.
+    before_texts: Vec<(String, Text)>,
+    /// The JSON after the last text.
     end: String,
 }
 
-/// One of the texts of a page.
+/// One of the two long texts of a page.
 #[derive(Clone, Copy)]
 enum Text {
     Source,
@@ -44,34 +43,34 @@ impl Text {
     }
 }
 
-/// How often a text is escaped.
+/// How many times a text is escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nesting {
-    /// The page is JSON.
+    /// Once: the page is JSON.
     Json,
-    /// The page is JSON inside a string of JSON, without the quotes around it.
+    /// Twice: the page is JSON inside a JSON string, without the quotes around it.
     JsonInString,
 }
 
 impl PageJson {
-    /// `page` in `shape`, which has `content` and `content_html`, both empty and behind other members; the latter only
-    /// `with_html`.
-    pub(super) fn new(page: Arc<Page>, shape: &impl Serialize, with_html: bool) -> Self {
-        let mut end = serde_json::to_string(shape).expect("it is made of strings");
-        let mut members = Vec::new();
+    /// `page` with its texts inserted into `members`. These have an empty `content` and, `with_html`, an empty
+    /// `content_html`, both after other members.
+    pub(super) fn new(page: Arc<Page>, members: &impl Serialize, with_html: bool) -> Self {
+        let mut end = serde_json::to_string(members).expect("it is made of strings");
+        let mut before_texts = Vec::new();
         let texts =
             [(Some(Text::Source), r#","content":""#), (with_html.then_some(Text::Html), r#","content_html":""#)];
         for (text, name) in texts {
             let Some(text) = text else { continue };
-            // Inside a string each quote is escaped, so that this is found as a member alone.
-            let at = end.find(name).expect("the shape has it") + name.len();
+            // Inside a string each quote is escaped, so this can only match a member.
+            let at = end.find(name).expect("the members include it") + name.len();
             let after = end.split_off(at);
-            members.push((std::mem::replace(&mut end, after), text));
+            before_texts.push((std::mem::replace(&mut end, after), text));
         }
-        Self { page, members, end }
+        Self { page, before_texts, end }
     }
 
-    /// The page as the whole of a body.
+    /// The page as a whole body.
     pub fn into_body(self) -> StreamedJson {
         let mut body = StreamedJson::default();
         body.push_page(&self, Nesting::Json);
@@ -79,13 +78,13 @@ impl PageJson {
     }
 }
 
-/// JSON with pages in it, written while it is sent. Its length is known from the start.
+/// JSON that contains pages and is written while it is sent. Its length is known from the start.
 #[derive(Default)]
 pub struct StreamedJson {
     pieces: VecDeque<Piece>,
-    /// Bytes of the first piece that were written: of the text, where it is one.
+    /// How much of the first piece was written, in bytes (before escaping, if it is a text).
     done: usize,
-    /// Bytes that are still to be written.
+    /// How many bytes remain to be written.
     left: u64,
 }
 
@@ -95,14 +94,14 @@ enum Piece {
 }
 
 impl StreamedJson {
-    /// Adds `bytes` as they are.
+    /// Appends `bytes` unchanged.
     pub fn push(&mut self, bytes: impl Into<Bytes>) {
         let bytes = bytes.into();
         self.left += bytes.len() as u64;
         self.pieces.push_back(Piece::Written(bytes));
     }
 
-    /// Adds a page.
+    /// Appends a page.
     pub fn push_page(&mut self, json: &PageJson, nesting: Nesting) {
         let nested = |part: &str| match nesting {
             Nesting::Json => part.as_bytes().to_vec(),
@@ -112,7 +111,7 @@ impl StreamedJson {
                 escaped
             }
         };
-        for (before, text) in &json.members {
+        for (before, text) in &json.before_texts {
             self.push(nested(before));
             self.left += nesting.length(text.of(&json.page));
             self.pieces.push_back(Piece::Text { page: Arc::clone(&json.page), text: *text, nesting });
@@ -167,10 +166,10 @@ impl Body for StreamedJson {
     }
 }
 
-/// Longest that one byte becomes, in bytes: `\\u0000`.
+/// Longest escape of one byte, in bytes: `\\u0000`.
 const LONGEST_ESCAPE: usize = 7;
 
-/// For each byte the length of its escape, for a text that is escaped once and for one that is escaped twice.
+/// The length of the escape of each byte, for a text that is escaped once and for one that is escaped twice.
 const LENGTHS: [[u8; 256]; 2] = {
     let mut lengths = [[1; 256]; 2];
     let mut byte = 0;
@@ -198,23 +197,23 @@ impl Nesting {
         }
     }
 
-    /// How many bytes `text` becomes.
+    /// The length of `text` after escaping, in bytes.
     fn length(self, text: &[u8]) -> u64 {
         let lengths = self.lengths();
         text.iter().map(|&byte| u64::from(lengths[usize::from(byte)])).sum()
     }
 
-    /// Escapes what of `text` fits into `out` until that has `limit` bytes, or slightly more. Returns how much of `text`
-    /// that was.
+    /// Appends escaped bytes of `text` to `out` until `out` has `limit` bytes or slightly more. Returns how many bytes of
+    /// `text` were used.
     fn escape(self, text: &[u8], limit: usize, out: &mut Vec<u8>) -> usize {
         let lengths = self.lengths();
         let mut done = 0;
         while done < text.len() && out.len() < limit {
-            let room = &text[done..text.len().min(done.saturating_add(limit - out.len()))];
-            let plain = room.iter().position(|&byte| lengths[usize::from(byte)] != 1).unwrap_or(room.len());
-            out.extend_from_slice(&room[..plain]);
+            let window = &text[done..text.len().min(done.saturating_add(limit - out.len()))];
+            let plain = window.iter().position(|&byte| lengths[usize::from(byte)] != 1).unwrap_or(window.len());
+            out.extend_from_slice(&window[..plain]);
             done += plain;
-            if let Some(&byte) = room.get(plain) {
+            if let Some(&byte) = window.get(plain) {
                 self.push_escape(byte, out);
                 done += 1;
             }
@@ -222,7 +221,7 @@ impl Nesting {
         done
     }
 
-    /// Adds the escape of a byte that has one.
+    /// Appends the escape of a byte that needs one.
     fn push_escape(self, byte: u8, out: &mut Vec<u8>) {
         let hex = |digit: u8| b"0123456789abcdef"[usize::from(digit)];
         let once: &[u8] = match byte {
@@ -271,7 +270,7 @@ mod tests {
             title: Title::parse(title).ok(),
             content: Content::parse(content.to_owned()).unwrap(),
             rendered: Rendered { html: html.to_owned(), link_origins: Vec::new(), language: None, renderer_version: 1 },
-            key_hash: EditKey::draw(|_| 0).hash(),
+            key_hash: EditKey::random(|_| 0).hash(),
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(1),
             updated_at: UnixMillis::new(2),
@@ -282,7 +281,7 @@ mod tests {
         Origin::parse("https://pages.example").unwrap()
     }
 
-    /// The body as it is sent, and the longest piece of it.
+    /// The bytes that are sent, and the length of the longest frame.
     fn sent(mut body: StreamedJson) -> (Vec<u8>, usize) {
         let promised = body.size_hint().exact().unwrap();
         let (mut bytes, mut longest) = (Vec::new(), 0);
@@ -296,7 +295,7 @@ mod tests {
         (bytes, longest)
     }
 
-    /// The page, and as a string in JSON, as serde writes them.
+    /// The page as serde writes it, and the same inside a JSON string.
     fn by_serde(page: &Page, with_html: bool) -> [String; 2] {
         let whole = PageBody {
             content: page.content.as_str().to_owned(),

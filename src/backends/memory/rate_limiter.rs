@@ -15,18 +15,18 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 
 /// Most clients whose windows are kept for one limit.
 ///
-/// An entry is about 200 bytes and 16 for each attempt that its window may count, rounded up to a power of two: with the
-/// specification's limits at most 45 MB of creates and 120 MB each of edits and tokens, if 100 000 clients
-/// use their limits up within one window; 20 MB each if they come once. Beyond, the window that ends soonest is dropped,
-/// and that client may begin a new one early. Whoever can fill the table has that many addresses to begin with.
+/// An entry takes about 200 bytes, plus 16 for each attempt that its window may count, rounded up to a power of two. With
+/// the specification's limits that is at most 45 MB for creates and 120 MB each for edits and tokens, if 100 000 clients
+/// use up their limits within one window, and 20 MB each if they come once. A full table drops the window that ends
+/// soonest, so that client gets its limit again early. Only somebody with that many addresses can fill it.
 const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
 
-/// Ended windows that one decision drops at most: more than the one that it may add, so that they cannot pile up, and
-/// few enough that no call waits for the clearing of a full table.
+/// Most ended windows that one decision drops. It is more than the one that a decision may add, so ended windows cannot
+/// pile up. It is few, so that no call waits while a full table is cleared.
 const ENDED_PER_DECISION: usize = 8;
 
-/// Windows by client, ordered by the last admitted attempt. That attempt is the last to leave a window, so the first in
-/// this order is also the first to end.
+/// Windows by client, ordered by their last admitted attempt. That attempt is the last to leave its window, so the first
+/// window in this order is also the first to end.
 type Windows = LruCache<Client, Counted, RandomState>;
 
 /// Counts attempts in this process. A restart forgets them.
@@ -45,10 +45,10 @@ impl MemoryRateLimiter {
         Self::with_capacity(clock, MAX_CLIENTS)
     }
 
-    /// One that keeps the windows of at most `clients` clients for each limit.
+    /// A limiter that keeps the windows of at most `clients` clients for each limit.
     pub fn with_capacity(clock: SharedClock, clients: NonZeroUsize) -> Self {
         let windows = || {
-            // Made without room and then bounded, since `with_hasher` takes the memory of a full table at once.
+            // Resized afterwards, because `with_hasher` allocates a full table at once.
             let mut windows = Windows::unbounded_with_hasher(RandomState::new());
             windows.resize(clients);
             Mutex::new(windows)
@@ -56,15 +56,10 @@ impl MemoryRateLimiter {
         Self { clock, create: windows(), edit: windows(), token: windows() }
     }
 
-    /// How many clients have a window for `limited`, ended ones that were not yet dropped included.
-    pub fn clients(&self, limited: LimitKind) -> usize {
-        self.windows(limited).len()
-    }
-
-    /// Counts an attempt that another limiter admitted just now. Where that makes more than `quota` allows, the oldest
-    /// are forgotten: they would be the first to leave.
-    pub fn count(&self, limited: LimitKind, quota: Quota, client: Client) {
-        let mut windows = self.windows(limited);
+    /// Counts an attempt that another limiter has just admitted. If that makes more attempts than `quota` allows, the
+    /// oldest are forgotten, because they would leave the window first.
+    pub fn count(&self, kind: LimitKind, quota: Quota, client: Client) {
+        let mut windows = self.windows(kind);
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
         let counted = windows.get_or_insert_mut(client, Counted::new);
@@ -74,18 +69,18 @@ impl MemoryRateLimiter {
         }
     }
 
-    fn windows(&self, limited: LimitKind) -> MutexGuard<'_, Windows> {
-        let windows = match limited {
+    fn windows(&self, kind: LimitKind) -> MutexGuard<'_, Windows> {
+        let windows = match kind {
             LimitKind::Create => &self.create,
             LimitKind::Edit => &self.edit,
             LimitKind::Token => &self.token,
         };
-        // Nothing in here panics half-way; if it did, a window that is off by one beats a service that is down.
+        // No code under this lock panics half-way. If it did, a window that is off by one is better than an outage.
         windows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Drops a few of the windows that have ended.
+/// Drops a few windows that have ended.
 fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
     for _ in 0..ENDED_PER_DECISION {
         let first = windows.peek_lru().and_then(|(_, counted)| counted.back());
@@ -98,8 +93,8 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
-        let mut windows = self.windows(limited);
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        let mut windows = self.windows(kind);
         // Under the lock, so that the order of decisions is the order of their times.
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
@@ -116,6 +111,84 @@ impl RateLimiter for MemoryRateLimiter {
                 windows.put(client, counted);
             }
             decision
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::Arc;
+
+    use super::super::test_clock::TestClock;
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+    const TEN: Quota = Quota { limit: 10, window: HOUR };
+
+    fn client(number: u32) -> Client {
+        Client::from(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)))
+    }
+
+    /// How many clients have a window, with those windows that have ended and were not dropped yet.
+    fn clients(limiter: &MemoryRateLimiter, limited: LimitKind) -> usize {
+        limiter.windows(limited).len()
+    }
+
+    #[tokio::test]
+    async fn windows_that_ended_are_dropped_though_their_clients_never_return() {
+        let clock = Arc::new(TestClock::new());
+        let limiter = MemoryRateLimiter::new(clock.clone());
+        for number in 0..1000 {
+            limiter.check(LimitKind::Create, TEN, client(number)).await;
+        }
+        assert_eq!(clients(&limiter, LimitKind::Create), 1000);
+        assert_eq!(clients(&limiter, LimitKind::Edit), 0);
+        clock.advance(HOUR);
+        for _ in 0..200 {
+            limiter.check(LimitKind::Create, TEN, client(5000)).await;
+        }
+        assert_eq!(clients(&limiter, LimitKind::Create), 1);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_is_refused_does_not_keep_ended_windows_in_the_table() {
+        let clock = Arc::new(TestClock::new());
+        let limiter = MemoryRateLimiter::new(clock.clone());
+        let quota = Quota { limit: 1, window: HOUR };
+        limiter.check(LimitKind::Create, quota, client(0)).await;
+        clock.advance(Duration::from_mins(30));
+        limiter.check(LimitKind::Create, quota, client(1)).await;
+        // Refused, and so still the first to end.
+        limiter.check(LimitKind::Create, quota, client(0)).await;
+        clock.advance(Duration::from_mins(30));
+        limiter.check(LimitKind::Create, quota, client(1)).await;
+        assert_eq!(clients(&limiter, LimitKind::Create), 1);
+    }
+
+    #[tokio::test]
+    async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() {
+        let clock = Arc::new(TestClock::new());
+        let limiter = MemoryRateLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
+        let quota = Quota { limit: 2, window: HOUR };
+        for number in [0, 1, 2, 0] {
+            limiter.check(LimitKind::Create, quota, client(number)).await;
+            clock.advance(Duration::from_secs(1));
+        }
+        // Client 0 came last again, so the window of client 1 ends first.
+        limiter.check(LimitKind::Create, quota, client(3)).await;
+        assert_eq!(clients(&limiter, LimitKind::Create), 3);
+        assert!(!limiter.check(LimitKind::Create, quota, client(0)).await.admitted);
+        assert_eq!(limiter.check(LimitKind::Create, quota, client(2)).await.remaining, 0);
+        assert_eq!(limiter.check(LimitKind::Create, quota, client(1)).await.remaining, 1);
+    }
+
+    #[tokio::test]
+    async fn a_flood_of_clients_never_fills_more_than_the_table() {
+        let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
+        for number in 0..10_000 {
+            assert!(limiter.check(LimitKind::Token, TEN, client(number)).await.admitted);
+            assert!(clients(&limiter, LimitKind::Token) <= 100);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reservations in memory, for one process.
+//! Slug reservations in memory, for one process.
 
 use std::collections::hash_map::RandomState;
 use std::num::NonZeroUsize;
@@ -12,11 +12,11 @@ use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
-/// Most reservations kept, each some 200 bytes: 13 MB, and more creates than can be in flight. Beyond, the oldest is
-/// forgotten, which costs its holder nothing but a second writer that loses late.
+/// Most reservations that are kept, each about 200 bytes: 13 MB, and more creates than can be in flight. Beyond that the
+/// oldest is forgotten. Its holder loses nothing, but a second writer of that slug loses late.
 const MAX_RESERVATIONS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
-/// When each reservation ends, oldest first: all live equally long, and none is ever moved.
+/// When each reservation ends, oldest first. All last equally long, and none is prolonged, so the oldest ends first.
 type Ends = LruCache<Slug, Duration, RandomState>;
 
 /// Reservations among the creates of this process.
@@ -26,22 +26,17 @@ pub struct MemorySlugReservations {
 }
 
 impl MemorySlugReservations {
-    /// None yet.
+    /// No reservations yet.
     pub fn new(clock: SharedClock) -> Self {
         Self::with_capacity(clock, MAX_RESERVATIONS)
     }
 
-    /// None yet, and never more than `reservations`.
-    pub fn with_capacity(clock: SharedClock, reservations: NonZeroUsize) -> Self {
-        // Made without room and then bounded, since `with_hasher` takes the memory of a full table at once.
+    /// No reservations yet, and never more than `reservations`.
+    fn with_capacity(clock: SharedClock, reservations: NonZeroUsize) -> Self {
+        // Resized afterwards, because `with_hasher` allocates a full table at once.
         let mut ends = Ends::unbounded_with_hasher(RandomState::new());
         ends.resize(reservations);
         Self { clock, ends: Mutex::new(ends) }
-    }
-
-    /// How many are kept, ended ones that were not yet dropped included.
-    pub fn count(&self) -> usize {
-        self.ends().len()
     }
 
     fn ends(&self) -> MutexGuard<'_, Ends> {
@@ -66,5 +61,31 @@ impl SlugReservations for MemorySlugReservations {
 
     async fn release(&self, slug: &Slug) {
         self.ends().pop(slug);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::super::test_clock::TestClock;
+    use super::*;
+
+    fn slug(number: u32) -> Slug {
+        // The digits 0 and 1 are no characters of a suffix.
+        Slug::parse(&format!("page-{number:08}").replace('0', "b").replace('1', "c")).unwrap()
+    }
+
+    #[tokio::test]
+    async fn reservations_take_bounded_memory_and_ended_ones_are_dropped() {
+        let clock = Arc::new(TestClock::new());
+        let reservations = MemorySlugReservations::with_capacity(clock.clone(), NonZeroUsize::new(10).unwrap());
+        for number in 0..1000 {
+            assert_eq!(reservations.reserve(&slug(number)).await, Reservation::Held);
+            assert!(reservations.ends().len() <= 10);
+        }
+        clock.advance(TIME_TO_LIVE);
+        reservations.reserve(&slug(1000)).await;
+        assert_eq!(reservations.ends().len(), 1);
     }
 }

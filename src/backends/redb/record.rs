@@ -198,7 +198,7 @@ mod tests {
                 language: Language::from_code("de"),
                 renderer_version: 7,
             },
-            key_hash: EditKey::draw(|_| 0).hash(),
+            key_hash: EditKey::random(|_| 0).hash(),
             version: PageVersion::new(300),
             created_at: UnixMillis::new(1),
             updated_at: UnixMillis::new(-1),

@@ -1,32 +1,32 @@
-//! When calls to Redis are spared: a circuit breaker, as a pure value.
+//! A circuit breaker, as a pure value: while it is open, calls do not wait for Redis.
 //!
 //! ```text
 //! closed ── a refused connection, or failures one after the other ──► open ── a probe succeeded ──► closed
 //! ```
 //!
-//! While it is open no call waits for Redis; whoever opened it looks in the background whether Redis is back.
+//! The owner that opens it starts probes in the background, and closes it when one succeeds.
 
 use std::time::Duration;
 
-/// Failed calls, one after the other, that open the breaker. One slow call is no outage.
+/// Failed calls in a row that open the breaker. One slow call is no outage.
 const FAILURES: u32 = 3;
 
 /// Whether calls go to Redis. Times are durations since one instant, by a clock that never goes back.
 #[derive(Debug)]
 pub(super) enum Breaker {
-    /// They do.
+    /// Calls go to Redis.
     Closed {
-        /// Calls that failed since the last that succeeded; those that ran at the same time are one.
+        /// Calls that failed since the last success. Calls that ran at the same time count as one.
         failures: u32,
-        /// When the last of them was found to have failed.
+        /// When the last of them failed.
         failed_at: Duration,
     },
-    /// They do not.
+    /// Calls do not go to Redis.
     Open,
 }
 
 impl Breaker {
-    /// One that is closed.
+    /// A closed breaker.
     pub(super) fn new() -> Self {
         Self::Closed { failures: 0, failed_at: Duration::ZERO }
     }
@@ -38,7 +38,7 @@ impl Breaker {
 
     /// A call got its answer.
     pub(super) fn succeeded(&mut self) {
-        // When it is open, the answer is of a call from before, and says nothing about now.
+        // An open breaker gets such an answer from an earlier call, which says nothing about now.
         if let Self::Closed { failures, .. } = self {
             *failures = 0;
         }
@@ -47,7 +47,7 @@ impl Breaker {
     /// A call that began at `began` failed at `now`. Returns whether this opened the breaker.
     pub(super) fn failed(&mut self, began: Duration, now: Duration) -> bool {
         let Self::Closed { failures, failed_at } = self else { return false };
-        // Calls that waited through one and the same stall are one failure, however many they are.
+        // Calls that waited through the same stall are one failure, however many they are.
         if *failures > 0 && began < *failed_at {
             return false;
         }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn the_third_failure_in_a_row_opens_and_an_answer_between_them_starts_anew() {
+    fn the_third_failure_in_a_row_opens_and_an_answer_between_them_resets_the_count() {
         let mut breaker = Breaker::new();
         assert!(!breaker.failed(at(0), at(250)));
         assert!(!breaker.failed(at(250), at(500)));

@@ -1,4 +1,4 @@
-//! Sliding windows that all replicas share, and this replica's own for when Redis gives no answer.
+//! Sliding windows that all replicas share, and windows of this replica alone for when Redis does not answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,9 +6,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{RedisResult, Script};
 
-use super::link::{Link, Tries};
-use super::topology::Connection;
-use super::window_key;
+use super::connection::{RedisConnection, Tries};
+use super::keys;
+use super::pool::Connection;
 use crate::backends::memory::MemoryRateLimiter;
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
@@ -17,9 +17,9 @@ use crate::ports::random::{Random, hex_id};
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
-/// Counts attempts in Redis, by Redis's clock, and while it is out of reach in this process.
+/// Counts attempts in Redis, by Redis's clock. While Redis is unreachable it counts in this process.
 pub struct RedisLimiter {
-    link: Arc<Link>,
+    redis: Arc<RedisConnection>,
     script: Script,
     random: Random,
     metrics: Arc<Metrics>,
@@ -27,9 +27,9 @@ pub struct RedisLimiter {
 }
 
 impl RedisLimiter {
-    pub(super) fn new(link: Arc<Link>, clock: SharedClock, random: Random, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(redis: Arc<RedisConnection>, clock: SharedClock, random: Random, metrics: Arc<Metrics>) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        Self { link, script, random, metrics, local: MemoryRateLimiter::new(clock) }
+        Self { redis, script, random, metrics, local: MemoryRateLimiter::new(clock) }
     }
 
     async fn ask(&self, mut connection: Connection, key: String, quota: Quota, attempt: &str) -> RedisResult<Decision> {
@@ -43,18 +43,18 @@ impl RedisLimiter {
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
-    async fn decide(&self, limited: LimitKind, quota: Quota, client: Client) -> Decision {
-        let key = window_key(limited, client);
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        let key = keys::window(kind, client);
         let attempt = hex_id(&self.random);
         let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);
-        if let Some(decision) = self.link.call(Tries::Two, ask).await {
+        if let Some(decision) = self.redis.call(Tries::Two, ask).await {
             if decision.admitted {
-                self.local.count(limited, quota, client);
+                self.local.count(kind, quota, client);
             }
             decision
         } else {
             self.metrics.fallback_decisions.inc();
-            self.local.decide(limited, quota, client).await
+            self.local.check(kind, quota, client).await
         }
     }
 }

@@ -1,16 +1,16 @@
-//! Reservations that all replicas see. Advisory: for want of an answer a slug is held.
+//! Reservations that all replicas see. They are advisory: without an answer from Redis the slug counts as held.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use redis::{Script, Value};
 
-use super::link::{Link, Tries};
-use super::reservation_key;
+use super::connection::{RedisConnection, Tries};
+use super::keys;
 use crate::domain::slug::Slug;
 use crate::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
-/// Deletes a reservation if the caller holds it: it may have ended meanwhile, and another may hold it now.
+/// Deletes a reservation if the caller holds it. It may have expired meanwhile, and another process may hold it now.
 const RELEASE: &str = "
     if redis.call('GET', KEYS[1]) == ARGV[1] then
         return redis.call('DEL', KEYS[1])
@@ -19,16 +19,16 @@ const RELEASE: &str = "
 
 /// Reservations in Redis.
 pub struct RedisReservations {
-    link: Arc<Link>,
+    redis: Arc<RedisConnection>,
     release: Script,
-    /// What this process writes into the reservations that it holds. It has one name for all, since of two of its own
-    /// creates only one can hold a slug.
+    /// The value of this process's reservations. One value is enough: of two creates in this process only one can hold
+    /// a slug.
     holder: String,
 }
 
 impl RedisReservations {
-    pub(super) fn new(link: Arc<Link>, holder: String) -> Self {
-        Self { link, release: Script::new(RELEASE), holder }
+    pub(super) fn new(redis: Arc<RedisConnection>, holder: String) -> Self {
+        Self { redis, release: Script::new(RELEASE), holder }
     }
 }
 
@@ -36,27 +36,27 @@ impl RedisReservations {
 impl SlugReservations for RedisReservations {
     async fn reserve(&self, slug: &Slug) -> Reservation {
         let mut set = redis::cmd("SET");
-        set.arg(reservation_key(slug)).arg(&self.holder).arg("NX").arg("PX");
+        set.arg(keys::reservation(slug)).arg(&self.holder).arg("NX").arg("PX");
         set.arg(u64::try_from(TIME_TO_LIVE.as_millis()).unwrap_or(u64::MAX));
         let ask = |mut connection| {
             let set = &set;
             async move { set.query_async::<Value>(&mut connection).await }
         };
-        // Once: a second try would find what the first may have left, and take it for another's.
-        match self.link.call(Tries::One, ask).await {
+        // Once: a second try could find the reservation of the first and take it for another create's.
+        match self.redis.call(Tries::One, ask).await {
             Some(Value::Nil) => Reservation::Taken,
             Some(_) | None => Reservation::Held,
         }
     }
 
     async fn release(&self, slug: &Slug) {
-        let key = reservation_key(slug);
+        let key = keys::reservation(slug);
         let ask = |mut connection| {
             let mut call = self.release.key(&key);
             call.arg(&self.holder);
             async move { call.invoke_async::<()>(&mut connection).await }
         };
-        // Without an answer the reservation ends by itself.
-        self.link.call(Tries::Two, ask).await;
+        // Without an answer the reservation expires by itself.
+        self.redis.call(Tries::Two, ask).await;
     }
 }

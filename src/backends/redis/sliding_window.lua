@@ -4,17 +4,17 @@
 -- KEYS[1]  the window: a sorted set of the admitted attempts, each scored with its time
 -- ARGV[1]  the limit, at least 1
 -- ARGV[2]  the window's length in microseconds
--- ARGV[3]  what this attempt is called; no other attempt in the window is called the same
+-- ARGV[3]  the name of this attempt, which no other attempt in the window has
 --
 -- Returns whether the attempt is admitted (1 or 0), how many more would be admitted now, the microseconds until that
--- number grows, and the time of the decision in microseconds since 1970. These stay below 2^53 until 2255, so that
--- Lua's numbers and the scores hold them exactly.
+-- number grows, and the time of the decision in microseconds since 1970. These stay below 2^53 until 2255, so Lua's
+-- numbers and the scores hold them exactly.
 --
--- A sorted set, because two attempts may have one time and because an attempt whose answer was lost is asked again:
--- under its name it is found, and counted once. It has at most as many members as the largest limit in force.
+-- The window is a sorted set, because two attempts may have the same time. An attempt whose answer was lost is sent again
+-- under its name, found there, and so counted once. The set has at most as many members as the largest limit in force.
 local window, limit, length, attempt = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
--- Lua writes large numbers in exponents by itself.
+-- By default Lua writes large numbers with exponents.
 local function text(number)
   return string.format('%.0f', number)
 end
@@ -22,13 +22,13 @@ end
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 
--- One millisecond more than the window, because the server counts expiry from a clock of whole milliseconds.
+-- One millisecond longer than the window, because the server's clock for expiry has whole milliseconds.
 local function keep()
   redis.call('PEXPIRE', window, text(math.ceil(length / 1000) + 1))
 end
 
--- Attempts of the future were counted before the clock went back, on this server or on the one it was promoted for.
--- They count as made now: nobody is admitted twice, and nobody waits longer than one window.
+-- Attempts with a time in the future were counted before the clock went back, on this server or on the master that it
+-- replaced. They count as made now, so nobody is admitted twice, and nobody waits longer than one window.
 local ahead = redis.call('ZRANGEBYSCORE', window, '(' .. text(now), '+inf')
 for _, early in ipairs(ahead) do
   redis.call('ZADD', window, text(now), early)
@@ -52,7 +52,7 @@ if not redis.call('ZSCORE', window, attempt) then
   end
 end
 
--- Where the limit was lowered below what is counted, several must leave before one more is admitted.
+-- If the limit was lowered below the count, several attempts must leave before one more is admitted.
 local must_leave = math.max(counted - limit, 0)
 local next_to_leave = redis.call('ZRANGE', window, must_leave, must_leave, 'WITHSCORES')
 local more_after = tonumber(next_to_leave[2]) + length - now

@@ -1,129 +1,154 @@
-//! The failing answers that operations on pages share, as the OpenAPI document describes them.
-//!
-//! They are descriptions only: what is really answered comes from `problem`, and the tests hold each answer that
-//! they see against the document.
+//! The error answers in the OpenAPI document. The examples are real errors of the service.
 
-use utoipa::IntoResponses;
+use std::time::Duration;
 
+use serde_json::{Value, json};
+use utoipa::PartialSchema;
+use utoipa::openapi::path::Operation;
+use utoipa::openapi::{ContentBuilder, Header, Ref, Response, ResponseBuilder};
+
+use crate::api::error::{ApiError, Code};
 use crate::api::types::{ErrorBody, TokenErrorBody};
+use crate::domain::content::{ContentError, MAX_BYTES};
+use crate::domain::quota::{Decision, Quota};
+use crate::ports::rate_limiter::LimitKind;
+use crate::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 
-/// The body was read and is not a valid request.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
-pub(in crate::http) enum BadBody {
-    /// Invalid body (`invalid_body`), empty content (`empty_content`), or a head that must not be served (`invalid_request`).
-    #[response(status = 400, example = json!({
-        "error": "empty_content",
-        "message": "The field `content` is empty. Send at least one character of Markdown, or leave the field out of an update to keep what is there.",
-    }))]
-    Invalid(ErrorBody),
-    /// The content (`content_too_large`) or the body (`body_too_large`) is too large.
-    #[response(status = 413, example = json!({
-        "error": "content_too_large",
-        "message": "The field `content` is too large: the content has 102401 bytes, 102400 are allowed, counted in UTF-8. Shorten it to 102400 bytes or split it over several pages.",
-    }))]
-    TooLarge(ErrorBody),
+/// An error that an operation may answer, and the description of its status. Where several errors share the status,
+/// the description names all of them.
+type Answer = (&'static str, ApiError);
+
+/// Adds its error answers to an operation on pages. `needs_key` and `limit` are as in the table of operations.
+pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, limit: Option<LimitKind>) {
+    let mut answers = common();
+    if operation.request_body.is_some() {
+        answers.extend(body());
+    } else {
+        answers.push(("The request head is invalid (`invalid_request`).", ApiError::no_host()));
+    }
+    if operation.parameters.is_some() {
+        answers.extend(no_page());
+    }
+    if needs_key {
+        answers.extend(not_changed());
+    }
+    answers.extend(limit.map(rate_limited));
+    add(operation, answers, "Error", "A `Bearer` challenge with `resource_metadata`.", |error| {
+        json!(ErrorBody::new(error))
+    });
 }
 
-/// There is no page under the slug.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
-pub(in crate::http) enum NoPage {
-    /// No page ever had this slug (`not_found`).
-    #[response(status = 404, example = json!({
-        "error": "not_found",
-        "message": "No page has this address. Check the slug: it is the last part of the `url` that was given out when the page was created.",
-    }))]
-    NotFound(ErrorBody),
-    /// The page was deleted (`gone`).
-    #[response(status = 410, example = json!({
-        "error": "gone",
-        "message": "This page was deleted. It cannot come back, and its address will not be used again; publish a new page instead.",
-    }))]
-    Gone(ErrorBody),
+/// Adds its error answers to the token endpoint.
+pub(super) fn describe_token_errors(operation: &mut Operation) {
+    let mut answers = common();
+    answers.extend(token());
+    answers.push(rate_limited(LimitKind::Token));
+    add(operation, answers, "TokenError", "A `Basic` challenge.", |error| json!(TokenErrorBody::new(error)));
 }
 
-/// The page is there, and the caller may not change it as it stands.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
-pub(in crate::http) enum NotChanged {
-    /// No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).
-    #[response(
-        status = 401,
-        headers(("WWW-Authenticate" = String, description = "A `Bearer` challenge with `resource_metadata`.")),
-        example = json!({
-            "error": "invalid_key",
-            "message": "This is not the edit key of this page. Use the one that was shown when this very page was created; a lost key cannot be recovered. `/.well-known/oauth-protected-resource` describes how keys are presented.",
-        })
-    )]
-    Unauthorized(ErrorBody),
-    /// The page has changed since the state in `If-Match`, or is in one that `If-None-Match` names (`precondition_failed`).
-    #[response(status = 412, example = json!({
-        "error": "precondition_failed",
-        "message": "The page has changed since the version that `If-Match` names. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
-    }))]
-    Stale(ErrorBody),
+/// Errors of every operation. They come from the layers around it, or from a store.
+fn common() -> Vec<Answer> {
+    vec![
+        ("The address and headers are too large (`headers_too_large`).", ApiError::headers_too_large()),
+        ("Handbill is at fault (`internal`).", ApiError::internal()),
+        ("A store is unavailable (`unavailable`).", ApiError::from(&ServiceError::DeadlinePassed)),
+    ]
 }
 
-/// The client is over its limit.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
-pub(in crate::http) enum RateLimited {
-    /// Rate limited (`rate_limited`).
-    #[response(
-        status = 429,
-        headers(
-            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
+fn body() -> [Answer; 3] {
+    let error = |error| ApiError::from(&ServiceError::Body(error));
+    [
+        (
+            "Invalid body (`invalid_body`), empty content (`empty_content`), or an invalid request head (`invalid_request`).",
+            error(BodyError::Content(ContentError::Empty)),
         ),
-        example = json!({
-            "error": "rate_limited",
-            "message": "At most 10 such requests are allowed in any 3600 seconds. Nothing was changed: try again after 1800 seconds.",
-        })
-    )]
-    TooMany(ErrorBody),
+        ("The body did not arrive in time (`timeout`).", error(BodyError::Read(BodyReadError::TimedOut))),
+        (
+            "The content (`content_too_large`) or the body (`body_too_large`) is too large.",
+            error(BodyError::Content(ContentError::TooLarge { bytes: MAX_BYTES + 1 })),
+        ),
+    ]
 }
 
-/// The token endpoint gives no token.
-#[derive(IntoResponses)]
-#[expect(dead_code, reason = "only what is derived from it is used")]
-pub(in crate::http) enum BadToken {
-    /// The form cannot be read (`invalid_request`), asks for another grant (`unsupported_grant_type`) or for more than
-    /// there is (`invalid_scope`).
-    #[response(status = 400, example = json!({
-        "error": "invalid_request",
-        "error_description": "The field `grant_type` is missing. Send `grant_type=client_credentials`.",
-        "message": "The field `grant_type` is missing. Send `grant_type=client_credentials`.",
-    }))]
-    Invalid(TokenErrorBody),
-    /// The client credentials are missing or wrong (`invalid_client`).
-    #[response(
-        status = 401,
-        headers(("WWW-Authenticate" = String, description = "A `Basic` challenge.")),
-        example = json!({
-            "error": "invalid_client",
-            "error_description": "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `/.well-known/oauth-authorization-server` describes it.",
-            "message": "No page has these client credentials. Check that `client_id` is the slug of a page that exists and `client_secret` its own edit key; a lost key cannot be recovered. `/.well-known/oauth-authorization-server` describes it.",
-        })
-    )]
-    WrongClient(TokenErrorBody),
-    /// The body is too large (`body_too_large`).
-    #[response(status = 413, example = json!({
-        "error": "body_too_large",
-        "error_description": "The request body may have at most 131072 bytes. Send `grant_type`, `client_id` and `client_secret` only.",
-        "message": "The request body may have at most 131072 bytes. Send `grant_type`, `client_id` and `client_secret` only.",
-    }))]
-    TooLarge(TokenErrorBody),
-    /// Rate limited (`rate_limited`).
-    #[response(
-        status = 429,
-        headers(
-            ("Retry-After" = u64, description = "Whole seconds after which the next request succeeds."),
+fn no_page() -> [Answer; 2] {
+    [
+        ("No page ever had this slug (`not_found`).", ApiError::from(&ServiceError::NotFound)),
+        ("The page was deleted (`gone`).", ApiError::from(&ServiceError::Gone)),
+    ]
+}
+
+fn not_changed() -> [Answer; 2] {
+    [
+        (
+            "No key (`missing_key`), a wrong one (`invalid_key`), or one in the query string (`key_in_query`).",
+            ApiError::from(&ServiceError::InvalidKey),
         ),
-        example = json!({
-            "error": "rate_limited",
-            "error_description": "At most 60 such requests are allowed in any 3600 seconds. Nothing was changed: try again after 1800 seconds.",
-            "message": "At most 60 such requests are allowed in any 3600 seconds. Nothing was changed: try again after 1800 seconds.",
-        })
-    )]
-    TooMany(TokenErrorBody),
+        (
+            "The page has changed since the state in `If-Match`, or is in one that `If-None-Match` names (`precondition_failed`).",
+            ApiError::from(&ServiceError::PreconditionFailed),
+        ),
+    ]
+}
+
+fn token() -> [Answer; 4] {
+    let error = |error| ApiError::from(&ServiceError::Token(error));
+    [
+        (
+            "The form cannot be read (`invalid_request`), asks for another grant (`unsupported_grant_type`) or for an unknown scope (`invalid_scope`).",
+            error(TokenError::Form(FormError::NoGrantType)),
+        ),
+        ("The client credentials are missing or wrong (`invalid_client`).", error(TokenError::WrongClient)),
+        (
+            "The body did not arrive in time (`timeout`).",
+            error(TokenError::Form(FormError::Read(BodyReadError::TimedOut))),
+        ),
+        (
+            "The body is too large (`body_too_large`).",
+            error(TokenError::Form(FormError::Read(BodyReadError::TooLarge))),
+        ),
+    ]
+}
+
+/// A client that used up the default limit of the specification (§8) half an hour ago.
+fn rate_limited(limited: LimitKind) -> Answer {
+    let limit = if limited == LimitKind::Create { 10 } else { 60 };
+    let quota = Quota { limit, window: Duration::from_hours(1) };
+    let decision = Decision { admitted: false, quota, remaining: 0, more_after: Duration::from_mins(30) };
+    ("Rate limited (`rate_limited`).", ApiError::from(&ServiceError::RateLimited(decision)))
+}
+
+fn add(operation: &mut Operation, answers: Vec<Answer>, schema: &str, challenge: &str, body: fn(ApiError) -> Value) {
+    for (description, error) in answers {
+        let status = error.code.status().to_string();
+        operation.responses.responses.insert(status, response(description, error, schema, challenge, body).into());
+    }
+}
+
+fn response(
+    description: &str,
+    error: ApiError,
+    schema: &str,
+    challenge: &str,
+    body: fn(ApiError) -> Value,
+) -> Response {
+    let mut response = ResponseBuilder::new().description(description);
+    if error.code.status() == 401 {
+        response = response.header("WWW-Authenticate", header::<String>(challenge));
+    }
+    if error.retry_after.is_some() {
+        let what = match error.code {
+            Code::RateLimited => "Whole seconds after which the next request succeeds.",
+            _ => "Whole seconds after which trying again makes sense.",
+        };
+        response = response.header("Retry-After", header::<u64>(what));
+    }
+    let content = ContentBuilder::new().schema(Some(Ref::from_schema_name(schema))).example(Some(body(error)));
+    response.content("application/json", content.build()).build()
+}
+
+/// A header field of type `T`.
+pub(super) fn header<T: PartialSchema>(description: impl Into<String>) -> Header {
+    let mut header = Header::new(T::schema());
+    header.description = Some(description.into());
+    header
 }

@@ -1,6 +1,6 @@
-//! The documents by which others find the service and learn what it is (spec §4.7). All are made from [`crate::api::metadata`].
+//! The documents that describe the service to programs (spec §4.7). All are made from [`crate::api::metadata`].
 
-pub(super) mod answers;
+mod answers;
 mod llms;
 pub(super) mod openapi;
 
@@ -27,44 +27,44 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(base_url: &Origin, quotas
     let card = server_card(base_url);
     Router::new()
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
-        // Of the whole site only. A document under `…/mcp` would say that the MCP server asks for a token, and it never does.
+        // Only for the whole site. The same document under `…/mcp` would say that the MCP server asks for a token, and it does not.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url)))
         .route(path::AI_CATALOG, StaticResponse::new(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
         .route(path::LLMS, StaticResponse::new("text/plain; charset=utf-8", llms::text(base_url, quotas)).route())
-        // Each in the type that its address promises, unless the client would rather have the other.
-        .route(path::SERVER_CARD, negotiated(&card, asks_for_card))
-        .route(path::SERVER_CARD_BESIDE, negotiated(&card, |headers| !asks_for_plain(headers)))
+        // Each address has its own default type. `Accept` may ask for the other one.
+        .route(path::SERVER_CARD, negotiated(&card, prefers_card))
+        .route(path::SERVER_CARD_BESIDE, negotiated(&card, |headers| !prefers_plain_json(headers)))
 }
 
-fn asks_for_card(headers: &HeaderMap) -> bool {
+fn prefers_card(headers: &HeaderMap) -> bool {
     let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     card > 0.0 && card >= json
 }
 
-fn asks_for_plain(headers: &HeaderMap) -> bool {
+fn prefers_plain_json(headers: &HeaderMap) -> bool {
     let [card, json] = [SERVER_CARD, JSON].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     json > card
 }
 
-/// The server card, in its own type where `as_card` says so and as plain JSON otherwise.
+/// A route to the server card: with its own media type if `as_card` says so, and otherwise as plain JSON.
 fn negotiated<S: Clone + Send + Sync + 'static>(
     card: &Value,
     as_card: fn(&HeaderMap) -> bool,
 ) -> axum::routing::MethodRouter<S> {
     let [typed, plain] = [SERVER_CARD, JSON].map(|content_type| {
-        // SEP-2127 asks for the last two on every answer, not only on a preflight's.
+        // SEP-2127 requires the last two on every response, not only on the preflight.
         StaticResponse::new(content_type, bytes(card))
             .with(VARY, HeaderValue::from_static("Accept"))
             .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
             .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
     });
     get(move |headers: HeaderMap| {
-        std::future::ready(if as_card(&headers) { typed.answer(&headers) } else { plain.answer(&headers) })
+        std::future::ready(if as_card(&headers) { typed.respond_to(&headers) } else { plain.respond_to(&headers) })
     })
 }
 
-/// `document` for people and machines.
+/// `document` as indented JSON.
 fn bytes(document: &Value) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(document).expect("the document is made of strings");
     json.push(b'\n');
@@ -78,9 +78,9 @@ fn authorization_server(base_url: &Origin) -> Value {
         "token_endpoint": format!("{base_url}{}", path::TOKEN),
         "token_endpoint_auth_methods_supported": metadata::TOKEN_AUTH_METHODS,
         "grant_types_supported": [oauth::GRANT_TYPE],
-        // There is no authorization endpoint and so no response type. But §2 requires this field and §3.2 forbids an
-        // empty list (erratum 7793), and validators such as Authlib's refuse both. `none` is the registered type that
-        // gives nothing; without an `authorization_endpoint` there is nowhere to ask for it.
+        // There is no authorization endpoint, and so no response type. But §2 requires this field and §3.2 forbids an
+        // empty list (erratum 7793), and validators such as Authlib's check both. `none` is a registered type that
+        // returns nothing. Without an `authorization_endpoint` no client can ask for it.
         "response_types_supported": ["none"],
         "scopes_supported": scopes(),
         "protected_resources": [base_url.as_str()],
@@ -116,8 +116,8 @@ fn server_card(base_url: &Origin) -> Value {
             "url": mcp,
             "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
         }],
-        // From here on what the older convention (SEP-1649) has, whose path the specification names and which scanners
-        // still look for. The schema of today allows more members.
+        // The members below are those of the older convention (SEP-1649). The specification uses its path, and scanners
+        // still look for it. The current schema allows additional members.
         "serverInfo": {"name": metadata::REGISTRY_NAME, "title": metadata::TITLE, "version": metadata::INTERFACE_VERSION},
         "protocolVersion": newest_mcp_version(),
         "transport": {"type": "streamable-http", "endpoint": mcp},
@@ -132,7 +132,7 @@ fn ai_catalog(base_url: &Origin) -> Value {
         "entries": [{
             "identifier": format!(
                 "urn:air:{}:mcp:handbill",
-                // A name in a URN has no brackets.
+                // A URN allows no brackets, and an IPv6 address has them.
                 base_url.host_text().trim_matches(['[', ']']),
             ),
             "type": SERVER_CARD,
@@ -141,8 +141,8 @@ fn ai_catalog(base_url: &Origin) -> Value {
     })
 }
 
-/// The A2A agent card. Handbill does not speak A2A, and no member of the card can say so but its texts: the interface
-/// that it names is the MCP server, whose binding is a URI of its own, so that no A2A client takes it for one of its own.
+/// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is the
+/// MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
 fn agent_card(base_url: &Origin) -> Value {
     let binding = format!(
         "https://modelcontextprotocol.io/specification/{}/basic/transports/streamable-http",
@@ -167,7 +167,7 @@ fn agent_card(base_url: &Origin) -> Value {
         "securitySchemes": {
             "editKey": {"httpAuthSecurityScheme": {
                 "scheme": "Bearer",
-                "description": "The page's edit key, shown once when the page was created. Over MCP it is the argument edit_key instead.",
+                "description": "The page's edit key, shown once when the page was created. Over MCP it is the argument edit_key.",
             }},
             "pageToken": {"oauth2SecurityScheme": {"flows": {"clientCredentials": {
                 "tokenUrl": format!("{base_url}{}", path::TOKEN),
@@ -188,7 +188,7 @@ fn skill(operation: &Operation) -> Value {
         "tags": operation.tags,
     });
     if operation.needs_key {
-        // Either of the two will do.
+        // Either of the two is enough.
         skill["securityRequirements"] =
             json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": scopes()}}}]);
     }

@@ -1,4 +1,4 @@
-//! Notices proxies that nobody told this service to trust: behind one, all clients share one limit.
+//! Warns about proxies that are missing in the settings: behind such a proxy, all clients share one rate limit.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,37 +13,41 @@ use crate::domain::client::Peer;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::log_throttle::LogThrottle;
 
-/// How seldom the log tells of it. Anyone can send such a header, so it must not fill the log.
+/// Shortest time between two warnings. Anyone can send such a header, so it must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);
 
-/// What noticing needs.
-pub(in crate::http) struct Untrusted {
+/// The state of the warning.
+pub(in crate::http) struct ForwardedWarning {
     proxies: TrustedProxies,
     telemetry: RequestTelemetry,
-    warning: LogThrottle,
+    throttle: LogThrottle,
 }
 
-impl Untrusted {
+impl ForwardedWarning {
     pub(in crate::http) fn new(proxies: TrustedProxies, telemetry: RequestTelemetry) -> Arc<Self> {
-        Arc::new(Self { proxies, telemetry, warning: LogThrottle::new(WARNING_PAUSE) })
+        Arc::new(Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) })
     }
 }
 
-/// Counts requests whose header names a client that is not believed, and says now and then what to set. The answer is
-/// the same.
-pub(in crate::http) async fn notice(State(untrusted): State<Arc<Untrusted>>, request: Request, next: Next) -> Response {
+/// Counts requests with a forwarding header from a peer that is not trusted, and sometimes logs which option to set. The
+/// response is not affected.
+pub(in crate::http) async fn warn(
+    State(warning): State<Arc<ForwardedWarning>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let peer = request.extensions().get::<Peer>().map(|Peer(peer)| peer.ip());
     if let Some(peer) = peer
-        && untrusted.proxies.ignores(peer, request.headers())
+        && warning.proxies.ignores(peer, request.headers())
     {
-        untrusted.telemetry.metrics.untrusted_forwarded.inc();
-        if untrusted.warning.allow(untrusted.telemetry.clock.monotonic()) {
-            // A person's address is nobody's business; a proxy's network is what is to be set.
+        warning.telemetry.metrics.untrusted_forwarded.inc();
+        if warning.throttle.allow(warning.telemetry.clock.monotonic()) {
+            // A person's address must not be logged. The network of a proxy is what the option needs.
             let peer_network = private_network(peer).map(display);
             tracing::warn!(
                 peer_network,
-                "X-Forwarded-For or Forwarded came from a peer that is not trusted and is ignored: if a proxy of yours \
-                 sent it, name its network in --trusted-proxies, or all its clients share one limit"
+                "X-Forwarded-For or Forwarded was ignored, because its sender is not a trusted proxy: if it is a proxy of \
+                 yours, add its network to --trusted-proxies, or all its clients share one rate limit"
             );
         }
     }

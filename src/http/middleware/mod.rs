@@ -1,4 +1,4 @@
-//! Layers around the routes. `http::router` shows their order.
+//! The layers around the routes. `http::router` applies them in order.
 
 pub(super) mod answer_budget;
 pub(super) mod forwarded_warning;

@@ -1,13 +1,13 @@
-//! The last hand on every answer, when all that is inside has made it.
+//! Final pass over every response, outside all other layers. It writes the bodies of errors.
 //!
-//! It stands around the whole router, because only there is it known which methods an address takes, and because the
-//! token endpoint owes its clients headers and a shape of error of its own, whatever part of Handbill answers for it.
+//! It wraps the whole router for two reasons. Only the router knows which methods an address takes. And the token endpoint
+//! needs its own headers and its own form of error (RFC 6749), whichever layer answers.
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, LINK, PRAGMA};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, LINK, PRAGMA};
 use http::{HeaderMap, HeaderValue};
 
 use crate::api::error::{ApiError, Code};
@@ -15,13 +15,13 @@ use crate::api::metadata;
 use crate::api::types::{ErrorBody, TokenErrorBody};
 use crate::domain::origin::Origin;
 
-/// The `Link` to the description of the service at `base_url`, for machines (RFC 8631).
+/// The `Link` to the OpenAPI document of a service at `base_url` (RFC 8631).
 pub(in crate::http) fn service_desc(base_url: &Origin) -> HeaderValue {
     let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
     HeaderValue::try_from(link).expect("an origin is ASCII")
 }
 
-/// Adds what only the whole service knows to the answer.
+/// Writes the body of an error, and adds the headers that depend on the path.
 pub(in crate::http) async fn render_errors(
     State(service_desc): State<HeaderValue>,
     request: Request,
@@ -37,7 +37,7 @@ pub(in crate::http) async fn render_errors(
         response.headers_mut().append(LINK, service_desc);
     }
     if is_token {
-        // RFC 6749 §5.1: the answer may hold a token, and nobody should keep an error either.
+        // RFC 6749 §5.1: the response may hold a token. An error should not be cached either.
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response.headers_mut().insert(PRAGMA, HeaderValue::from_static("no-cache"));
     }
@@ -47,14 +47,15 @@ pub(in crate::http) async fn render_errors(
         } else {
             serde_json::to_vec(&ErrorBody::new(error))
         };
-        // The length of what was said before; the server adds that of what is said now.
+        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        // Axum may have set the length of the empty body. The server adds the length of the new one.
         response.headers_mut().remove(CONTENT_LENGTH);
         *response.body_mut() = Body::from(body.expect("an error is made of strings"));
     }
     response
 }
 
-/// `problem`, naming the methods in `Allow` where the method was wrong.
+/// `error`; one for a wrong method gets the methods in `Allow`.
 fn with_methods(error: ApiError, headers: &HeaderMap) -> ApiError {
     let lines = headers.get_all(ALLOW).iter().filter_map(|line| line.to_str().ok());
     let methods: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();

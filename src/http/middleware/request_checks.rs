@@ -1,4 +1,4 @@
-//! Refuses requests whose head is too large, names no single host, or encodes the body in an unknown way.
+//! Refuses requests with a head that is too large, without exactly one `Host`, or with an unknown transfer coding.
 
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -10,37 +10,37 @@ use crate::api::error::{ApiError, Code};
 use crate::api::request::MAX_HEAD_BYTES;
 use crate::http::error::error_response;
 
-/// Refuses a request whose target and headers together are over [`MAX_HEAD_BYTES`].
+/// Refuses a request if its target and headers together are larger than [`MAX_HEAD_BYTES`].
 pub(in crate::http) async fn check_size(request: Request, next: Next) -> Response {
     let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
     if target + headers_bytes(request.headers()) <= MAX_HEAD_BYTES {
         return next.run(request).await;
     }
-    error_response(&ApiError::headers_too_large())
+    error_response(ApiError::headers_too_large())
 }
 
-/// Refuses a request that does not name its host, or names two: a proxy in front may have understood another (RFC 9112 §3.2).
+/// Refuses a request without `Host`, or with two: a proxy in front may have used another one (RFC 9112 §3.2).
 pub(in crate::http) async fn check_host(request: Request, next: Next) -> Response {
     match request.headers().get_all(HOST).iter().count() {
         1 => next.run(request).await,
         0 if request.version() == Version::HTTP_10 => next.run(request).await,
-        0 => invalid("The header `Host` is missing. Send the host that the address names."),
+        0 => error_response(ApiError::no_host()),
         _ => invalid("The header `Host` is there twice. Send it once."),
     }
 }
 
-/// Refuses a request whose body is encoded in another way than in chunks, for the same reason (RFC 9112 §6.1).
+/// Refuses a request with a transfer coding other than `chunked`, for the same reason (RFC 9112 §6.1).
 pub(in crate::http) async fn check_transfer_encoding(request: Request, next: Next) -> Response {
     if is_chunked_at_most(request.headers()) {
         return next.run(request).await;
     }
     invalid(
-        "The header `Transfer-Encoding` is not exactly `chunked`. Send the body in chunks, or with its length, and without another encoding.",
+        "The header `Transfer-Encoding` is not exactly `chunked`. Send the body in chunks, or with its length, without any other encoding.",
     )
 }
 
-fn invalid(what: &str) -> Response {
-    error_response(&ApiError::new(Code::InvalidRequest, what))
+fn invalid(message: &str) -> Response {
+    error_response(ApiError::new(Code::InvalidRequest, message))
 }
 
 fn is_chunked_at_most(headers: &HeaderMap) -> bool {
@@ -49,7 +49,7 @@ fn is_chunked_at_most(headers: &HeaderMap) -> bool {
     first.is_none_or(|line| line.as_bytes().eq_ignore_ascii_case(b"chunked")) && lines.next().is_none()
 }
 
-/// The size of headers as they stand in a request: each with `: ` and the end of its line.
+/// The size of the headers on the wire. Each adds `: ` and a line end, 4 bytes together.
 fn headers_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
 }

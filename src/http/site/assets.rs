@@ -1,36 +1,36 @@
-//! The files that pages for people are shown with. They are part of the binary.
+//! The style sheet, the icon and `robots.txt`. They are compiled into the binary.
 
 use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
-/// A file, and all that is needed to serve it.
+/// A file and its metadata.
 #[derive(Debug)]
 pub struct Asset {
-    /// What it holds.
+    /// Its content.
     pub bytes: &'static [u8],
     /// Its media type.
     pub content_type: &'static str,
-    /// Its strong entity tag, without the quotation marks.
+    /// Its strong entity tag, without quotation marks.
     pub tag: String,
 }
 
-/// The one style sheet, which every page holds.
+/// The style sheet, which is embedded in every page.
 pub static STYLE: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/css; charset=utf-8", include_bytes!("assets/style.css")));
 
-/// The icon, drawn so that it stands out from light and from dark.
+/// The icon. It is visible on light and on dark backgrounds.
 pub static FAVICON: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("image/svg+xml", include_bytes!("assets/favicon.svg")));
 
-/// What crawlers are asked to leave out: the API repeats what the pages say. A page that is not to be indexed says so
-/// itself, which a crawler only learns by reading it.
+/// Rules for crawlers. They exclude the API, which only repeats the pages. They exclude no page: a page that must not be
+/// indexed has its own mark, and a crawler must read the page to see it.
 pub static ROBOTS_TXT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
 
-/// What a page of release 0.2 asks for under `/assets/`, where each file stood by the hash of its bytes: the file as it is
-/// today. Such a page is read until the last replica of its release has ended.
-pub fn of_older_pages(name: &str) -> Option<&'static Asset> {
+/// The current version of a file that a page of release 0.2 loads from `/assets/`. That release put the hash of the file
+/// into its name. During a rolling update, older replicas still send such pages.
+pub fn legacy_asset(name: &str) -> Option<&'static Asset> {
     let is = |prefix, extension| name.strip_prefix(prefix).is_some_and(|rest| rest.ends_with(extension));
     if is("style-", ".css") {
         Some(&STYLE)
@@ -41,9 +41,9 @@ pub fn of_older_pages(name: &str) -> Option<&'static Asset> {
     }
 }
 
-/// The first 16 hexadecimal digits of the SHA-256 of `parts`, each counted with its length.
+/// The first 16 hexadecimal digits of the SHA-256 of `parts`. The length of each part is hashed too.
 ///
-/// 64 bits tell versions of a file apart; they do not withstand someone who looks for two with the same hash.
+/// 64 bits are enough to tell versions of a file apart. They do not resist a deliberate search for a collision.
 pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -71,17 +71,17 @@ mod tests {
 
     #[test]
     fn a_page_of_an_older_release_is_shown_with_the_files_of_today() {
-        assert_eq!(of_older_pages("style-0123456789abcdef.css").unwrap().bytes, STYLE.bytes);
-        assert_eq!(of_older_pages("favicon-0123456789abcdef.svg").unwrap().bytes, FAVICON.bytes);
+        assert_eq!(legacy_asset("style-0123456789abcdef.css").unwrap().bytes, STYLE.bytes);
+        assert_eq!(legacy_asset("favicon-0123456789abcdef.svg").unwrap().bytes, FAVICON.bytes);
         for absent in ["", "style.css", "style-0.svg", "other-0.css", "robots.txt"] {
-            assert!(of_older_pages(absent).is_none(), "{absent}");
+            assert!(legacy_asset(absent).is_none(), "{absent}");
         }
     }
 
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {
         assert!(STYLE.bytes.len() < 8 * 1024, "{} bytes", STYLE.bytes.len());
-        // It stands in an element, which `<` could end.
+        // It is embedded in an element, which `<` could end.
         for loading in ["url(", "@import", "@font-face", "<"] {
             assert!(!style_sheet().contains(loading), "{loading}");
         }
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn crawlers_are_kept_from_no_page() {
-        // A rule is a prefix: `/mcp` would also cover every slug that begins so. No slug has a slash in it.
+        // A rule is a prefix: `/mcp` would also match every slug with this beginning. No slug contains a slash.
         let rules = std::str::from_utf8(ROBOTS_TXT.bytes).unwrap();
         for rule in rules.lines().filter_map(|line| line.strip_prefix("Disallow: ")) {
             assert!(rule.len() > 1 && rule.ends_with('/'), "{rule}");

@@ -1,4 +1,4 @@
-//! Pages for people: a page as HTML or Markdown, the home page, and what goes with them.
+//! The site for people: pages as HTML or Markdown, the home page, the icon and `robots.txt`.
 
 mod article;
 pub mod assets;
@@ -13,12 +13,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
-use self::templates::{GoneView, HomeView, NotFoundView, PageView};
-use super::Http;
+use self::templates::{GoneTemplate, HomeTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::error::{error_response, service_error_response};
-use super::etag::{REVALIDATE, entity_tag, respond};
+use super::etag::{REVALIDATE, conditional_response, entity_tag};
 use super::extract::SlugParam;
 use super::robots::mark_noindex;
+use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
 use crate::api::error::ApiError;
 use crate::api::metadata;
@@ -32,48 +32,49 @@ use crate::service::ServiceError;
 const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
-/// Markdown at the address of the HTML: a shared cache that ignores `Vary` must not give it to a browser.
-const PRIVATE: HeaderValue = HeaderValue::from_static("private, no-cache");
+/// For Markdown at the address of the HTML. A shared cache that ignores `Vary` must not give it to a browser.
+const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
-/// How long crawlers may go by what they read once.
-const FOR_A_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
+/// How long crawlers may cache `robots.txt`.
+const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
-/// `GET /<slug>` and `GET /<slug>.md`: the suffix cannot be part of a route, so it is taken off here.
+/// `GET /<slug>` and `GET /<slug>.md`. A route cannot contain the suffix, so it is removed here.
 pub(in crate::http) async fn page(
     State(http): State<Arc<Http>>,
     SlugParam(name): SlugParam,
     headers: HeaderMap,
 ) -> Response {
     if let Some(address) = before_punctuation(&name) {
-        return moved(&http, address);
+        return redirect_to(&http, address);
     }
     let mut response = match name.strip_suffix(".md") {
         Some(slug) => markdown(&http, slug, &headers, REVALIDATE).await,
-        None if prefers_markdown(&headers) => markdown(&http, &name, &headers, PRIVATE).await,
+        None if prefers_markdown(&headers) => markdown(&http, &name, &headers, PRIVATE_REVALIDATE).await,
         None => html(&http, &name, &headers).await,
     };
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }
 
-/// What `GET /` gives.
+/// The response to `GET /`.
 pub(in crate::http) fn home(http: &Http) -> StaticResponse {
     let base_url = &http.base_url;
-    let html = HomeView { base_url: base_url.as_str(), create_quota: http.service.quotas().create }.render();
+    let create_quota = http.service.quotas().create;
+    let html = templates::html(&HomeTemplate { layout: Layout::new(base_url), create_quota }, 0);
     let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, metadata::path::LLMS);
     StaticResponse::new("text/html; charset=utf-8", html)
         .with(CONTENT_SECURITY_POLICY, page_policy())
         .with(LINK, HeaderValue::try_from(docs).expect("an origin is ASCII"))
 }
 
-/// `GET /assets/<name>`, which only pages of an older release ask for.
+/// `GET /assets/<name>`. Only pages of an older release link to it.
 pub(in crate::http) async fn asset(
     State(http): State<Arc<Http>>,
     SlugParam(name): SlugParam,
     request: Request,
 ) -> Response {
-    match assets::of_older_pages(&name) {
-        // Its address names other bytes.
+    match assets::legacy_asset(&name) {
+        // The name has the hash of an older file, so the response must not be cached under it.
         Some(asset) => asset_response(asset, REVALIDATE, request.headers()),
         None => not_found_response(&http, &request),
     }
@@ -81,48 +82,48 @@ pub(in crate::http) async fn asset(
 
 /// `GET /robots.txt`.
 pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {
-    asset_response(&assets::ROBOTS_TXT, FOR_A_DAY, &headers)
+    asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY, &headers)
 }
 
-/// `GET /favicon.ico`: the icon of every page, which browsers ask for in other places too.
+/// `GET /favicon.ico`: the icon of every page. Browsers also request it for other addresses.
 pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
-    // This address stays the same when the icon changes.
+    // The address stays the same when the icon changes, so it is not cached for longer.
     asset_response(&assets::FAVICON, CACHE_ONE_HOUR, &headers)
 }
 
-/// Whatever has no route.
+/// Every address without a route.
 pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
         && let Some(address) = path.strip_prefix('/').and_then(before_punctuation)
     {
-        return moved(&http, address);
+        return redirect_to(&http, address);
     }
     not_found_response(&http, &request)
 }
 
-/// The page's address in `name`, if that is one with a `/`, `.` or `)` behind it. Those who write an address in a sentence
-/// put them there, and programs that find addresses in texts take them for a part of it.
+/// The page's address in `name`, if `name` is an address followed by `/`, `.` or `)`. These characters often follow an
+/// address in a sentence, and programs that detect links in text include them by mistake.
 fn before_punctuation(name: &str) -> Option<&str> {
     let address = name.trim_end_matches(['/', '.', ')']);
     let slug = address.strip_suffix(".md").unwrap_or(address);
     (address.len() < name.len() && Slug::parse(slug).is_ok()).then_some(address)
 }
 
-/// Sends the client to `address`. No store is asked: whether there is a page, its own address says.
-fn moved(http: &Http, address: &str) -> Response {
+/// Redirects to `address`. It does not check that the page exists; the response at that address shows it.
+fn redirect_to(http: &Http, address: &str) -> Response {
     let location = format!("{}/{address}", http.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
 }
 
-/// A page where a browser asks for one, JSON otherwise and wherever programs ask.
+/// 404: an HTML page for browsers; JSON for other clients, and below the paths of the API.
 fn not_found_response(http: &Http, request: &Request) -> Response {
     let path = request.uri().path();
     let is_for_programs = ["/api/", "/.well-known/", "/oauth/", "/mcp/"].iter().any(|below| path.starts_with(below));
-    let asks_for_page = asks_for_html(request.headers()) && !is_for_programs;
+    let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
     let mut response =
-        if asks_for_page { failure_page(&ServiceError::NotFound, http) } else { error_response(&ApiError::no_route()) };
+        if asks_for_page { error_page(&ServiceError::NotFound, http) } else { error_response(ApiError::no_route()) };
     // A cache may keep a 404 without being asked to.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
@@ -131,9 +132,9 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
 async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     let page = match http.service.read(slug).await {
         Ok(page) => page,
-        Err(error) => return failure_page(&error, http),
+        Err(error) => return error_page(&error, http),
     };
-    // A new layout is a new representation of the same page.
+    // The fingerprint changes with the layout, so that a cached copy does not hide a new layout.
     let tag = entity_tag(&page, &format!("html.{}.{}", templates::fingerprint(), http.origin_tag));
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
@@ -143,9 +144,9 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
         fields.insert(LINK, link);
     }
     mark_noindex(&mut fields, &page, &http.base_url);
-    respond(headers, fields, || {
-        let view = PageView {
-            base_url: http.base_url.as_str(),
+    conditional_response(headers, fields, || {
+        let template = PageTemplate {
+            layout: Layout::new(&http.base_url),
             url: &url,
             markdown_url: &markdown_url,
             title: page.title.as_ref().map(Title::as_str),
@@ -156,16 +157,16 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
             updated_at: page.updated_at,
             noindex: page.rendered.has_external_links(&http.base_url),
         };
-        ([(CONTENT_TYPE, HTML)], view.render()).into_response()
+        ([(CONTENT_TYPE, HTML)], templates::html(&template, page.rendered.html.len())).into_response()
     })
 }
 
 async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, caching: HeaderValue) -> Response {
     match http.service.read(slug).await {
-        Ok(page) => respond(headers, markdown_fields(http, &page, caching), || {
+        Ok(page) => conditional_response(headers, markdown_fields(http, &page, caching), || {
             ([(CONTENT_TYPE, MARKDOWN)], page.content.as_str().to_owned()).into_response()
         }),
-        Err(error) if asks_for_html(headers) => failure_page(&error, http),
+        Err(error) if prefers_html_errors(headers) => error_page(&error, http),
         Err(error) => service_error_response(&error, &http.base_url),
     }
 }
@@ -176,12 +177,14 @@ fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap 
     fields
 }
 
-/// 404 and 410 are pages too; whatever else may fail answers as the API does.
-fn failure_page(error: &ServiceError, http: &Http) -> Response {
-    let base_url = http.base_url.as_str();
+/// An HTML page for 404 and 410, JSON as in the API for any other error.
+fn error_page(error: &ServiceError, http: &Http) -> Response {
+    let layout = Layout::new(&http.base_url);
     match error {
-        ServiceError::NotFound => html_response(StatusCode::NOT_FOUND, NotFoundView { base_url }.render()),
-        ServiceError::Gone => html_response(StatusCode::GONE, GoneView { base_url }.render()),
+        ServiceError::NotFound => {
+            html_response(StatusCode::NOT_FOUND, templates::html(&NotFoundTemplate { layout }, 0))
+        }
+        ServiceError::Gone => html_response(StatusCode::GONE, templates::html(&GoneTemplate { layout }, 0)),
         _ => service_error_response(error, &http.base_url),
     }
 }
@@ -190,7 +193,7 @@ fn html_response(status: StatusCode, html: String) -> Response {
     (status, html_fields(), [(CONTENT_TYPE, HTML)], html).into_response()
 }
 
-/// The header fields of every page for people.
+/// The header fields of every HTML page.
 fn html_fields() -> HeaderMap {
     HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, page_policy())])
 }
@@ -200,18 +203,19 @@ fn page_policy() -> HeaderValue {
 }
 
 fn asset_response(asset: &'static Asset, caching: HeaderValue, request: &HeaderMap) -> Response {
-    StaticResponse::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching).answer(request)
+    StaticResponse::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching).respond_to(request)
 }
 
-/// Whether a client would rather have Markdown: it names `text/markdown`, and not `text/html` with a higher weight.
-/// A wildcard asks for neither, so browsers and plain `curl` get HTML.
+/// Whether the client prefers Markdown: `Accept` names `text/markdown`, and does not give `text/html` a higher weight.
+/// A wildcard names neither, so browsers and plain `curl` get HTML.
 fn prefers_markdown(headers: &HeaderMap) -> bool {
     let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     markdown > 0.0 && markdown >= html
 }
 
-/// Whether a client would have an error as a page: it names `text/html`, and not `application/json` with a higher weight.
-fn asks_for_html(headers: &HeaderMap) -> bool {
+/// Whether the client prefers errors as HTML: `Accept` names `text/html`, and does not give `application/json` a higher
+/// weight.
+fn prefers_html_errors(headers: &HeaderMap) -> bool {
     let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     html > 0.0 && html >= json
 }

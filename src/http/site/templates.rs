@@ -1,12 +1,13 @@
-//! Pages for people: what is filled into `templates/`. Views turn values into HTML and decide nothing about a request.
+//! The HTML pages, one struct for each file in `templates/`.
 //!
-//! askama escapes whatever a template writes; the exceptions are `content_html`, which the renderer has sanitised, and our
-//! own style sheet. No page needs a script, and [`CONTENT_SECURITY_POLICY`] refuses all of them, and every style but ours.
+//! askama escapes every value. The exceptions are `content_html`, which the renderer has sanitised, and our own style
+//! sheet. No page needs a script: [`CONTENT_SECURITY_POLICY`] forbids all scripts, and all styles except ours.
 //!
-//! The style sheet is in the page itself: while a new version is rolled out, a page that it made would ask an older replica
-//! for a file which only the new ones have. It has 6 KB, and most readers open one page, which they see one request sooner.
-//! The icon has one address for ever, so any replica answers with its own.
+//! The style sheet is embedded in each page. As a separate file it would fail during a rolling update, when the page comes
+//! from a new replica and the request for the file goes to an old one. It has 6 KB, and most readers open only one page,
+//! so embedding also saves them a request. The address of the icon never changes, so any replica can send its own icon.
 
+use std::borrow::Cow;
 use std::sync::LazyLock;
 
 use askama::Template;
@@ -22,11 +23,12 @@ use super::assets::{self, FAVICON, STYLE};
 use crate::api::metadata;
 use crate::domain::html_text::visible_text;
 use crate::domain::language::{Language, UNDETERMINED};
+use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::{content, title};
 
-/// What a browser may do with a page for people: show it, with our style sheet and icon and with `https` images.
+/// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
     format!(
@@ -44,102 +46,122 @@ const MAX_NAME_CHARS: usize = 60;
 /// How much HTML is searched for a description, in bytes: where this much has no text, there is nothing to describe.
 const MAX_DESCRIPTION_SOURCE_BYTES: usize = 16 * 1024;
 
-/// What a page without title and text is called.
+/// The name of a page without title and text.
 const UNTITLED: &str = "Untitled page";
 
 /// A published page.
-#[derive(Clone, Copy, Debug)]
-pub struct PageView<'a> {
-    /// The service's own origin, without a trailing slash.
-    pub base_url: &'a str,
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "page.html")]
+pub struct PageTemplate<'a> {
+    /// The parts that all pages share.
+    pub layout: Layout<'a>,
     /// The page's address.
     pub url: &'a str,
     /// The address of its Markdown source.
     pub markdown_url: &'a str,
-    /// Its title; without one it is named by how its text begins, and its `h1` says that it has none.
+    /// Its title. A page without one is named after the beginning of its text, and its `h1` says that it is untitled.
     pub title: Option<&'a str>,
     /// Sanitised HTML, embedded as `article` makes it.
     pub content_html: &'a str,
     /// The language of the text.
     pub language: Option<Language>,
-    /// Plain text for previews, from [`description`]; left out where empty.
+    /// Plain text for previews, from [`description`]; left out if empty.
     pub description: &'a str,
     /// When it was created.
     pub created_at: UnixMillis,
     /// When it last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
-    /// Whether search engines are asked to leave it out.
+    /// Whether search engines are asked not to index it.
     pub noindex: bool,
 }
 
-/// The page at `/`: what this is and how it is used.
-#[derive(Clone, Copy, Debug)]
-pub struct HomeView<'a> {
-    /// The service's own origin, without a trailing slash.
-    pub base_url: &'a str,
-    /// How many pages one client may create; `None` where that is not limited.
+/// The home page: what the service is and how to use it.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "home.html")]
+pub struct HomeTemplate<'a> {
+    /// The parts that all pages share.
+    pub layout: Layout<'a>,
+    /// How many pages one client may create; `None` if that is not limited.
     pub create_quota: Option<Quota>,
 }
 
-/// The answer for an address that no page ever had.
+/// The answer at an address that never had a page.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "not_found.html")]
+pub struct NotFoundTemplate<'a> {
+    /// The parts that all pages share.
+    pub layout: Layout<'a>,
+}
+
+/// The answer at the address of a deleted page.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "gone.html")]
+pub struct GoneTemplate<'a> {
+    /// The parts that all pages share.
+    pub layout: Layout<'a>,
+}
+
+/// The parts that all pages share: style, icon and the address of the service.
 #[derive(Clone, Copy, Debug)]
-pub struct NotFoundView<'a> {
-    /// The service's own origin, without a trailing slash.
-    pub base_url: &'a str,
+pub struct Layout<'a> {
+    base_url: &'a str,
+    style: &'static str,
+    icon_path: &'static str,
 }
 
-/// The answer for the address of a deleted page.
-#[derive(Clone, Copy, Debug)]
-pub struct GoneView<'a> {
-    /// The service's own origin, without a trailing slash.
-    pub base_url: &'a str,
-}
-
-impl PageView<'_> {
-    /// The page as HTML.
-    pub fn render(&self) -> String {
-        let beginning = excerpt(self.description, MAX_NAME_CHARS);
-        let from_text = if beginning.is_empty() { UNTITLED } else { &beginning };
-        let name = self.title.unwrap_or(from_text);
-        let published = Moment { datetime: self.created_at.to_string(), words: in_words(self.created_at, DATE) };
-        let updated = (self.updated_at != self.created_at).then(|| {
-            let date = in_words(self.updated_at, DATE);
-            let words = if date == published.words { in_words(self.updated_at, TIME_OF_DAY) } else { date };
-            Moment { datetime: self.updated_at.to_string(), words }
-        });
-        let article = article(self.content_html, self.title);
-        let room = article.len();
-        let lang = self.language.map_or(UNDETERMINED, Language::code);
-        let frame = Layout::new(self.base_url);
-        html(&PageTemplate { frame, page: self, lang, name, nameless: UNTITLED, article, published, updated }, room)
+impl<'a> Layout<'a> {
+    /// The layout of a service whose origin is `base_url`.
+    pub fn new(base_url: &'a Origin) -> Self {
+        let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
+        Self { base_url: base_url.as_str(), style, icon_path: metadata::path::ICON }
     }
 }
 
-impl HomeView<'_> {
-    /// The page as HTML.
-    pub fn render(&self) -> String {
-        let template = HomeTemplate {
-            frame: Layout::new(self.base_url),
-            max_content: format!("{} KB", content::MAX_BYTES / 1024),
-            max_title_chars: title::MAX_CHARS,
-            creates: self.create_quota.map(in_a_sentence),
-        };
-        html(&template, 0)
+impl PageTemplate<'_> {
+    fn lang(&self) -> &'static str {
+        self.language.map_or(UNDETERMINED, Language::code)
+    }
+
+    /// The title, or how the text begins.
+    fn name(&self) -> Cow<'_, str> {
+        match (self.title, excerpt(self.description, MAX_NAME_CHARS)) {
+            (Some(title), _) => title.into(),
+            (None, beginning) if beginning.is_empty() => UNTITLED.into(),
+            (None, beginning) => beginning.into(),
+        }
+    }
+
+    fn article(&self) -> String {
+        article(self.content_html, self.title)
+    }
+
+    fn published(&self) -> String {
+        format_utc(self.created_at, DATE)
+    }
+
+    /// When the page last changed, if it did: the time on the day of publication, the date after it.
+    fn updated(&self) -> Option<String> {
+        (self.updated_at != self.created_at).then(|| {
+            let date = format_utc(self.updated_at, DATE);
+            if date == self.published() { format_utc(self.updated_at, TIME_OF_DAY) } else { date }
+        })
     }
 }
 
-impl NotFoundView<'_> {
-    /// The page as HTML.
-    pub fn render(&self) -> String {
-        html(&NotFoundTemplate { frame: Layout::new(self.base_url) }, 0)
+impl HomeTemplate<'_> {
+    /// The limit on new pages, as a sentence.
+    fn creates(&self) -> Option<String> {
+        self.create_quota.map(quota_sentence)
     }
 }
 
-impl GoneView<'_> {
-    /// The page as HTML.
-    pub fn render(&self) -> String {
-        html(&GoneTemplate { frame: Layout::new(self.base_url) }, 0)
-    }
+/// `template` as HTML. `content_bytes` is the length of the long text that is filled in, for a buffer of the right size.
+pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
+    let mut html = String::with_capacity(T::SIZE_HINT + content_bytes);
+    let written = template.render_into(&mut html);
+    // Templates are filled with text and numbers, and a `String` accepts all of it, so this cannot fail.
+    debug_assert!(written.is_ok(), "{written:?}");
+    html
 }
 
 /// How the visible text of sanitised HTML begins, as plain text on one line: at most 160 characters and an ellipsis.
@@ -154,9 +176,8 @@ pub fn description(content_html: &str) -> String {
     excerpt(&text, MAX_DESCRIPTION_CHARS)
 }
 
-/// Changes whenever a page for people would look different from the same values.
-///
-/// To be part of the `ETag` of HTML, so that a cached copy does not hide a new layout.
+/// A hash that changes whenever the same values would give another page. It is part of the `ETag` of HTML, so that a
+/// cached copy does not hide a new layout.
 pub fn fingerprint() -> &'static str {
     static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
         let templates = [
@@ -165,7 +186,7 @@ pub fn fingerprint() -> &'static str {
             include_str!("templates/home.html"),
             include_str!("templates/not_found.html"),
             include_str!("templates/gone.html"),
-            // What is written into them is decided here.
+            // These files decide which values the templates get.
             include_str!("templates.rs"),
             include_str!("article.rs"),
         ];
@@ -174,82 +195,19 @@ pub fn fingerprint() -> &'static str {
     &FINGERPRINT
 }
 
-/// What every page has around it.
-struct Layout<'a> {
-    base_url: &'a str,
-    style: &'static str,
-    icon_path: &'static str,
-}
-
-impl<'a> Layout<'a> {
-    fn new(base_url: &'a str) -> Self {
-        let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
-        Self { base_url, style, icon_path: metadata::path::ICON }
-    }
-}
-
-/// A time for machines and for people.
-struct Moment {
-    datetime: String,
-    words: String,
-}
-
-#[derive(Template)]
-#[template(path = "page.html")]
-struct PageTemplate<'a> {
-    frame: Layout<'a>,
-    page: &'a PageView<'a>,
-    lang: &'static str,
-    name: &'a str,
-    nameless: &'static str,
-    article: String,
-    published: Moment,
-    updated: Option<Moment>,
-}
-
-#[derive(Template)]
-#[template(path = "home.html")]
-struct HomeTemplate<'a> {
-    frame: Layout<'a>,
-    max_content: String,
-    max_title_chars: usize,
-    creates: Option<String>,
-}
-
-#[derive(Template)]
-#[template(path = "not_found.html")]
-struct NotFoundTemplate<'a> {
-    frame: Layout<'a>,
-}
-
-#[derive(Template)]
-#[template(path = "gone.html")]
-struct GoneTemplate<'a> {
-    frame: Layout<'a>,
-}
-
-/// `template` as HTML, with room made for `content_bytes` of text besides its own.
-fn html<T: Template>(template: &T, content_bytes: usize) -> String {
-    let mut html = String::with_capacity(T::SIZE_HINT + content_bytes);
-    let written = template.render_into(&mut html);
-    // Templates are filled with text and numbers, and a `String` takes all of it: no step of this can fail.
-    debug_assert!(written.is_ok(), "{written:?}");
-    html
-}
-
 const DATE: StaticFormatDescription = format_description!("[day padding:none] [month repr:long] [year]");
 const TIME_OF_DAY: StaticFormatDescription = format_description!("[hour]:[minute] UTC");
 
 /// `at` in English, in UTC.
-fn in_words(at: UnixMillis, format: StaticFormatDescription) -> String {
+fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
     let written =
         OffsetDateTime::from_unix_timestamp(at.get().div_euclid(1000)).ok().and_then(|time| time.format(format).ok());
-    // No time that `UnixMillis` holds is out of range; the exact form says the same less kindly.
+    // No time in `UnixMillis` is out of range. If one were, the exact form would still be right.
     written.unwrap_or_else(|| at.to_string())
 }
 
-/// What `quota` allows, as one sentence.
-fn in_a_sentence(quota: Quota) -> String {
+/// `quota` as a sentence on new pages.
+fn quota_sentence(quota: Quota) -> String {
     let pages = if quota.limit == 1 { "new page" } else { "new pages" };
     let window = match quota.window.as_secs() {
         60 => "a minute".to_owned(),
@@ -286,11 +244,14 @@ mod tests {
 
     use super::*;
 
-    const BASE: &str = "https://pages.example";
+    fn layout() -> Layout<'static> {
+        static BASE_URL: LazyLock<Origin> = LazyLock::new(|| Origin::parse("https://pages.example").unwrap());
+        Layout::new(&BASE_URL)
+    }
 
-    fn page() -> PageView<'static> {
-        PageView {
-            base_url: BASE,
+    fn page() -> PageTemplate<'static> {
+        PageTemplate {
+            layout: layout(),
             url: "https://pages.example/a-22222222",
             markdown_url: "https://pages.example/a-22222222.md",
             title: Some("A title"),
@@ -303,23 +264,23 @@ mod tests {
         }
     }
 
-    fn home() -> HomeView<'static> {
-        HomeView { base_url: BASE, create_quota: Some(Quota { limit: 10, window: Duration::from_hours(1) }) }
+    fn home() -> HomeTemplate<'static> {
+        HomeTemplate { layout: layout(), create_quota: Some(Quota { limit: 10, window: Duration::from_hours(1) }) }
     }
 
     fn every_view() -> [String; 4] {
         [
-            page().render(),
-            home().render(),
-            NotFoundView { base_url: BASE }.render(),
-            GoneView { base_url: BASE }.render(),
+            html(&page(), 0),
+            html(&home(), 0),
+            html(&NotFoundTemplate { layout: layout() }, 0),
+            html(&GoneTemplate { layout: layout() }, 0),
         ]
     }
 
     #[test]
     fn a_title_and_a_description_are_escaped_wherever_they_stand() {
         let hostile = "</title><script>alert(1)</script>\" onload='x' &amp;";
-        let html = PageView { title: Some(hostile), description: hostile, ..page() }.render();
+        let html = super::html(&PageTemplate { title: Some(hostile), description: hostile, ..page() }, 0);
         assert!(!html.contains("<script") && !html.contains("\" onload") && !html.contains("onload='"));
         let escaped = "&#60;/title&#62;&#60;script&#62;alert(1)&#60;/script&#62;&#34; onload=&#39;x&#39; &#38;amp;";
         assert!(html.contains(&format!("<title>{escaped}</title>")));
@@ -331,40 +292,41 @@ mod tests {
     #[test]
     fn addresses_are_escaped() {
         let hostile = "https://a.example/\"><b>";
-        let html = PageView { base_url: hostile, url: hostile, markdown_url: hostile, ..page() }.render();
+        let layout = Layout { base_url: hostile, ..layout() };
+        let html = super::html(&PageTemplate { layout, url: hostile, markdown_url: hostile, ..page() }, 0);
         assert!(!html.contains("<b>"));
     }
 
     #[test]
     fn content_html_without_code_blocks_is_embedded_byte_for_byte() {
         let content = "<p>A &amp; B &lt;\u{a0}{{ x }} {% y %}\t\r\n  “é”</p>\n<p><code>\n\n a\n</code></p>\n";
-        let html = PageView { content_html: content, ..page() }.render();
+        let html = super::html(&PageTemplate { content_html: content, ..page() }, 0);
         assert!(html.contains(&format!("<article dir=\"auto\">\n{content}\n</article>")));
     }
 
     #[test]
     fn noindex_is_said_only_where_it_is_asked_for_and_always_of_what_is_not_there() {
         const NOINDEX: &str = "<meta name=\"robots\" content=\"noindex\">";
-        assert!(PageView { noindex: true, ..page() }.render().contains(NOINDEX));
+        assert!(super::html(&PageTemplate { noindex: true, ..page() }, 0).contains(NOINDEX));
         assert_eq!(every_view().map(|html| html.contains(NOINDEX)), [false, false, true, true]);
     }
 
     #[test]
     fn a_page_without_a_title_is_named_by_its_text_and_has_a_heading_for_those_who_cannot_see_that() {
         let text = "It begins with a sentence that is rather longer than a name should be.";
-        let html = PageView { title: None, description: text, ..page() }.render();
+        let html = super::html(&PageTemplate { title: None, description: text, ..page() }, 0);
         assert!(html.contains("<title>It begins with a sentence that is rather longer than a name…</title>"));
         assert!(html.contains("\"og:title\" content=\"It begins"));
         assert!(html.contains("<h1 class=\"unseen\" lang=\"en\" dir=\"ltr\">Untitled page</h1>"));
 
-        let html = PageView { title: None, content_html: "", description: "", ..page() }.render();
+        let html = super::html(&PageTemplate { title: None, content_html: "", description: "", ..page() }, 0);
         assert!(html.contains("<title>Untitled page</title>"));
         assert!(!html.contains("description"));
     }
 
     #[test]
     fn a_page_says_where_it_and_its_source_are() {
-        let html = page().render();
+        let html = super::html(&page(), 0);
         for expected in [
             "<link rel=\"canonical\" href=\"https://pages.example/a-22222222\">",
             "<link rel=\"alternate\" type=\"text/markdown\" href=\"https://pages.example/a-22222222.md\">",
@@ -380,24 +342,24 @@ mod tests {
     #[test]
     fn an_update_is_dated_by_day_or_on_the_first_day_by_time() {
         const PUBLISHED: &str = "<time datetime=\"2026-11-21T04:30:00.123Z\">21 November 2026</time>";
-        let unchanged = page().render();
+        let unchanged = super::html(&page(), 0);
         assert!(unchanged.contains(PUBLISHED));
         assert!(!unchanged.contains("updated") && !unchanged.contains("modified_time"));
 
         let same_day = page().created_at.plus(Duration::from_hours(1));
-        let html = PageView { updated_at: same_day, ..page() }.render();
+        let html = super::html(&PageTemplate { updated_at: same_day, ..page() }, 0);
         assert!(html.contains("updated <time datetime=\"2026-11-21T05:30:00.123Z\">05:30 UTC</time>"));
         assert!(html.contains("<meta property=\"article:modified_time\" content=\"2026-11-21T05:30:00.123Z\">"));
 
         let later = page().created_at.plus(Duration::from_hours(48));
-        let html = PageView { updated_at: later, ..page() }.render();
+        let html = super::html(&PageTemplate { updated_at: later, ..page() }, 0);
         assert!(html.contains("updated <time datetime=\"2026-11-23T04:30:00.123Z\">23 November 2026</time>"));
     }
 
     #[test]
     fn every_time_that_can_be_stored_can_be_shown() {
         for at in [i64::MIN, -1, 0, i64::MAX].map(UnixMillis::new) {
-            let html = PageView { created_at: at, updated_at: at, ..page() }.render();
+            let html = super::html(&PageTemplate { created_at: at, updated_at: at, ..page() }, 0);
             assert!(html.trim_end().ends_with("</html>"), "{at}");
         }
     }
@@ -432,14 +394,14 @@ mod tests {
     fn a_page_names_its_language_where_it_is_known_and_handbills_own_words_are_english() {
         let [page, others @ ..] = every_view();
         assert!(page.contains("<html lang=\"und\">") && page.contains("<footer lang=\"en\""));
-        let german = PageView { language: Language::from_code("de"), ..self::page() }.render();
+        let german = super::html(&PageTemplate { language: Language::from_code("de"), ..self::page() }, 0);
         assert!(german.contains("<html lang=\"de\">"));
         assert!(others.iter().all(|html| html.contains("<html lang=\"en\">")));
     }
 
     #[test]
     fn the_home_page_shows_each_call_with_the_real_address_and_the_limits_in_force() {
-        let html = home().render();
+        let html = super::html(&home(), 0);
         for expected in [
             "curl https://pages.example/api/pages \\",
             "curl https://pages.example/hello-7k2m9qxz.md",
@@ -451,9 +413,11 @@ mod tests {
         ] {
             assert!(html.contains(expected), "{expected}");
         }
-        assert!(!HomeView { create_quota: None, ..home() }.render().contains("new page"));
+        assert!(!super::html(&HomeTemplate { create_quota: None, ..home() }, 0).contains("new page"));
         let other = Quota { limit: 1, window: Duration::from_secs(90) };
-        assert!(HomeView { create_quota: Some(other), ..home() }.render().contains("1 new page within 1m 30s."));
+        assert!(
+            super::html(&HomeTemplate { create_quota: Some(other), ..home() }, 0).contains("1 new page within 1m 30s.")
+        );
     }
 
     #[test]

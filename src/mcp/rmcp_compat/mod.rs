@@ -22,11 +22,11 @@ use crate::api::error::{ApiError, Interface};
 use crate::api::metadata::MCP_PROTOCOL_VERSIONS;
 use crate::api::request::MAX_BODY_BYTES;
 use crate::api::request::accept::weight;
-use crate::api::request::body::{Arriving, declared_as_json, why_not_json};
+use crate::api::request::body::{RequestBody, declared_as_json, why_not_json};
 use crate::api::request::credential::query_holds_key;
 use crate::domain::edit_key::PREFIX;
 use crate::mcp::rmcp_compat::duplicate_keys::Read;
-use crate::service::{BodyError, ServiceError};
+use crate::service::{BodyReadError, ServiceError};
 
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
@@ -61,7 +61,7 @@ struct Malformed {
 pub(super) async fn correct(request: Request, next: Next) -> Response {
     let (mut parts, body) = request.into_parts();
     // Defect: over its limit `rmcp` answers in plain text, and it waits for a slow body without end.
-    let read = Arriving::of(&parts.headers, body).await.bytes(declared_as_json(&parts.headers)).await;
+    let read = RequestBody::of(&parts.headers, body).await.bytes(declared_as_json(&parts.headers)).await;
     let bytes = match read {
         Ok(bytes) => bytes,
         Err(fault) => return body_refused(fault),
@@ -161,8 +161,8 @@ fn accepts_json(headers: &HeaderMap) -> bool {
     !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
 }
 
-fn body_refused(fault: BodyError) -> Response {
-    error_refused(ApiError::of(&ServiceError::Body(fault), Interface::Mcp), None)
+fn body_refused(fault: BodyReadError) -> Response {
+    error_refused(ApiError::of(&ServiceError::Body(fault.into()), Interface::Mcp), None)
 }
 
 /// A refusal that has a code of ours.

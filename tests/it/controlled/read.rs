@@ -48,7 +48,7 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() 
             language: None,
             renderer_version: RENDERER_VERSION - 1,
         },
-        key_hash: EditKey::draw(|_| 1).hash(),
+        key_hash: EditKey::random(|_| 1).hash(),
         version: PageVersion::FIRST,
         created_at: app.clock.now(),
         updated_at: app.clock.now(),

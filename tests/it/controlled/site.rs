@@ -29,7 +29,7 @@ async fn page_with_links_to(app: &TestApp, origins: &[&str]) -> &'static str {
             language: None,
             renderer_version: RENDERER_VERSION,
         },
-        key_hash: EditKey::draw(|_| 1).hash(),
+        key_hash: EditKey::random(|_| 1).hash(),
         version: PageVersion::FIRST,
         created_at: UnixMillis::new(0),
         updated_at: UnixMillis::new(0),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Surroundings, public_router};
+use handbill::app::{Deps, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
@@ -114,7 +114,7 @@ impl Setup {
         let random = Arc::new(Mutex::new(TestRng::new()));
         let inner = self.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
         let store = Arc::new(WatchedStore::around(inner));
-        let around = Surroundings {
+        let deps = Deps {
             clock: Arc::clone(&clock) as SharedClock,
             random: Random::Controlled(random.clone()),
             metrics: Arc::new(Metrics::new()),
@@ -122,7 +122,7 @@ impl Setup {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
         let base_url = Origin::parse(&self.base_url).unwrap();
         let allowed = HostCheck::new(&base_url, self.mcp_hosts, self.mcp_origins);
-        let metrics = Arc::clone(&around.metrics);
+        let metrics = Arc::clone(&deps.metrics);
         let router = public_router(
             Arc::clone(&store) as Arc<dyn PageStore>,
             Quotas {
@@ -133,7 +133,7 @@ impl Setup {
             base_url,
             self.proxies,
             allowed,
-            &around,
+            &deps,
         );
         let service = Arc::new(InProcess {
             store: Arc::clone(&store),

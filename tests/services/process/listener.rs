@@ -459,6 +459,6 @@ fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Rout
         base_url,
         no_proxies(),
         allowed,
-        &handbill::app::Surroundings::system(),
+        &handbill::app::Deps::system(),
     )
 }

@@ -1,4 +1,4 @@
-//! Redis taken away from a replica, and given back.
+//! A replica loses its Redis and gets it back.
 
 use std::time::{Duration, Instant};
 
@@ -12,11 +12,11 @@ use super::servers::{OwnServer, Replica, client, connect, free_port, to};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
-/// What no decision takes on any machine, unless it waits for a server that is gone.
+/// Longer than any decision on any machine, unless it waits for a server that is gone.
 const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
-/// Short enough that a frozen server is found out soon, and long enough that a healthy one answers on a slow machine.
-const SHORT: TimeLimits = TimeLimits {
+/// Short, so that a frozen server is noticed soon, but long enough for a healthy one on a slow machine.
+pub(crate) const SHORT: TimeLimits = TimeLimits {
     first_try: Duration::from_secs(1),
     second_try: Duration::from_secs(1),
     connect: Duration::from_secs(10),
@@ -25,12 +25,12 @@ const SHORT: TimeLimits = TimeLimits {
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
     let started = Instant::now();
-    let decision = replica.limiter.decide(LimitKind::Create, TEN, client).await;
+    let decision = replica.limiter.check(LimitKind::Create, TEN, client).await;
     assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
     decision
 }
 
-/// Makes attempts that Redis decides.
+/// Makes attempts, all of which Redis decides.
 async fn decide_in_redis(replica: &Replica, client: Client, attempts: u32) {
     for _ in 0..attempts {
         decide(replica, client).await;
@@ -49,7 +49,7 @@ async fn fall_back(replica: &mut Replica, client: Client) -> u32 {
     attempts
 }
 
-/// Waits until the replica, whom nobody asks for anything, has found its Redis.
+/// Waits until the replica has found its Redis, without any request.
 pub(crate) async fn come_back(replica: &mut Replica) {
     let back = replica.out_of_reach.wait_for(|out_of_reach| !out_of_reach);
     let back = tokio::time::timeout(Duration::from_mins(2), back).await;
@@ -135,7 +135,7 @@ async fn a_server_that_takes_no_writes_is_not_what_a_replica_returns_to() {
     let mut replica = Replica::start(&to(&server.address()), SHORT);
     let client = client();
     decide_in_redis(&replica, client, 1).await;
-    // A master that was demoted: it answers, and refuses to write.
+    // This demotes the master: it answers, and rejects writes.
     let mut connection = connect(&server.address()).await;
     let nobody = free_port().to_string();
     redis::cmd("REPLICAOF").arg(&["127.0.0.1", &nobody]).query_async::<()>(&mut connection).await.unwrap();

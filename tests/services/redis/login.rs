@@ -1,4 +1,4 @@
-//! TLS and login, and what happens where they fail.
+//! TLS and login, their failures, and passwords that change.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,13 +12,15 @@ use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
 use handbill::telemetry::metrics::Metrics;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use redis::{Client, FromRedisValue, TlsCertificates};
 use tempfile::TempDir;
 
+use super::faults::{SHORT, come_back};
 use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
-/// A server with TLS and a user `handbill` who may do just what the service does.
+/// A server with TLS, a user `handbill` with just the rights that the service needs, and a user `admin` for the test.
 struct Guarded {
     server: OwnServer,
     files: TempDir,
@@ -42,7 +44,7 @@ impl Guarded {
         fs::write(directory.path().join("server.key"), server_key.serialize_pem()).unwrap();
         fs::write(
             directory.path().join("users"),
-            "user default off\nuser handbill on >correcthorse ~handbill:* +@connection +evalsha +script|load +time \
+            "user default off\nuser admin on >opensesame ~* &* +@all\nuser handbill on >correcthorse ~handbill:* +@connection +evalsha +script|load +time \
              +zadd +zcard +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +set +get +del\n",
         )
         .unwrap();
@@ -72,6 +74,31 @@ impl Guarded {
         self.files.path().join(name)
     }
 
+    /// Runs a command as the user `admin`.
+    async fn administer<T: FromRedisValue>(&self, command: &[&str]) -> T {
+        let trusted = TlsCertificates { client_tls: None, root_cert: Some(fs::read(self.file("ca.pem")).unwrap()) };
+        let address = format!("rediss://admin:opensesame@127.0.0.1:{}", self.server.port);
+        let client = Client::build_with_tls(address, trusted).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        redis::cmd(command[0]).arg(&command[1..]).query_async(&mut connection).await.unwrap()
+    }
+
+    /// A replica that has its first connection.
+    async fn connected_replica(&self, limits: TimeLimits) -> Replica {
+        let replica = Replica::start(&self.settings(), limits);
+        // The replica connects meanwhile, so this loop ends.
+        while !self.administer::<String>(&["CLIENT", "LIST"]).await.contains(" user=handbill ") {}
+        replica.limiter.check(LimitKind::Create, TEN, client()).await;
+        assert_eq!(replica.decided_alone(), 0);
+        replica
+    }
+
+    /// Gives the user `handbill` another password and closes its connections.
+    async fn change_password(&self, password: &str) {
+        self.administer::<()>(&["ACL", "SETUSER", "handbill", "resetpass", &format!(">{password}")]).await;
+        assert!(self.administer::<u32>(&["CLIENT", "KILL", "USER", "handbill"]).await > 0);
+    }
+
     fn settings(&self) -> RedisSettings {
         RedisSettings {
             redis_username: Some("handbill".to_owned()),
@@ -94,7 +121,7 @@ fn authority() -> ((CertificateParams, String), KeyPair) {
 /// Whether Redis decides an attempt, rather than the replica alone.
 async fn is_reached(settings: &RedisSettings) -> bool {
     let replica = Replica::start(settings, PATIENT);
-    assert!(replica.limiter.decide(LimitKind::Create, TEN, client()).await.admitted);
+    assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
     replica.decided_alone() == 0
 }
 
@@ -128,6 +155,43 @@ async fn a_server_with_tls_and_login_is_reached_with_the_right_authority_name_an
     ] {
         assert!(!is_reached(&wrong).await, "{what}");
     }
+}
+
+#[tokio::test]
+async fn a_login_with_the_listed_rights_alone_keeps_its_connections() {
+    let guarded = Guarded::start();
+    let replica = guarded.connected_replica(PATIENT).await;
+    let connections = async || {
+        let stats: String = guarded.administer(&["INFO", "stats"]).await;
+        let (_, count) = stats.split_once("total_connections_received:").unwrap();
+        count.lines().next().unwrap().parse::<u32>().unwrap()
+    };
+    let before = connections().await;
+    for _ in 0..20 {
+        replica.limiter.check(LimitKind::Create, TEN, client()).await;
+    }
+    assert_eq!(connections().await, before + 1, "the test's own");
+}
+
+#[tokio::test]
+async fn a_changed_password_file_is_read_for_the_next_connection() {
+    let guarded = Guarded::start();
+    let replica = guarded.connected_replica(PATIENT).await;
+    fs::write(guarded.file("password"), "staple\n").unwrap();
+    guarded.change_password("staple").await;
+    replica.limiter.check(LimitKind::Create, TEN, client()).await;
+    assert_eq!(replica.decided_alone(), 0);
+}
+
+#[tokio::test]
+async fn a_replica_that_a_new_password_shuts_out_returns_once_its_file_has_it() {
+    let guarded = Guarded::start();
+    let mut replica = guarded.connected_replica(SHORT).await;
+    guarded.change_password("staple").await;
+    replica.limiter.check(LimitKind::Create, TEN, client()).await;
+    assert_eq!((replica.decided_alone(), *replica.out_of_reach.borrow_and_update()), (1, true));
+    fs::write(guarded.file("password"), "staple\n").unwrap();
+    come_back(&mut replica).await;
 }
 
 fn refusal(settings: &RedisSettings) -> OpenError {
@@ -176,5 +240,5 @@ async fn several_addresses_mean_a_cluster() {
         ..to("")
     };
     let replica = Replica::start(&settings, TimeLimits::default());
-    assert!(replica.limiter.decide(LimitKind::Create, TEN, client()).await.admitted);
+    assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
 }

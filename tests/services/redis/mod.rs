@@ -1,7 +1,6 @@
 //! The limiter and the reservations in Redis, on real servers.
 //!
-//! The servers that all tests share are those that `./tests/run` starts. Tests that take a server away start one of
-//! their own.
+//! All tests share the servers that `./tests/run` starts. A test that stops a server starts its own.
 
 mod faults;
 mod limiter;

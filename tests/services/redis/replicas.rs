@@ -1,4 +1,4 @@
-//! A master lost, where another takes over.
+//! A master is lost, and another server takes over.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use super::servers::{OwnServers, Replica, client, connect};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
-/// Many times what one decision may wait, and much less than a failover takes.
+/// Many times longer than one decision may wait, and much shorter than a failover.
 const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
 #[tokio::test]
@@ -23,14 +23,14 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
         let mut replica = Replica::start(&servers.settings, TimeLimits::default());
         let client = client();
         for _ in 0..10 {
-            replica.limiter.decide(LimitKind::Create, TEN, client).await;
+            replica.limiter.check(LimitKind::Create, TEN, client).await;
         }
         servers.signal("master", signal);
-        // Attempts go on through the failover. None is admitted: Redis or the replica itself has counted ten.
+        // Attempts continue through the failover. None is admitted, because Redis or the replica has counted ten.
         let started = Instant::now();
         while !*replica.out_of_reach.borrow_and_update() {
             let asked = Instant::now();
-            assert!(!replica.limiter.decide(LimitKind::Create, TEN, client).await.admitted);
+            assert!(!replica.limiter.check(LimitKind::Create, TEN, client).await.admitted);
             assert!(asked.elapsed() < FAR_TOO_LONG);
             assert!(started.elapsed() < Duration::from_mins(1), "it never fell back");
         }
@@ -38,8 +38,8 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
     }
 }
 
-/// Waits until the replica of the master at `url` has all that was written until now: Redis acknowledges a write before
-/// that, and what a master takes with it was never counted for its successor.
+/// Waits until the replica of the master at `url` has everything that was written until now. Redis acknowledges a write
+/// earlier, and a successor does not know the writes that its master never sent to it.
 async fn until_its_successor_knows(url: &str) {
     let mut master = connect(url).await;
     let mut told = async || redis::cmd("INFO").arg("replication").query_async::<String>(&mut master).await.unwrap();
@@ -60,7 +60,7 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_
         let clients: Vec<_> = (0..24).map(|_| client()).collect();
         for client in &clients {
             for _ in 0..10 {
-                replica.limiter.decide(LimitKind::Create, TEN, *client).await;
+                replica.limiter.check(LimitKind::Create, TEN, *client).await;
             }
         }
         let url = &servers.settings.redis_url[0].0;
@@ -68,12 +68,12 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_
         until_its_successor_knows(url).await;
         servers.signal(&format!("node-{first}"), signal);
         let lost = Instant::now();
-        // Until all clients are answered by the cluster again, in one round.
+        // The loop ends when the cluster has answered all clients in one round.
         loop {
             let alone = replica.decided_alone();
             for client in &clients {
                 let asked = Instant::now();
-                let decision = replica.limiter.decide(LimitKind::Create, TEN, *client).await;
+                let decision = replica.limiter.check(LimitKind::Create, TEN, *client).await;
                 assert!(!decision.admitted, "the limit holds through the failover");
                 assert!(asked.elapsed() < FAR_TOO_LONG, "{:?}", asked.elapsed());
             }

@@ -15,7 +15,7 @@ use super::servers::{ALL, OwnServer, PATIENT, Replica, connect, free_port, to};
 
 fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
-    Slug::derive(&title, SlugSuffix::draw(|below| index_below(&Random::System, below)))
+    Slug::derive(&title, SlugSuffix::random(|below| index_below(&Random::System, below)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -79,6 +79,6 @@ async fn a_redis_that_does_not_answer_holds_no_create_up() {
     server.freeze();
     let started = Instant::now();
     assert_eq!(replica.reservations.reserve(&slug()).await, Reservation::Held);
-    // Many times what the limits allow, and nothing to what a frozen server takes.
+    // Many times longer than the limits allow. A frozen server would never answer.
     assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }

@@ -1,4 +1,4 @@
-//! Servers to test against, and replicas that use them.
+//! Servers for the tests, and replicas that use them.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -20,7 +20,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
-/// Far more than any call takes on the slowest machine: where these are in force, no answer is given up.
+/// Far longer than any call on the slowest machine, so no call is given up.
 pub(crate) const PATIENT: TimeLimits = TimeLimits {
     first_try: Duration::from_mins(1),
     second_try: Duration::from_mins(1),
@@ -46,7 +46,10 @@ impl Shared {
             Self::Cluster => ("HANDBILL_TEST_REDIS_CLUSTER", RedisMode::Cluster, None),
             Self::Sentinel => ("HANDBILL_TEST_REDIS_SENTINEL", RedisMode::Sentinel, Some("handbill".to_owned())),
         };
-        #[expect(clippy::disallowed_methods, reason = "the one place where tests learn of the servers")]
+        #[expect(
+            clippy::disallowed_methods,
+            reason = "the one place where these tests read the addresses of the servers"
+        )]
         let addresses = std::env::var(variable)
             .unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"));
         RedisSettings {
@@ -70,7 +73,7 @@ pub(crate) fn to(address: &str) -> RedisSettings {
     }
 }
 
-/// A clock that stands still, so that no window passes while a slow machine works.
+/// A clock that stands still, so that no window passes on a slow machine.
 #[derive(Debug)]
 pub(crate) struct StillClock;
 
@@ -84,7 +87,7 @@ impl Clock for StillClock {
     }
 }
 
-/// What one replica has of Redis.
+/// The parts of one replica that use Redis.
 pub(crate) struct Replica {
     pub(crate) limiter: RedisLimiter,
     pub(crate) reservations: RedisReservations,
@@ -101,13 +104,13 @@ impl Replica {
         Self { limiter, reservations, metrics, out_of_reach }
     }
 
-    /// How many attempts it has decided by itself.
+    /// How many attempts the replica has decided without Redis.
     pub(crate) fn decided_alone(&self) -> u64 {
         self.metrics.fallback_decisions.get()
     }
 }
 
-/// A client that no other test has, nor an earlier run of this one.
+/// A client that neither another test nor an earlier run has used.
 pub(crate) fn client() -> Client {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let drawn = |_| u8::try_from(index_below(&Random::System, 256)).unwrap();
@@ -117,7 +120,7 @@ pub(crate) fn client() -> Client {
     Client::from(std::net::IpAddr::V6(bits.into()))
 }
 
-/// A connection of the test's own, to see what a replica left in a server.
+/// A connection of the test itself, to see what a replica left in a server.
 pub(crate) async fn connect(address: &str) -> MultiplexedConnection {
     redis::Client::open(address).unwrap().get_multiplexed_async_connection().await.unwrap()
 }
@@ -135,7 +138,7 @@ impl OwnServer {
         Self::start_with(&["--port", "{port}"])
     }
 
-    /// One with options, in which `{port}` stands for its port and `{dir}` for its directory.
+    /// Starts one with options, in which `{port}` is replaced by its port and `{dir}` by its directory.
     pub(crate) fn start_with(options: &[&str]) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self::start_in(directory, options)
@@ -164,7 +167,7 @@ impl OwnServer {
         self.process = run(&self.options, self.directory.path());
     }
 
-    /// Stops it in its tracks: connections stay open and nothing answers.
+    /// Freezes it: its connections stay open and nothing answers.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
     }
@@ -193,11 +196,11 @@ fn run(options: &[String], directory: &Path) -> Child {
         .args(options)
         .stdout(Stdio::piped())
         .spawn()
-        .expect("redis-server is installed: ./tests/run sees to it");
+        .expect("redis-server is installed; ./tests/run installs it");
     let mut log = BufReader::new(process.stdout.take().unwrap()).lines();
     let ready = log.by_ref().map_while(Result::ok).any(|line| line.contains("Ready to accept connections"));
     assert!(ready, "redis-server {options:?} started");
-    // Read on, or it would block when nobody takes its log.
+    // Redis would block if nobody read its log.
     std::thread::spawn(move || log.for_each(drop));
     process
 }
@@ -206,7 +209,7 @@ pub(crate) fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// Several servers of one test, started as `./tests/run` starts the shared ones, and ended when the test is over.
+/// Several servers of one test, started like the shared ones of `./tests/run`, and killed when the test is over.
 pub(crate) struct OwnServers {
     directory: TempDir,
     pub(crate) settings: RedisSettings,

@@ -1,4 +1,4 @@
-//! The script alone, against the pure function that it must agree with.
+//! The script alone, compared with the pure function that it must agree with.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ struct Window {
     attempts: u32,
 }
 
-/// What the script answers.
+/// The answer of the script.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     admitted: bool,
@@ -56,7 +56,7 @@ impl Window {
         self.connection.zrange_withscores(&self.key, 0, -1).await.unwrap()
     }
 
-    /// Lets `micros` pass, or go back where negative, by moving what was counted the other way.
+    /// Lets `micros` pass, or go back if negative, by moving the counted attempts the other way.
     async fn pass(&mut self, micros: i64) {
         for (attempt, at) in self.counted().await {
             let _: i64 = self.connection.zadd(&self.key, attempt, at - micros).await.unwrap();
@@ -130,7 +130,7 @@ async fn a_lowered_limit_admits_again_when_enough_attempts_have_left() {
     let lowered = Quota { limit: 2, window };
     let refused = redis.decide(lowered).await;
     assert_eq!((refused.admitted, refused.remaining), (false, 0));
-    // Five were counted, and four must leave before one more makes two.
+    // Five are counted. Four must leave before one more makes two.
     let wait = i64::try_from(refused.more_after.as_micros()).unwrap();
     assert!(refused.more_after > Duration::from_mins(57), "{refused:?}");
     redis.pass(wait).await;

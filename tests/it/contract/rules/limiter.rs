@@ -25,7 +25,7 @@ async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
         let client = stranger();
         let attempts = (0..100).map(|_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.decide(LimitKind::Create, TEN, client).await.admitted })
+            tokio::spawn(async move { limiter.check(LimitKind::Create, TEN, client).await.admitted })
         });
         let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
         assert_eq!(admitted, 10, "{name}");
@@ -37,10 +37,10 @@ async fn what_remains_counts_down_to_nothing() {
     for (name, limiter) in limiters_by_any_clock() {
         let client = stranger();
         for left in (0..10).rev() {
-            let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
+            let decision = limiter.check(LimitKind::Edit, TEN, client).await;
             assert_eq!((decision.admitted, decision.remaining), (true, left), "{name}");
         }
-        let decision = limiter.decide(LimitKind::Edit, TEN, client).await;
+        let decision = limiter.check(LimitKind::Edit, TEN, client).await;
         assert_eq!((decision.admitted, decision.remaining, decision.quota), (false, 0, TEN), "{name}");
     }
 }
@@ -52,7 +52,7 @@ async fn clients_and_limits_are_counted_apart() {
             let client = stranger();
             for limited in [LimitKind::Create, LimitKind::Edit, LimitKind::Token] {
                 for attempt in 0..11 {
-                    let decision = limiter.decide(limited, TEN, client).await;
+                    let decision = limiter.check(limited, TEN, client).await;
                     assert_eq!(decision.admitted, attempt < 10, "{name}");
                 }
             }

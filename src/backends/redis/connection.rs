@@ -1,0 +1,259 @@
+//! Calls to Redis with a time limit, and doing without Redis while it is unreachable.
+//!
+//! # How long a caller waits
+//!
+//! At most [`TimeLimits::call`]. A call that got no answer within [`TimeLimits::first_try`], or lost its connection, is
+//! tried once more on another connection. A refused connection is not tried again. While the breaker is open no call
+//! waits.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use deadpool::managed::{Manager as _, PoolError};
+use redis::{RedisError, RedisResult};
+use thiserror::Error;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::circuit_breaker::Breaker;
+use super::pool::{ConnectError, Connection, Pool};
+use super::time_limits::TimeLimits;
+use crate::ports::clock::SharedClock;
+use crate::telemetry::metrics::Metrics;
+use crate::telemetry::spans::mark_unavailable;
+
+/// How long Redis keeps the key that a probe wrote.
+const PROBE_KEY_SECONDS: u32 = 3;
+
+/// Why a call has no answer.
+#[derive(Debug, Error)]
+enum CallError {
+    /// No connection could be made. Redis did nothing.
+    #[error("cannot connect: {0}")]
+    Unreachable(ConnectError),
+    /// Redis may or may not have run the command.
+    #[error("no answer in time")]
+    NoAnswer,
+    /// Redis, or the connection to it, failed. Redis may or may not have run the command.
+    #[error("{0}")]
+    Failed(RedisError),
+}
+
+impl From<PoolError<ConnectError>> for CallError {
+    fn from(error: PoolError<ConnectError>) -> Self {
+        match error {
+            PoolError::Backend(ConnectError::Redis(error)) if error.is_timeout() => Self::NoAnswer,
+            PoolError::Backend(error) => Self::Unreachable(error),
+            // The pool's own time limits: it has no hooks and is never closed.
+            _ => Self::NoAnswer,
+        }
+    }
+}
+
+/// How often a call is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tries {
+    /// Once.
+    One,
+    /// Twice: the call changes nothing more when it is repeated.
+    Two,
+}
+
+/// The connection to Redis that all callers share: a pool, and a breaker that spares calls while Redis is unreachable.
+pub(super) struct RedisConnection {
+    pool: Pool,
+    limits: TimeLimits,
+    clock: SharedClock,
+    metrics: Arc<Metrics>,
+    refreshing: AtomicBool,
+    breaker: Mutex<Breaker>,
+    out_of_reach: watch::Sender<bool>,
+    probe_key: String,
+}
+
+impl RedisConnection {
+    /// Returns at once; the first connection is made in the background.
+    pub(super) fn open(
+        pool: Pool,
+        limits: TimeLimits,
+        clock: SharedClock,
+        metrics: Arc<Metrics>,
+        probe_key: String,
+    ) -> Arc<Self> {
+        let redis = Arc::new(Self {
+            pool,
+            limits,
+            clock,
+            metrics,
+            refreshing: AtomicBool::new(false),
+            breaker: Mutex::new(Breaker::new()),
+            out_of_reach: watch::Sender::new(false),
+            probe_key,
+        });
+        drop(tokio::spawn(Arc::clone(&redis).connect()));
+        redis
+    }
+
+    /// Whether calls are spared because Redis is unreachable, and when that changes.
+    pub(super) fn out_of_reach(&self) -> watch::Receiver<bool> {
+        self.out_of_reach.subscribe()
+    }
+
+    /// The answer of Redis. `None`, within [`TimeLimits::call`], if there was none: Redis may or may not have run the
+    /// command.
+    pub(super) async fn call<T, F>(self: &Arc<Self>, tries: Tries, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
+    where
+        F: Future<Output = RedisResult<T>> + Send,
+    {
+        let began = self.clock.monotonic();
+        if !self.breaker().is_closed() {
+            mark_unavailable();
+            return None;
+        }
+        let answer = match tries {
+            Tries::One => self.try_within(self.limits.call(), &ask).await,
+            Tries::Two => match self.try_within(self.limits.first_try, &ask).await {
+                Err(CallError::NoAnswer | CallError::Failed(_)) => self.try_within(self.limits.second_try, &ask).await,
+                outcome => outcome,
+            },
+        };
+        match answer {
+            Ok(answer) => {
+                self.breaker().succeeded();
+                Some(answer)
+            }
+            Err(error) => {
+                tracing::debug!(%error, "a call to Redis failed");
+                let is_refused = matches!(error, CallError::Unreachable(_));
+                let now = self.clock.monotonic();
+                if !is_refused && self.breaker().failed(began, now) {
+                    self.lost(&error);
+                }
+                mark_unavailable();
+                None
+            }
+        }
+    }
+
+    async fn try_within<T, F>(
+        self: &Arc<Self>,
+        limit: Duration,
+        ask: &(impl Fn(Connection) -> F + Sync),
+    ) -> Result<T, CallError>
+    where
+        F: Future<Output = RedisResult<T>> + Send,
+    {
+        let began = Instant::now();
+        let asked = async { ask(self.lend().await?).await.map_err(CallError::Failed) };
+        let answer = timeout(limit, asked).await.unwrap_or(Err(CallError::NoAnswer));
+        if matches!(answer, Err(CallError::NoAnswer | CallError::Failed(_))) {
+            self.replace_older_than(began);
+        }
+        answer
+    }
+
+    /// A connection from the pool.
+    async fn lend(self: &Arc<Self>) -> Result<Connection, CallError> {
+        if self.pool.status().available > 0 {
+            return Ok(self.pool.get().await?.clone());
+        }
+        // A task of its own, so that the connection is made to the end for others when this caller stops waiting.
+        tokio::spawn(Arc::clone(self).connect()).await.unwrap_or(Err(CallError::NoAnswer))
+    }
+
+    /// A connection that may have to be made. If it cannot be made, this opens the breaker although no caller may wait
+    /// any more, so that the metric is right on an idle replica.
+    async fn connect(self: Arc<Self>) -> Result<Connection, CallError> {
+        let lent = self.pool.get().await.map_err(CallError::from);
+        if let Err(error @ CallError::Unreachable(_)) = &lent
+            && self.breaker().refused()
+        {
+            self.lost(error);
+        }
+        Ok(lent?.clone())
+    }
+
+    /// A call that began at `began` failed: its server may have gone without closing the connection, or may no longer
+    /// be the master. Connections that are being made are kept.
+    fn replace_older_than(self: &Arc<Self>, began: Instant) {
+        if self.pool.manager().is_cluster() {
+            self.refresh();
+        } else {
+            self.pool.retain(|_, connection| connection.created > began);
+        }
+    }
+
+    /// Makes a new connection to the cluster in the background, and then drops the ones that are in use.
+    ///
+    /// Most servers of the cluster may be well, so the old ones serve on meanwhile. A new one is needed: the library
+    /// sends on to servers that are gone until it learns of others, and calls that are given up do not tell it.
+    fn refresh(self: &Arc<Self>) {
+        if self.refreshing.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let redis = Arc::downgrade(self);
+        let (pool, limits) = (self.pool.clone(), self.limits);
+        tokio::spawn(async move {
+            if let Ok(Ok(connection)) = timeout(limits.connect, pool.manager().create()).await
+                && let Ok(mut lent) = pool.get().await
+            {
+                *lent = connection;
+                pool.retain(|_, _| false);
+            }
+            drop(pool);
+            // A new one connects to every server of the cluster, so it is not made for each call that fails.
+            tokio::time::sleep(limits.probe_interval).await;
+            if let Some(redis) = redis.upgrade() {
+                redis.refreshing.store(false, Ordering::Release);
+            }
+        });
+    }
+
+    /// Looks in the background, once in each interval, whether Redis is back, until it is.
+    fn spawn_probe(self: &Arc<Self>) {
+        let (redis, interval) = (Arc::downgrade(self), self.limits.probe_interval);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(interval).await;
+                let Some(redis) = redis.upgrade() else { return };
+                if redis.probe().await {
+                    return redis.found();
+                }
+            }
+        });
+    }
+
+    /// Whether Redis takes writes, on a new connection. A replica that is not yet a master answers, but does not.
+    async fn probe(self: &Arc<Self>) -> bool {
+        let redis = Arc::clone(self);
+        // A task of its own, so that a panic in the library is a failed probe.
+        let probing = tokio::spawn(async move {
+            redis.pool.retain(|_, _| false);
+            let mut connection = redis.pool.get().await?.clone();
+            let mut write = redis::cmd("SET");
+            write.arg(&redis.probe_key).arg(1).arg("EX").arg(PROBE_KEY_SECONDS);
+            write.query_async::<()>(&mut connection).await.map_err(CallError::Failed)
+        });
+        matches!(timeout(self.limits.connect, probing).await, Ok(Ok(Ok(()))))
+    }
+
+    fn lost(self: &Arc<Self>, error: &CallError) {
+        tracing::warn!(%error, "Redis is unreachable: this replica limits by what it has counted itself");
+        self.metrics.limiter_fallback.set(1);
+        self.out_of_reach.send_replace(true);
+        self.spawn_probe();
+    }
+
+    fn found(&self) {
+        self.breaker().close();
+        tracing::info!("Redis is back: limits are shared again");
+        self.metrics.limiter_fallback.set(0);
+        self.out_of_reach.send_replace(false);
+    }
+
+    fn breaker(&self) -> MutexGuard<'_, Breaker> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

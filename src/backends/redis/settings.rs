@@ -1,0 +1,120 @@
+//! The settings of Redis, checked, and the files that they name.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use redis::io::tcp::TcpSettings;
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsCertificates};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use thiserror::Error;
+
+use crate::config::RedisSettings;
+
+/// Why the settings of Redis cannot be used. No message contains an address, which may contain a password.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No address was given.
+    #[error("--redis-url names no address")]
+    NoAddress,
+    /// An address cannot be parsed; the number counts from 1.
+    #[error("address {0} of --redis-url is not of the form redis://host:port or rediss://host:port")]
+    Address(usize),
+    /// Some addresses are with TLS and some without.
+    #[error("--redis-url mixes redis:// and rediss://: give all servers the same")]
+    MixedTls,
+    /// One server has one address.
+    #[error("--redis-mode single takes one address in --redis-url")]
+    SeveralForSingle,
+    /// Sentinels may know several masters.
+    #[error("--redis-mode sentinel needs --redis-sentinel-master")]
+    NoMasterName,
+    /// The password file cannot be read.
+    #[error("cannot read {path} ({source}): --redis-password-file names a file that holds the password")]
+    PasswordFile {
+        /// The file.
+        path: PathBuf,
+        /// The error of reading it.
+        source: io::Error,
+    },
+    /// A user name without a password cannot log in.
+    #[error("--redis-username needs --redis-password-file")]
+    NoPassword,
+    /// The file of certificates cannot be used.
+    #[error("cannot read {path} ({reason}): --redis-ca-file names a file of PEM certificates")]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// The error of reading or parsing it.
+        reason: String,
+    },
+    /// The certificates would not be used.
+    #[error("--redis-ca-file needs addresses that begin with rediss://")]
+    CaWithoutTls,
+    /// The client library rejects the combination of settings.
+    #[error("the settings of Redis do not fit together: {0}")]
+    Refused(#[from] RedisError),
+}
+
+/// The addresses of the servers, or of the sentinels: at least one, all with TLS or all without.
+pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<ConnectionInfo>, OpenError> {
+    let mut addresses = Vec::new();
+    for (index, url) in settings.redis_url.iter().enumerate() {
+        let url = url.0.trim();
+        // The library knows more schemes, Unix sockets among them, and a way to turn the verification of TLS off.
+        let is_ours = url.starts_with("redis://") || url.starts_with("rediss://");
+        let address = url.into_connection_info().ok().filter(|_| is_ours);
+        let address =
+            address.filter(|address| !matches!(address.addr(), ConnectionAddr::TcpTls { insecure: true, .. }));
+        addresses.push(address.ok_or(OpenError::Address(index + 1))?.set_tcp_settings(tcp_settings()));
+    }
+    let with_tls = addresses.iter().filter(|address| is_tls(address)).count();
+    if addresses.is_empty() {
+        return Err(OpenError::NoAddress);
+    }
+    if with_tls != 0 && with_tls != addresses.len() {
+        return Err(OpenError::MixedTls);
+    }
+    Ok(addresses)
+}
+
+/// The password for the servers that store the keys.
+pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, OpenError> {
+    let Some(path) = &settings.redis_password_file else {
+        return if settings.redis_username.is_some() { Err(OpenError::NoPassword) } else { Ok(None) };
+    };
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|source| OpenError::PasswordFile { path: path.clone(), source })?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// The authorities to trust in place of the system's. Also makes sure that the process can use TLS at all.
+pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Result<Option<TlsCertificates>, OpenError> {
+    if is_tls {
+        // It fails if another part of the process has chosen a provider already, which then is used.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    }
+    let Some(path) = &settings.redis_ca_file else { return Ok(None) };
+    if !is_tls {
+        return Err(OpenError::CaWithoutTls);
+    }
+    let ca_file_error = |reason: String| OpenError::CaFile { path: path.clone(), reason };
+    let pem = fs::read(path).map_err(|error| ca_file_error(error.to_string()))?;
+    // The library accepts a file without any certificate, and then trusts nobody.
+    let certificates = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => Err(ca_file_error("it holds no certificate".to_owned())),
+        Ok(_) => Ok(Some(TlsCertificates { client_tls: None, root_cert: Some(pem) })),
+        Err(error) => Err(ca_file_error(error.to_string())),
+    }
+}
+
+pub(super) fn is_tls(address: &ConnectionInfo) -> bool {
+    matches!(address.addr(), ConnectionAddr::TcpTls { .. })
+}
+
+/// Calls are small and wait for their answers, so each packet is sent at once.
+pub(super) fn tcp_settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}
