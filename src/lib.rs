@@ -9,8 +9,8 @@
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
-//! `app` puts them together. `tests/architecture.rs` checks the direction, that no files name each other in a circle, and
-//! that this map names every module.
+//! `app` puts them together. `tests/architecture.rs` checks the direction, that no files name each other in a circle,
+//! and that this map names every module.
 //!
 //! | to change | go to |
 //! |---|---|
@@ -24,7 +24,7 @@
 //! | a route, a layer or a header | [`http`] |
 //! | a page for people | [`http`], in its `site` |
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
-//! | a tool for agents, or a correction of the MCP library | [`mcp`] |
+//! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | the number of connections, their memory and their timeouts | [`server`] |
 //! | the promises of stores, limiters, reservations, clocks and randomness | [`ports`] |
 //! | the storage of pages, limits and reservations | [`backends`], each behind a trait of [`ports`] |
@@ -38,12 +38,12 @@
 //!
 //! * The store alone decides who gets a slug. A reservation only makes a second writer lose early and cheaply.
 //! * The service decides the order of checks, not the transport.
-//! * In the service a key exists in clear in two places: the creation result and the request that presents it. It has no
-//!   `Display`, and its `Debug` is redacted.
+//! * In the service a key exists in clear in two places: the creation result and the request that presents it. It has
+//!   no `Display`, and its `Debug` is redacted.
 //! * `domain` is total: parsing returns errors; rendering never fails or panics and takes time linear in its input.
 //! * A replica holds no state that a client can notice, so any request may go to any replica.
-//! * A cancelled request is normal: nothing shared breaks when a caller disconnects, no lock is held across an `.await`,
-//!   and every call to another server has a timeout.
+//! * A cancelled request is normal: nothing shared breaks when a caller disconnects, no lock is held across an
+//!   `.await`, and every call to another server has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
 pub mod api;

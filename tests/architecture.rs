@@ -1,4 +1,5 @@
-//! Checks the architecture: which module may name which, no circles of files, a `//!` on every file, and which tests run where.
+//! Checks the architecture: which module may name which, no circles of files, a `//!` on every file, and which tests
+//! run where.
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
@@ -310,8 +311,8 @@ impl Crate {
         Self { files, paths }
     }
 
-    /// The module of the file that declares what `path`, written in `file`, leads to. `None` where that is another crate, or
-    /// a module as a whole.
+    /// The module of the file that declares what `path`, written in `file`, leads to. `None` where that is another
+    /// crate, or a module as a whole.
     fn declaring(&self, file: &FileNames, path: &[String]) -> Option<Segments> {
         let (first, rest) = path.split_first()?;
         let parent = || file.module[..file.module.len().saturating_sub(1)].to_vec();
@@ -387,8 +388,8 @@ impl Crate {
     }
 }
 
-/// A file names another if a path in it leads to an item that is declared there, through whatever re-exports. A parent's
-/// `mod` lines and re-exports name nothing by themselves.
+/// A file names another if a path in it leads to an item that is declared there, through whatever re-exports. A
+/// parent's `mod` lines and re-exports name nothing by themselves.
 #[test]
 fn no_files_name_each_other_in_a_circle() {
     let known: BTreeSet<BTreeSet<String>> =

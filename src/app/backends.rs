@@ -13,7 +13,7 @@ use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
-use crate::backends::redis::Redis;
+use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
@@ -54,7 +54,7 @@ impl Backends {
             limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&deps.clock))), System::Process),
             reservations: measure
                 .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
-            renderer: measure.renderer(Arc::new(RenderThreads::new())),
+            renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: true,
         }
     }
@@ -95,13 +95,19 @@ impl Backends {
     /// `store`, which is instrumented already, with a limiter and reservations that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics } = deps;
-        let redis = Redis::open(&settings.redis, Arc::clone(clock), random.clone(), Arc::clone(metrics))?;
+        let redis = Redis::open(
+            &settings.redis,
+            TimeLimits::default(),
+            Arc::clone(clock),
+            random.clone(),
+            Arc::clone(metrics),
+        )?;
         let measure = measure(deps);
         Ok(Self {
             store,
             limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
             reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
-            renderer: measure.renderer(Arc::new(RenderThreads::new())),
+            renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: false,
         })
     }
@@ -122,7 +128,7 @@ impl StoreHandle {
     /// Returns once the store cannot be used, now or ever again, with the reason.
     pub(super) async fn fatal_error(&mut self) -> StartError {
         match self {
-            Self::Embedded(store) => return StartError::StoreEnded(store.failed().await),
+            Self::Embedded(store) => return StartError::StoreEnded(store.fatal_error().await),
             // It is connected, and a receiver must not be polled again.
             Self::Cluster(failed) if failed.is_terminated() => {}
             Self::Cluster(failed) => {

@@ -1,11 +1,11 @@
 //! Concurrent lookups of one slug share one read of the store.
 //!
-//! A lookup may join only a read that has not begun: the answer is then not older than the start of any that asked for
-//! it, which is what [`PageStore::lookup`] promises. So a slug has at most one read that its readers wait behind and
-//! one that gathers readers meanwhile, however many come. Nothing is kept once it has been answered.
+//! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
+//! as [`PageStore::lookup`] promises. So a slug has at most one read in progress that lookups wait behind, and one next
+//! read that they join meanwhile, however many come. Nothing is kept once it has been answered.
 //!
-//! Reads run in tasks of their own: a reader that goes away takes nothing from the others, and a read that panics
-//! leaves its slug usable.
+//! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves
+//! its slug usable.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,13 +22,13 @@ use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Recor
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
 
-/// How long gathered readers wait behind a read that does not end. Then theirs begins beside it, so that one hung read
-/// costs those after it no more than this on top of their own.
+/// Longest wait for the read in progress. Then the next read begins beside it, so that one hung read delays later
+/// lookups by no more than this.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Answer = Result<Lookup, StoreError>;
 
-/// Those who wait for a read that has not begun.
+/// The callers that wait for a read that has not begun.
 type Waiters = Vec<oneshot::Sender<Answer>>;
 
 /// A store whose concurrent lookups of one slug share a read. Writes pass through.
@@ -39,19 +39,14 @@ pub struct Coalescing {
 struct Shared {
     store: Arc<dyn PageStore>,
     metrics: Arc<Metrics>,
-    /// By slug, who waits for the read that is to begin next. A slug stands here while a task reads it.
-    gathering: Mutex<HashMap<Slug, Waiters>>,
+    /// The waiters for the next read of each slug. A slug is in the map while a task reads it.
+    waiting: Mutex<HashMap<Slug, Waiters>>,
 }
 
 impl Coalescing {
-    /// `store`, with shared lookups. To be used within a Tokio runtime.
+    /// `store` with shared lookups. Lookups need a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
-        Self { shared: Arc::new(Shared { store, metrics, gathering: Mutex::default() }) }
-    }
-
-    /// How many slugs are being read.
-    pub fn slugs_in_flight(&self) -> usize {
-        self.shared.waiting().len()
+        Self { shared: Arc::new(Shared { store, metrics, waiting: Mutex::default() }) }
     }
 }
 
@@ -77,51 +72,51 @@ impl PageStore for Coalescing {
 
 impl Shared {
     fn waiting(&self) -> MutexGuard<'_, HashMap<Slug, Waiters>> {
-        // Nothing panics while it is held, so what it guards is whole.
-        self.gathering.lock().unwrap_or_else(PoisonError::into_inner)
+        // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a reader to the next read of `slug`, and tells whether a task must be started that makes it.
+    /// Adds a reader to the next read of `slug`. Returns whether the caller must start the task that reads.
     fn join(&self, slug: &Slug, reader: oneshot::Sender<Answer>) -> bool {
-        let mut gathering = self.waiting();
-        if let Some(readers) = gathering.get_mut(slug) {
+        let mut waiting = self.waiting();
+        if let Some(readers) = waiting.get_mut(slug) {
             if !readers.is_empty() {
                 self.metrics.lookup_joins.inc();
             }
             readers.push(reader);
             false
         } else {
-            gathering.insert(slug.clone(), vec![reader]);
+            waiting.insert(slug.clone(), vec![reader]);
             true
         }
     }
 
-    /// Reads `slug` for those who have gathered, again and again until nobody has.
+    /// Reads `slug` for its waiters, again and again until there are none.
     async fn read_while_wanted(self: Arc<Self>, slug: Slug) {
         while let Some(readers) = self.take(&slug) {
             let store = Arc::clone(&self.store);
             let slug = slug.clone();
             let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) });
-            // When the patience ends first, the read goes on by itself and answers its readers.
+            // After the timeout the read continues by itself and answers its readers.
             let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
         }
     }
 
-    /// Who is to be answered by a read that begins now; whoever comes later waits for another. `None` when nobody
-    /// waits, and then the slug is forgotten.
+    /// The waiters that a read that begins now answers. Later ones wait for the next read. `None` if nobody waits; the
+    /// slug is then removed from the map.
     fn take(&self, slug: &Slug) -> Option<Waiters> {
-        let mut gathering = self.waiting();
-        let mut readers = std::mem::take(gathering.get_mut(slug)?);
+        let mut waiting = self.waiting();
+        let mut readers = std::mem::take(waiting.get_mut(slug)?);
         readers.retain(|reader| !reader.is_closed());
         if readers.is_empty() {
-            gathering.remove(slug);
+            waiting.remove(slug);
             return None;
         }
         Some(readers)
     }
 }
 
-/// Hands one answer to all readers. One that has gone away misses nothing.
+/// Sends one answer to all readers, some of which may have disconnected.
 fn fan_out(readers: Waiters, answer: Answer) {
     match answer {
         Ok(lookup) => {
@@ -166,8 +161,8 @@ mod tests {
         Slug::parse(&format!("page-{}", letter.to_string().repeat(8))).unwrap()
     }
 
-    /// A store whose one record has a number that grows. A read takes it at once and answers some turns later: as old
-    /// an answer as the contract allows.
+    /// A store with one record whose number grows. A read takes the number at once and answers it later, which is as
+    /// old an answer as the contract allows.
     struct Growing {
         committed: AtomicU64,
         reads: AtomicU64,
@@ -178,14 +173,14 @@ mod tests {
     }
 
     impl Growing {
-        /// One whose reads take `turns` turns and none of which waits at the gate.
+        /// A store whose reads yield `turns` times and do not wait at the gate.
         fn new(turns: usize) -> Arc<Self> {
             let store = Self::behind_a_gate(turns);
             store.gate.add_permits(Semaphore::MAX_PERMITS);
             store
         }
 
-        /// One whose every read ends only when it is let through the gate.
+        /// A store whose reads wait at the gate.
         fn behind_a_gate(turns: usize) -> Arc<Self> {
             let (committed, reads) = (AtomicU64::new(0), AtomicU64::new(0));
             let (fails, panics) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -231,7 +226,7 @@ mod tests {
         }
     }
 
-    /// The fault that this module must not have: a lookup joins a read that is under way.
+    /// A store with the fault that this module must not have: a lookup joins a read that has begun.
     struct JoinsRunning {
         store: Arc<dyn PageStore>,
         running: Mutex<Option<SharedFuture<BoxFuture<'static, Option<Lookup>>>>>,
@@ -266,8 +261,8 @@ mod tests {
         tombstone.version.get()
     }
 
-    /// Waiters that begin `starts` turns after one another, each lookup after a commit. Returns how many were answered
-    /// with less than what had been committed when they began.
+    /// Starts readers one after another, `starts` yields apart, each after a commit. Returns how many got an older
+    /// answer than the last commit before their start.
     async fn stale_answers(store: Arc<Growing>, sharing: Arc<dyn PageStore>, starts: &[usize]) -> usize {
         let mut readers = Vec::new();
         for turns in starts {
@@ -325,12 +320,12 @@ mod tests {
             })
         });
         join_all(readers).await.into_iter().for_each(Result::unwrap);
-        while sharing.slugs_in_flight() > 0 {
+        while !sharing.shared.waiting().is_empty() {
             yield_now().await;
         }
     }
 
-    // Time stands still while a task can run, so that no patience ends.
+    // The paused clock only moves when no task can run, so the timeout never ends.
     #[tokio::test(start_paused = true)]
     async fn a_thousand_readers_at_once_cost_two_reads() {
         let store = Growing::new(10);
@@ -347,7 +342,7 @@ mod tests {
         assert!(first.await.unwrap() && answers.into_iter().all(|answered| answered));
         assert_eq!(store.reads(), 2);
         assert_eq!(metrics.lookup_joins.get(), 998);
-        while sharing.slugs_in_flight() > 0 {
+        while !sharing.shared.waiting().is_empty() {
             yield_now().await;
         }
     }
@@ -380,7 +375,7 @@ mod tests {
         assert!(first.await.unwrap_err().is_cancelled());
         store.gate.add_permits(10);
         assert_eq!(second.await.unwrap(), 0);
-        while sharing.slugs_in_flight() > 0 {
+        while !sharing.shared.waiting().is_empty() {
             yield_now().await;
         }
     }
@@ -408,7 +403,7 @@ mod tests {
         assert!(sharing.lookup(&slug('b')).await.is_ok());
     }
 
-    // Paused, time passes as soon as all wait: the patience ends, and nothing else does.
+    // The paused clock moves as soon as all tasks wait, so only the timeout ends.
     #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_does_not_hold_up_those_that_come_after_it() {
         let store = Growing::behind_a_gate(0);

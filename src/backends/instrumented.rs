@@ -25,7 +25,7 @@ use crate::telemetry::spans::{self, Span, System};
 pub struct Instrumentation {
     /// Where calls are recorded.
     pub metrics: Arc<Metrics>,
-    /// What measures them.
+    /// Measures their duration.
     pub clock: SharedClock,
 }
 

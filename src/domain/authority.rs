@@ -1,10 +1,10 @@
-//! The host that a request is meant for: a name or an address, and perhaps a port.
+//! The host that a request is addressed to: a name or an address, with or without a port.
 
 use http::uri;
 use thiserror::Error;
 use url::Host;
 
-/// `host` or `host:port`, the host as the URL standard writes it.
+/// `host` or `host:port`, with the host as the URL standard writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     host: Host,
@@ -24,27 +24,28 @@ impl Authority {
         let port = authority.port_u16();
         let written = port.map_or(authority.host().len(), |port| authority.host().len() + 1 + port.to_string().len());
         if let Host::Domain(name) = &host {
-            // The URL standard has stranger names; a wildcard among the settings would look as if it were one.
+            // The URL standard allows more characters. With them a wildcard in the settings would pass for a name.
             if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)) {
                 return Err(NotAnAuthority);
             }
         }
-        // Credentials, an empty port or one with zeros before it: nothing that a client sends in good faith.
+        // A longer text has credentials, an empty port or a port with leading zeros. No honest client sends these.
         if authority.as_str().len() == written { Ok(Self { host, port }) } else { Err(NotAnAuthority) }
     }
 
-    /// Whether a request for `asked` may be one for this host: any port will do where this one names none.
+    /// Whether a request for `asked` is one for this host. If this authority has no port, any port is accepted.
     pub fn admits(&self, asked: &Self) -> bool {
         self.host == asked.host && self.port.is_none_or(|port| asked.port == Some(port))
     }
 
-    /// Whether the host is this machine as it calls itself.
+    /// Whether the host is this machine: `localhost`, a loopback address or the unspecified address.
     pub fn is_local(&self) -> bool {
         is_local(&self.host)
     }
 }
 
-/// Whether `host` is `localhost`, a loopback address, or the address that stands for all of a machine's own.
+/// Whether `host` is `localhost`, a loopback address or the unspecified address, which means all addresses of a
+/// machine.
 pub(super) fn is_local<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => name.as_ref() == "localhost",

@@ -1,17 +1,18 @@
-//! Who sends a request, and whom a rate limit counts: an IPv4 address or an IPv6 network.
+//! The sender of a request as rate limits count it: an IPv4 address or an IPv6 network.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 
-/// The prefix that one subscriber is commonly given; single IPv6 addresses cost a client nothing.
+/// Length of the prefix that one subscriber usually gets. Limits count the prefix, because a client has as many single
+/// addresses in it as it likes.
 const IPV6_PREFIX_BITS: u32 = 64;
 
-/// One client of the service, as far as its limits go.
+/// One client of the service, as limits count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
-    /// One IPv4 address, also where it was written as an IPv4-mapped IPv6 address.
+    /// One IPv4 address, even if it was written as an IPv4-mapped IPv6 address.
     V4(Ipv4Addr),
     /// The /64 network of an IPv6 address.
     V6Network(Ipv6Addr),
@@ -38,19 +39,19 @@ impl fmt::Display for Client {
     }
 }
 
-/// The address of whoever opened a connection: the client, or a proxy. The server puts it into every request.
+/// The address at the other end of a connection: the client or a proxy. The server adds it to every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
 impl Peer {
-    /// Whether one of `networks` holds its address, an IPv4-mapped one as IPv4.
+    /// Whether one of `networks` contains the address. An IPv4-mapped address counts as IPv4.
     pub fn is_in(self, networks: &[IpNet]) -> bool {
         let address = self.0.ip().to_canonical();
         networks.iter().any(|network| network.contains(&address))
     }
 }
 
-/// The one header that trusted proxies name the client in.
+/// The header in which trusted proxies name the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardedHeader {
     /// `X-Forwarded-For: client, proxy, …`.

@@ -6,7 +6,7 @@ use thiserror::Error;
 /// Largest content accepted, in bytes of UTF-8 (spec §8: 100 KB).
 pub const MAX_BYTES: usize = 102_400;
 
-/// Markdown of 1 to [`MAX_BYTES`] bytes, kept byte for byte. White space alone is content.
+/// Markdown of 1 to [`MAX_BYTES`] bytes, kept byte for byte. White space alone is valid content.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content(String);
 
@@ -19,7 +19,7 @@ pub enum ContentError {
     /// More than [`MAX_BYTES`] bytes.
     #[error("the content has {bytes} bytes, {MAX_BYTES} are allowed")]
     TooLarge {
-        /// How many it has.
+        /// The length of the text in bytes.
         bytes: usize,
     },
 }

@@ -10,20 +10,20 @@ use zeroize::Zeroizing;
 
 use super::invisible::is_ignorable;
 
-/// What every edit key begins with, so that people and secret scanners recognise one.
+/// The beginning of every edit key, so that people and secret scanners recognise one.
 pub const PREFIX: &str = "hbk_";
 
 /// Characters after the prefix: 62⁴³ > 2²⁵⁶.
 pub const SECRET_CHARS: usize = 43;
 
-/// What the secret part is written in.
+/// The characters of the secret part.
 pub const ALPHABET: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
 /// A key of the right shape. It has no `Display`, its `Debug` is redacted, and its memory is wiped when it is dropped.
 #[derive(Clone)]
 pub struct EditKey(Zeroizing<String>);
 
-/// The SHA-256 of a key: all that is ever stored.
+/// The SHA-256 of a key. Nothing else of a key is ever stored.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EditKeyHash([u8; 32]);
 
@@ -33,7 +33,7 @@ pub struct EditKeyHash([u8; 32]);
 pub struct NotAnEditKey;
 
 impl EditKey {
-    /// A key of characters drawn by `index_below`, which is asked for a uniform, unpredictable number below its argument.
+    /// A new key. `index_below` must return a uniform, unpredictable number below its argument.
     pub fn random(mut index_below: impl FnMut(usize) -> usize) -> Self {
         let mut key = Zeroizing::new(String::with_capacity(PREFIX.len() + SECRET_CHARS));
         key.push_str(PREFIX);
@@ -53,17 +53,17 @@ impl EditKey {
         }
     }
 
-    /// The key in clear, for the one answer that shows it.
+    /// The key in clear, for the one response that shows it.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What is stored of this key.
+    /// The hash that is stored in place of the key.
     pub fn hash(&self) -> EditKeyHash {
         EditKeyHash(Sha256::digest(self.0.as_bytes()).into())
     }
 
-    /// Whether anything of the shape of a key stands anywhere in `text`.
+    /// Whether `text` contains anything with the shape of a key.
     pub fn stands_in(text: &str) -> bool {
         text.match_indices(PREFIX).any(|(at, _)| {
             let after = text[at + PREFIX.len()..].bytes();
@@ -71,8 +71,8 @@ impl EditKey {
         })
     }
 
-    /// Whether this very key stands anywhere in `text`, where publishing the text would publish the key. Characters that
-    /// leave no trace do not hide it.
+    /// Whether `text` contains this key, so that publishing the text would publish the key. Invisible characters in
+    /// between do not hide it.
     pub fn occurs_in(&self, text: &str) -> bool {
         let key = self.0.as_str();
         text.contains(key)
@@ -86,12 +86,12 @@ impl EditKeyHash {
         Self(bytes)
     }
 
-    /// The hash itself, for a store to keep.
+    /// The bytes of the hash, for a store to keep.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Whether `key` has this hash, in a time that tells nothing about where they differ.
+    /// Whether `key` has this hash. The time that it takes does not reveal where the hashes differ.
     pub fn matches(&self, key: &EditKey) -> bool {
         self.0.ct_eq(&key.hash().0).into()
     }

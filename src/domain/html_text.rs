@@ -1,20 +1,20 @@
-//! Reads HTML that the renderer wrote: its tags and its text, without a tree.
+//! Reads the tags and the text of HTML that the renderer wrote, without building a tree.
 //!
-//! A serialiser wrote it, so `<` begins a tag and nothing else, and every value of an attribute stands in `"`. Whatever is
-//! read, nothing here fails; of other HTML the pieces mean nothing.
+//! The renderer's HTML comes from a serialiser: `<` only ever begins a tag, and every attribute value is in `"`. For
+//! other HTML nothing here fails, but the pieces have no meaning.
 
-/// A part of an HTML document, in the order in which the parts stand.
+/// A piece of an HTML document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// A tag, from `<` to `>`.
     Tag(&'a str),
-    /// Text that stands for itself.
+    /// Text without character references.
     Text(&'a str),
-    /// A character that was written as a reference.
+    /// A character that was written as a reference, such as `&amp;`.
     Character(char),
 }
 
-/// The parts of `html`.
+/// The pieces of `html`, in their order.
 pub fn pieces(html: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = html;
     std::iter::from_fn(move || {
@@ -48,7 +48,7 @@ pub fn closes(tag: &str) -> bool {
     tag.starts_with("</")
 }
 
-/// The text that `html` shows, white space collapsed.
+/// The text that `html` shows, with collapsed white space.
 pub fn visible_text(html: &str) -> String {
     let mut text = String::new();
     for piece in pieces(html) {
@@ -71,12 +71,13 @@ pub fn collapsed(text: &str) -> String {
     line
 }
 
-/// Whether the text on both sides of the element `name`'s tags belongs to one word.
+/// Whether a tag of the element `name` does not divide words: text before and after it may be one word.
 pub fn is_inline(name: &str) -> bool {
     ["a", "strong", "em", "del", "code"].contains(&name)
 }
 
-/// Appends `more`, with one space for each run of white space and control characters and none at the beginning.
+/// Appends `more` with one space for each run of white space and control characters, and none at the beginning of
+/// `text`.
 fn push_collapsed(text: &mut String, more: &str) {
     for character in more.chars() {
         if !character.is_whitespace() && !character.is_control() {
@@ -87,7 +88,7 @@ fn push_collapsed(text: &mut String, more: &str) {
     }
 }
 
-/// The tag that `html` begins with, and what follows it. A `>` within a quoted attribute does not end the tag.
+/// The tag at the beginning of `html` and the rest. A `>` within a quoted attribute does not end the tag.
 fn split_tag(html: &str) -> (&str, &str) {
     let mut quoted = false;
     let end = html.find(|c| {
@@ -97,15 +98,15 @@ fn split_tag(html: &str) -> (&str, &str) {
     end.map_or((html, ""), |end| html.split_at(end + 1))
 }
 
-/// The character that the reference at the beginning of `html` stands for, and what follows it; or the `&` itself.
+/// The character of the reference at the beginning of `html`, and the rest. If there is no reference, the `&` itself.
 fn split_reference(html: &str) -> (char, &str) {
-    // The longest that is read is `&#x10FFFF;`.
+    // The longest reference that is read is `&#x10FFFF;`.
     let semicolon = html.bytes().take(10).position(|byte| byte == b';');
     let decoded = semicolon.and_then(|end| Some((character_of(&html[1..end])?, &html[end + 1..])));
     decoded.unwrap_or(('&', &html[1..]))
 }
 
-/// The character that a reference names: the few names that a serialiser writes, and every number.
+/// The character of a reference: one of the few names that a serialiser writes, or any number.
 fn character_of(reference: &str) -> Option<char> {
     match reference {
         "amp" => Some('&'),

@@ -3,18 +3,19 @@
 use icu_properties::props::DefaultIgnorableCodePoint;
 use icu_properties::{CodePointSetData, CodePointSetDataBorrowed};
 
-/// Shown as nothing where a font does not support them, and by themselves nowhere: joiners, fillers, variation selectors.
+/// Characters that show nothing by themselves: joiners, fillers, variation selectors. A font that does not support them
+/// shows nothing either.
 static DEFAULT_IGNORABLE: CodePointSetDataBorrowed<'static> = CodePointSetData::new::<DefaultIgnorableCodePoint>();
 
-/// Braille with no dot: neither white space nor ignorable to Unicode, and blank.
+/// The Braille pattern without dots. It is blank, but Unicode counts it neither as white space nor as ignorable.
 const BLANK_BRAILLE: char = '\u{2800}';
 
-/// Whether `character` takes no space and leaves no trace between others.
+/// Whether `character` is invisible and takes no space between others.
 pub fn is_ignorable(character: char) -> bool {
     DEFAULT_IGNORABLE.contains(character)
 }
 
-/// Whether `text` shows nothing: white space, ignorable characters and blanks alone.
+/// Whether `text` shows nothing: it has only white space, ignorable characters and blanks.
 pub fn shows_nothing(text: &str) -> bool {
     text.chars().all(|c| c.is_whitespace() || c == BLANK_BRAILLE || is_ignorable(c))
 }

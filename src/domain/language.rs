@@ -1,23 +1,24 @@
-//! Which language a text is written in, where a detector is sure of it (contract decision 13).
+//! Detects the language of a text, if the detector is sure of it (contract decision 13).
 //!
-//! A browser hyphenates, chooses fonts and reads aloud by it. A wrong language does more harm than none, so short texts and
-//! texts of several scripts have none.
+//! A browser uses the language to hyphenate, to choose fonts and to read aloud. A wrong language does more harm than
+//! none, so short texts and texts of several scripts have none.
 
 use whatlang::{Lang, Script, detect, detect_script};
 
 use super::html_text::{Piece, closes, element, is_inline, pieces};
 
-/// Letters that a text must have in its main script: fewer are guessed wrong too often (contract decision 13).
+/// Fewest letters that a text must have in its main script: with fewer, the guess is wrong too often (contract decision
+/// 13).
 const MIN_LETTERS: usize = 50;
 
-/// Letters after which no more are read. Trigrams of this many tell the languages apart, and it bounds the work: rendering
-/// must stay within 250 ms (contract decision 12), and detecting takes under 1 ms.
+/// Most letters that are read. Their trigrams are enough to tell the languages apart, and the bound keeps detection
+/// under 1 ms, while rendering must stay within 250 ms (contract decision 12).
 const MAX_LETTERS: usize = 2000;
 
-/// Bytes of HTML that are searched for letters. A page that begins with this much markup or code has no language.
+/// Most bytes of HTML that are searched for letters. A page that begins with this much markup or code has no language.
 const MAX_HTML_BYTES: usize = 128 * 1024;
 
-/// What stands for a language that is not known (BCP 47, RFC 5646 §4.1).
+/// The code of an unknown language (BCP 47, RFC 5646 §4.1).
 pub const UNDETERMINED: &str = "und";
 
 /// A language, by its shortest BCP 47 code.
@@ -25,7 +26,7 @@ pub const UNDETERMINED: &str = "und";
 pub struct Language(&'static str);
 
 impl Language {
-    /// The language that a store has kept as `code`; `None` for one that [`Language::of_html`] never finds.
+    /// The language that a store has kept as `code`; `None` if [`Language::of_html`] never returns it.
     pub fn from_code(code: &str) -> Option<Self> {
         Lang::all().iter().map(|&lang| code_of(lang)).find(|known| *known == code).map(Self)
     }
@@ -41,13 +42,14 @@ impl Language {
         let found = detect(&text)?;
         let letters = text.chars().filter(|c| c.is_alphabetic()).count();
         let of_script = text.chars().filter(|&c| c.is_alphabetic() && is_of(c, found.script())).count();
-        // The detector is sure of one Greek letter beside a text in a script that it does not know.
+        // The letters are counted because the detector claims to be sure even of one Greek letter beside a long text in
+        // a script that it does not know.
         let is_sure = found.is_reliable() && of_script >= MIN_LETTERS && of_script * 4 >= letters * 3;
         is_sure.then(|| Self(code_of(found.lang())))
     }
 }
 
-/// The words of `html` but for code and addresses: the first that have [`MAX_LETTERS`] together.
+/// The words of `html` without code and addresses, up to [`MAX_LETTERS`] letters in total.
 fn prose(html: &str) -> String {
     let mut all = String::new();
     let mut in_code = 0_usize;
@@ -76,19 +78,19 @@ fn prose(html: &str) -> String {
     all.split_whitespace().filter(|word| !is_address(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether `word` is an address of a site or a person.
+/// Whether `word` is a web or email address.
 fn is_address(word: &str) -> bool {
     word.contains("://") || word.contains('@') || word.starts_with("www.")
 }
 
-/// Whether `letter` is written in a language whose main script is `script`. Japanese is written in three.
+/// Whether `letter` belongs to a language whose main script is `script`. Japanese uses three scripts.
 fn is_of(letter: char, script: Script) -> bool {
     const JAPANESE: [Script; 3] = [Script::Mandarin, Script::Hiragana, Script::Katakana];
     let own = detect_script(letter.encode_utf8(&mut [0; 4]));
     own.is_some_and(|own| own == script || (JAPANESE.contains(&own) && JAPANESE.contains(&script)))
 }
 
-/// The shortest code that BCP 47 allows: two letters where ISO 639-1 has them, as for all of these.
+/// The shortest code that BCP 47 allows: the two letters of ISO 639-1, which all these languages have.
 fn code_of(lang: Lang) -> &'static str {
     match lang {
         Lang::Afr => "af",

@@ -1,11 +1,13 @@
-//! What Handbill is about, with no I/O, no clock, no randomness and no async: values that are valid because they exist.
+//! The values that Handbill works with. Each is checked when it is made, so a value that exists is valid.
 //!
-//! Parsing returns errors and never panics; rendering never fails. What varies (time, chance) is an argument.
+//! Nothing here does I/O, reads a clock, draws random numbers or is async: time and random numbers are arguments.
+//! Parsing returns errors and never panics; rendering never fails.
 
 pub mod authority;
 pub mod client;
 pub mod content;
 pub mod edit_key;
+pub mod excerpt;
 pub mod html_text;
 pub mod invisible;
 pub mod language;

@@ -1,9 +1,9 @@
-//! The OAuth grant and scopes that a page's edit key stands for (RFC 6749).
+//! The OAuth grant and scopes of a page's edit key (RFC 6749).
 
 /// The one grant of the token endpoint (RFC 6749 §4.4).
 pub const GRANT_TYPE: &str = "client_credentials";
 
-/// What a page's key allows, each scope with what it means.
+/// The scopes of a page's key, each with its meaning.
 pub const SCOPES: [(&str, &str); 2] = [("post:edit", "Edit the page"), ("post:delete", "Delete the page")];
 
 /// The scopes as OAuth writes them in one string.

@@ -1,4 +1,4 @@
-//! An origin as the URL standard defines it: scheme, host and port, nothing after.
+//! An origin as the URL standard defines it: scheme, host and port, and nothing after them.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use super::authority::{Authority, is_local};
 
 /// An `http` or `https` origin, serialised as the URL standard does: no trailing slash, no default port.
 ///
-/// The base of every address that is given out, and what a link must share with it to be internal.
+/// It is the base of every address that the service gives out. A link is internal if it has the same origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(String);
 
@@ -20,10 +20,10 @@ pub enum OriginError {
     /// Not an absolute URL.
     #[error("it is not an absolute URL such as https://pages.example")]
     NotAUrl,
-    /// Another scheme than `http` and `https`.
+    /// The scheme is neither `http` nor `https`.
     #[error("its scheme is neither http nor https")]
     Scheme,
-    /// Something besides scheme, host and port.
+    /// The text has more than scheme, host and port.
     #[error("it is more than an origin: leave out path, query, fragment and credentials")]
     MoreThanAnOrigin,
 }
@@ -49,22 +49,21 @@ impl Origin {
     /// The origin of a plain HTTP listener at `address`.
     pub fn of_listener(address: SocketAddr) -> Self {
         let text = format!("http://{address}");
-        // An IPv6 address with a zone is in no URL; written as it is, it still tells where the listener is.
+        // No URL has an IPv6 address with a zone. Unchanged, the text still shows where the listener is.
         Self::parse(&text).unwrap_or(Self(text))
     }
 
-    /// Whether the host is this machine as it calls itself: `localhost`, a loopback address, or the address that
-    /// stands for all of a machine's own.
+    /// Whether the host is this machine: `localhost`, a loopback address or the unspecified address.
     pub fn is_local(&self) -> bool {
         Url::parse(&self.0).is_ok_and(|url| url.host().is_some_and(|host| is_local(&host)))
     }
 
-    /// The host, without the port; `None` for an address that is in no URL.
+    /// The host without the port; `None` for an address that cannot be in a URL.
     pub fn host(&self) -> Option<Authority> {
         Url::parse(&self.0).ok().and_then(|url| Authority::parse(url.host_str()?).ok())
     }
 
-    /// The text of the host, without its port; an IPv6 address in brackets.
+    /// The text of the host without its port. An IPv6 address is in brackets.
     pub fn host_text(&self) -> &str {
         let (_, authority) = self.0.split_once("://").unwrap_or(("", &self.0));
         let name = authority.rfind(']').map_or(0, |end| end + 1);

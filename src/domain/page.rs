@@ -1,4 +1,4 @@
-//! A page, the tombstone that it leaves, and the changes between them.
+//! A page, its tombstone once it is deleted, and the changes between its states.
 
 use serde::{Deserialize, Serialize};
 
@@ -34,30 +34,30 @@ impl PageVersion {
     }
 }
 
-/// What tells one state of a page from every other that it had or will have. The version alone does not: a page that
-/// was restored from a backup counts on from an older version.
+/// Identifies one state of a page among all that it had or will have. The version alone does not: a page that was
+/// restored from a backup continues from an older version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageState {
-    /// Which write made it.
+    /// The version of the write that made this state.
     pub version: PageVersion,
-    /// When.
+    /// The time of that write.
     pub updated_at: UnixMillis,
 }
 
 /// A page that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its name, for ever.
+    /// Its name, which never changes.
     pub slug: Slug,
     /// Its title; an update may clear it.
     pub title: Option<Title>,
     /// Its Markdown source.
     pub content: Content,
-    /// The HTML of `content`, by the renderer that wrote it.
+    /// The HTML of `content`, with the version of its renderer.
     pub rendered: Rendered,
-    /// What its edit key must hash to.
+    /// The hash of its edit key.
     pub key_hash: EditKeyHash,
-    /// Which write this is the outcome of.
+    /// The version of the last write.
     pub version: PageVersion,
     /// When it was created.
     pub created_at: UnixMillis,
@@ -65,7 +65,7 @@ pub struct Page {
     pub updated_at: UnixMillis,
 }
 
-/// What remains of a deleted page: enough to keep its slug from being used again, nothing that it said.
+/// The rest of a deleted page: enough to keep its slug from being used again, and nothing of its text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {
     /// The slug that stays reserved.
@@ -78,7 +78,7 @@ pub struct Tombstone {
     pub deleted_at: UnixMillis,
 }
 
-/// What an update changes; what is absent stays as it is.
+/// The changes of an update. A field that is `None` keeps its value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PageEdit {
     /// The new title, `Some(None)` to clear it.
@@ -88,19 +88,19 @@ pub struct PageEdit {
 }
 
 impl PageEdit {
-    /// Whether it changes nothing. An edit with any field is a change, even to the value that is there.
+    /// Whether it changes nothing. An edit with any field is a change, even if the value stays the same.
     pub fn is_empty(&self) -> bool {
         self.title.is_none() && self.content.is_none()
     }
 }
 
 impl Page {
-    /// The state that the page is in.
+    /// The current state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
     }
 
-    /// This page after `edit`, whose content was rendered to `rendered`, made at `now`.
+    /// This page after `edit` at the time `now`. `rendered` is the HTML of the edit's content, if it has one.
     #[must_use]
     pub fn edited(&self, edit: &PageEdit, rendered: Option<&Rendered>, now: UnixMillis) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Page {
         }
     }
 
-    /// What this page leaves behind when it is deleted at `now`.
+    /// The tombstone of this page when it is deleted at `now`.
     pub fn tombstone(&self, now: UnixMillis) -> Tombstone {
         Tombstone {
             slug: self.slug.clone(),

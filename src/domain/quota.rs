@@ -1,7 +1,7 @@
 //! How many times a client may do something within a sliding window (spec §8).
 //!
-//! The window is exact: of the attempts admitted in the last `window`, an instant ago included and exactly `window`
-//! ago not, there are never more than `limit`. A refused attempt is not counted.
+//! The window is exact: at any time, at most `limit` attempts were admitted within the last `window`. An attempt
+//! exactly `window` ago no longer counts. A refused attempt is not counted.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 pub struct Quota {
     /// Attempts admitted within any `window`; at least 1.
     pub limit: u32,
-    /// How far the window looks back.
+    /// The length of the window.
     pub window: Duration,
 }
 
@@ -24,18 +24,20 @@ pub struct Decision {
     pub quota: Quota,
     /// Attempts that would still be admitted now.
     pub remaining: u32,
-    /// How long until more attempts are admitted than `remaining`: until the oldest counted attempt leaves the window.
+    /// Time until more attempts than `remaining` are admitted: until the oldest counted attempt leaves the window.
     pub more_after: Duration,
 }
 
-/// The times of the admitted attempts of one client, oldest first, as durations since an instant of the caller's choice.
+/// The times of the admitted attempts of one client, oldest first, as durations since an instant of the caller's
+/// choice.
 pub type Counted = VecDeque<Duration>;
 
 impl Quota {
-    /// Decides an attempt at `now` and counts it in `counted` when it is admitted. Forgets what has left the window.
+    /// Decides an attempt at `now` and adds it to `counted` if it is admitted. Removes attempts that have left the
+    /// window.
     ///
-    /// Where `now` lies before the newest counted attempt, the newest one's time is taken: a clock that goes back
-    /// admits nobody twice.
+    /// If `now` is before the newest counted attempt, the time of that attempt is used instead, so that a clock that
+    /// goes back admits nobody twice.
     pub fn decide(&self, counted: &mut Counted, now: Duration) -> Decision {
         let now = counted.back().map_or(now, |&newest| newest.max(now));
         while counted.front().is_some_and(|&oldest| self.has_left(oldest, now)) {
@@ -47,7 +49,8 @@ impl Quota {
             counted.push_back(now);
         }
         let remaining = u32::try_from(limit.saturating_sub(counted.len())).unwrap_or(u32::MAX);
-        // Where the limit was lowered below what is counted, several must leave before one more is admitted.
+        // If the limit was lowered below the number of counted attempts, several must leave before one more is
+        // admitted.
         let must_leave = counted.len().saturating_sub(limit);
         let more_after = counted.get(must_leave).map_or(Duration::ZERO, |&at| (at + self.window).saturating_sub(now));
         Decision { admitted, quota: *self, remaining, more_after }

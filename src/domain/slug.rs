@@ -1,4 +1,4 @@
-//! A page's name in every address: `<title-words>-<suffix>`, fixed when the page is created.
+//! A page's name in every address: `<title-words>-<suffix>`. It is fixed when the page is created.
 
 use std::fmt;
 
@@ -7,19 +7,19 @@ use thiserror::Error;
 
 use super::title::Title;
 
-/// Longest run of title words, in characters; with the hyphen and the suffix a slug has at most 69.
+/// Longest run of title words, in characters. With the hyphen and the suffix a slug has at most 69.
 pub const MAX_WORDS_CHARS: usize = 60;
 
 /// Length of the suffix: 28⁸ ≈ 3.8 × 10¹¹ slugs for each title.
 pub const SUFFIX_CHARS: usize = 8;
 
-/// What a suffix is written in: no vowels, so that it spells nothing, and none of `0 1 i l o`, which look alike.
+/// The characters of a suffix: no vowels, so that it spells no word, and none of `0 1 i l o`, which look alike.
 pub const SUFFIX_ALPHABET: &[u8; 28] = b"23456789bcdfghjkmnpqrstvwxyz";
 
-/// The words of a slug whose title leaves none.
+/// The words of a slug if its title gives none.
 const NO_WORDS: &str = "page";
 
-/// A slug that fits the grammar. Whether a page has it is for the store to say.
+/// A slug that fits the grammar. Only the store knows whether a page has it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slug(String);
 
@@ -33,7 +33,7 @@ pub struct NotASlug;
 pub struct SlugSuffix([u8; SUFFIX_CHARS]);
 
 impl SlugSuffix {
-    /// A suffix of characters drawn by `index_below`, which is asked for a uniform number below its argument.
+    /// A new suffix. `index_below` must return a uniform number below its argument.
     pub fn random(mut index_below: impl FnMut(usize) -> usize) -> Self {
         Self(std::array::from_fn(|_| SUFFIX_ALPHABET[index_below(SUFFIX_ALPHABET.len())]))
     }
@@ -70,7 +70,8 @@ impl fmt::Display for Slug {
     }
 }
 
-/// The title's words in ASCII, joined by hyphens, cut at a word boundary; one longer word is cut hard.
+/// The title's words in ASCII, joined by hyphens and cut at a word boundary. A first word that is too long is cut
+/// within.
 fn words(title: &str) -> String {
     let ascii = deunicode::deunicode(title).to_ascii_lowercase();
     let mut joined = String::new();

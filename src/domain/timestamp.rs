@@ -1,7 +1,6 @@
 //! Points in time as the API writes them: UTC, whole milliseconds.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -12,14 +11,14 @@ use time::macros::format_description;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct UnixMillis(i64);
 
-/// The years 0000 to 9999, which is what four digits can show.
+/// The years 0000 to 9999: four digits cannot show others.
 const RANGE: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
 
 const ISO_8601_MILLIS: StaticFormatDescription =
     format_description!("[year]-[month]-[day]T[hour]:[minute]:[second].[subsecond digits:3]Z");
 
 impl UnixMillis {
-    /// The given count of milliseconds, held within the years 0000 to 9999.
+    /// The time `millis` after the epoch, clamped to the years 0000 to 9999.
     pub fn new(millis: i64) -> Self {
         Self(millis.clamp(*RANGE.start(), *RANGE.end()))
     }
@@ -29,18 +28,12 @@ impl UnixMillis {
         self.0
     }
 
-    /// This time, or the first millisecond after `earlier` where this is not later.
+    /// This time, or the first millisecond after `earlier` if this time is not later.
     ///
-    /// `updated_at` grows strictly with each change however a replica's clock stands.
+    /// With it `updated_at` grows with each change even if a replica's clock is wrong.
     #[must_use]
     pub fn strictly_after(self, earlier: Self) -> Self {
         Self::new(self.0.max(earlier.0.saturating_add(1)))
-    }
-
-    /// The time `duration` later.
-    #[must_use]
-    pub fn plus(self, duration: Duration) -> Self {
-        Self::new(self.0.saturating_add(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)))
     }
 }
 

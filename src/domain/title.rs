@@ -8,21 +8,21 @@ use super::invisible::shows_nothing;
 /// Longest title accepted, in Unicode scalar values (spec §8 says "characters").
 pub const MAX_CHARS: usize = 200;
 
-/// A title of 1 to [`MAX_CHARS`] characters that shows something, without white space around it, and without characters
-/// that break its line or turn the direction of the text after it.
+/// A title of 1 to [`MAX_CHARS`] characters that shows something. It has no white space around it and no characters
+/// that break its line or change the direction of the text after it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Title(String);
 
 /// Why a text is not a title.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TitleError {
-    /// Nothing shows: white space, characters without a shape, or nothing at all. On an update this clears the title.
+    /// The text is empty or shows nothing. On an update this clears the title.
     #[error("the title is empty")]
     Empty,
     /// More than [`MAX_CHARS`] characters.
     #[error("the title has {chars} characters, {MAX_CHARS} are allowed")]
     TooLong {
-        /// How many it has after trimming.
+        /// The number of characters after trimming.
         chars: usize,
     },
     /// A control character, such as a line break or a tab.
@@ -58,8 +58,8 @@ impl Title {
     }
 }
 
-/// Why `character` may not be in a title, if it may not. The marks U+200E, U+200F and U+061C and the joiners may: scripts
-/// need them, and their effect ends with the title.
+/// Why `character` may not be in a title; `None` if it may. The marks U+200E, U+200F and U+061C and the joiners are
+/// allowed, because scripts need them and their effect ends with the title.
 fn refused(character: char) -> Option<TitleError> {
     match character {
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => Some(TitleError::BidirectionalControl(character)),

@@ -1,4 +1,4 @@
-//! The arguments that several tools take, each read in one way by all of them (contract, decision 15).
+//! The arguments that several tools share. All tools read them in the same way (contract, decision 15).
 
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -8,18 +8,18 @@ use crate::api::request::credential;
 use crate::domain::origin::Origin;
 use crate::service::{Body, BodyError, Credential};
 
-/// Removes the slug, whatever else there is. A page's address at `base_url`, `/slug` and `slug.md` name it too; what
-/// names no page comes back as a text that is no slug.
+/// Removes the slug and returns it. A page's address at `base_url`, `/slug` and `slug.md` are accepted too. Any other text
+/// is returned as it is; the service finds no page for it.
 pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<String> {
-    let fault = match arguments.remove("slug") {
+    let message = match arguments.remove("slug") {
         Some(Value::String(text)) => return Ok(slug_named(text.trim(), base_url)),
         Some(_) => "The field `slug` has the wrong type. Send it as a string.",
         None => "The field `slug` is missing. Send it as a string: it is the last part of the page's `url`.",
     };
-    Err(BodyError::Malformed(fault.to_owned()))
+    Err(BodyError::Malformed(message.to_owned()))
 }
 
-/// Removes what stands in the place of the key.
+/// Removes the edit key, or whatever was sent as it.
 pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
     credential::in_argument(arguments.remove("edit_key").as_ref())
 }
@@ -27,7 +27,7 @@ pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
 fn slug_named(text: &str, base_url: &Origin) -> String {
     let path = match Url::parse(text) {
         Ok(url) if is_of(&url, base_url) => url.path().to_owned(),
-        // Another site's address, or none.
+        // The address of another site, or no address at all.
         _ => text.to_owned(),
     };
     let name = path.strip_prefix('/').unwrap_or(&path);

@@ -1,33 +1,91 @@
-//! Errors as clients of the protocol meet them: a tool's failure, and the refusal of a request.
+//! Errors of the protocol: the refusal of a message, and the body of a failed tool call.
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
+use http::header::RETRY_AFTER;
 use rmcp::ErrorData;
-use rmcp::model::{CallToolResult, ContentBlock, JsonRpcError, RequestId};
+use rmcp::model::{ErrorCode, JsonRpcError, RequestId};
+use serde_json::json;
 
 use crate::api::error::ApiError;
 use crate::api::types::ToolErrorBody;
 
-/// The result of a tool that failed: JSON as text. Not as structured content, which clients hold against the output
-/// schema also where it is an error.
-pub(super) fn error_result(error: &ApiError) -> CallToolResult {
+/// A message that is answered with a JSON-RPC error. The error never repeats what the client sent, which may hold an
+/// edit key.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    id: Option<RequestId>,
+    error: ErrorData,
+    /// Whole seconds after which trying again makes sense.
+    retry_after: Option<u64>,
+}
+
+impl Refusal {
+    /// An answer with this HTTP status.
+    pub(super) fn new(status: StatusCode, error: ErrorData) -> Self {
+        Self { status, id: None, error, retry_after: None }
+    }
+
+    /// 400 with the code for something that is no valid message.
+    pub(super) fn invalid_request(message: &'static str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, ErrorData::invalid_request(message, None))
+    }
+
+    /// A method that this server does not have. Without a handshake (`is_modern`) HTTP's status says so too.
+    pub(super) fn unknown_method(is_modern: bool) -> Self {
+        let message = "This server does not have this method. It has tools: tools/list and tools/call.";
+        let status = if is_modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
+        Self::new(status, ErrorData::new(ErrorCode::METHOD_NOT_FOUND, message, None))
+    }
+
+    /// Parameters that do not fit a known method. HTTP's status is 200, since the message itself is valid.
+    pub(super) fn invalid_params(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::OK, ErrorData::invalid_params(message.into(), None))
+    }
+
+    /// The same answer to the message with this `id`.
+    pub(super) fn to(self, id: Option<RequestId>) -> Self {
+        Self { id, ..self }
+    }
+}
+
+/// A refusal for a reason that REST has too. Its code and status are in the `data`.
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);
+        let data = json!({"error": error.code.as_str(), "status": status.as_u16()});
+        Self {
+            retry_after: error.retry_after,
+            ..Self::new(status, ErrorData::invalid_request(error.message, Some(data)))
+        }
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(JsonRpcError::new(self.id, self.error))).into_response();
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+}
+
+/// The text of a failed tool call, as JSON.
+pub(super) fn tool_error(error: &ApiError) -> String {
     let body = ToolErrorBody {
         error: error.code.as_str(),
         message: error.message.clone(),
         status: error.code.status(),
         retry_after: error.retry_after,
     };
-    CallToolResult::error(vec![ContentBlock::text(serde_json::to_string(&body).expect("it is made of strings"))])
+    serde_json::to_string(&body).expect("strings and numbers serialise")
 }
 
-/// The answer to an HTTP request that is refused: a JSON-RPC error with `status`.
-pub(super) fn refusal(status: StatusCode, id: Option<RequestId>, error: ErrorData) -> Response {
-    (status, Json(JsonRpcError::new(id, error))).into_response()
-}
-
-/// There is no stream to get and no session to delete. Axum adds `Allow`.
-pub(super) async fn method_not_allowed() -> Response {
-    let message = "This address takes `POST` alone: it has no stream to read and no session to end. Send one JSON-RPC message in each `POST`.";
-    refusal(StatusCode::METHOD_NOT_ALLOWED, None, ErrorData::invalid_request(message, None))
+/// Answers every HTTP method but `POST`. Axum adds the header `Allow`.
+pub(super) async fn method_not_allowed() -> Refusal {
+    let message = "This address accepts only `POST`: it has no stream to read and no session to end. Send one JSON-RPC message in each `POST`.";
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, ErrorData::invalid_request(message, None))
 }

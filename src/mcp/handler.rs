@@ -1,52 +1,62 @@
-//! The handler that `rmcp` asks: what this server is, its tools, and the results of calls.
+//! Answers one message: reads it, checks it, and dispatches the five methods that this server has.
+//!
+//! The types of messages and results are those of `rmcp`; its HTTP service is not used (docs/decisions/0012).
 
-use std::borrow::Cow;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use rmcp::ErrorData;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
-    CustomResult, DiscoverResult, ErrorCode, Implementation, JsonObject, ListPromptsResult,
-    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, MetaObject, PaginatedRequestParams,
-    ProtocolVersion, ServerCapabilities, ServerConfig, Tool,
+    CacheScope, CallToolRequestParams, DiscoverResult, Implementation, InitializeRequestParams, JsonObject,
+    JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, MetaObject, RequestId, ServerCapabilities, ServerConfig,
 };
-use rmcp::service::RequestContext;
-use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde::Serialize;
+use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
-use super::Mcp;
-use super::error::error_result;
-use super::page_result::PageSlot;
-use super::rmcp_compat::supported_versions;
+use super::error::Refusal;
+use super::message::Message;
+use super::revision::{self, Revision};
+use super::tool_calls::Mcp;
+use super::tool_result::response_body;
 use super::tools::{INSTRUCTIONS, ToolName};
-use crate::api::error::{ApiError, Code};
+use crate::api::error::{ApiError, Interface};
 use crate::api::metadata;
-use crate::domain::client::Client;
+use crate::api::request::accept::weight;
+use crate::api::request::body::{RequestBody, declared_as_json};
+use crate::api::request::credential::query_holds_key;
+use crate::service::ServiceError;
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
 
-/// How long a client may keep what `server/discover` says, in milliseconds: it changes with the program alone.
+/// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes it.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
 
-/// How long a client may keep the list of tools, in milliseconds.
+/// How long a client may keep the list of tools, in milliseconds. A restart with other limits changes it.
 const TOOLS_TTL_MS: u64 = 5 * 60 * 1000;
 
-/// The member of a result's `_meta` that tells who answered.
+/// The member of a result's `_meta` that names the server.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// Methods that are known here, so that one that comes without what it needs is told apart from an unknown one.
-const METHODS: [&str; 5] = ["initialize", "ping", "server/discover", "tools/call", "tools/list"];
-
-/// The handler. Clones share everything.
-#[derive(Clone)]
-pub(super) struct Server(Arc<Inner>);
-
-struct Inner {
+/// Everything that answers need. Results that never change are serialised once, at the start.
+pub(super) struct Server {
     mcp: Mcp,
-    tools: Vec<Tool>,
-    identity: Implementation,
-    versions: Vec<ProtocolVersion>,
+    config: ServerConfig,
+    /// The result of `server/discover`.
+    discovery: Box<RawValue>,
+    /// The results of `tools/list`.
+    tools: Box<RawValue>,
+    handshake_tools: Box<RawValue>,
+    /// The `_meta` of every other result without a handshake. Earlier revisions name the server in `initialize`.
+    result_meta: Box<RawValue>,
 }
 
 impl Server {
@@ -55,178 +65,148 @@ impl Server {
             .with_title(metadata::TITLE)
             .with_description(metadata::SUMMARY)
             .with_website_url(mcp.base_url.as_str());
-        let quotas = mcp.service.quotas();
-        let tools = ToolName::ALL.map(|tool| tool.description(&quotas)).to_vec();
-        Self(Arc::new(Inner { mcp, tools, identity, versions: supported_versions() }))
-    }
-
-    /// Who answers, for the `_meta` of a result; clients of the revisions before learnt it from `initialize`.
-    fn meta(&self, context: &RequestContext<RoleServer>) -> Option<MetaObject> {
-        is_modern(context).then(|| {
-            let identity = serde_json::to_value(&self.0.identity).expect("it is made of strings");
-            MetaObject::from(JsonObject::from_iter([(SERVER_INFO.to_owned(), identity)]))
-        })
-    }
-
-    /// The client that limits count.
-    fn client(&self, context: &RequestContext<RoleServer>) -> Client {
-        let parts = head(context);
-        self.0.mcp.proxies.client(parts)
-    }
-
-    fn count(&self, tool: &'static str, outcome: &'static str) {
-        self.0.mcp.metrics.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
-    }
-}
-
-impl ServerHandler for Server {
-    fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(self.0.identity.clone())
-            .with_instructions(INSTRUCTIONS)
-    }
-
-    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        Cow::Owned(self.0.versions.clone())
-    }
-
-    async fn discover(&self, _: RequestContext<RoleServer>) -> Result<DiscoverResult, ErrorData> {
-        Ok(DiscoverResult::from_server_info(self.0.versions.clone(), self.get_info())
+        let mut server_info = MetaObject::default();
+        server_info.insert(SERVER_INFO.to_owned(), serde_json::to_value(&identity).expect("strings serialise"));
+        let config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(identity)
+            .with_instructions(INSTRUCTIONS);
+        let discovery = DiscoverResult::from_server_info(revision::supported(), config.clone())
             .with_ttl_ms(DISCOVER_TTL_MS)
-            .with_cache_scope(CacheScope::Public))
+            .with_cache_scope(CacheScope::Public);
+        let quotas = mcp.service.quotas();
+        let mut handshake_tools =
+            ListToolsResult::with_all_items(ToolName::ALL.map(|tool| tool.description(&quotas)).to_vec());
+        let mut tools = handshake_tools.clone().with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Public);
+        tools.meta = Some(server_info.clone());
+        handshake_tools.result_type = None;
+        Self {
+            mcp,
+            config,
+            discovery: raw(&discovery),
+            tools: raw(&tools),
+            handshake_tools: raw(&handshake_tools),
+            result_meta: raw(&server_info),
+        }
     }
 
-    async fn list_tools(
-        &self,
-        page: Option<PaginatedRequestParams>,
-        context: RequestContext<RoleServer>,
-    ) -> Result<ListToolsResult, ErrorData> {
-        if page.is_some_and(|page| page.cursor.is_some()) {
-            let what = "There is one page of tools, and no cursor to another. Leave out `cursor`.";
-            return Err(ErrorData::invalid_params(what, None));
+    async fn answer(&self, head: &Parts, mut message: Message) -> Result<Response, Refusal> {
+        if head.uri.query().is_some_and(query_holds_key) {
+            return Err(ApiError::key_in_address().into());
         }
-        let mut result = ListToolsResult::with_all_items(self.0.tools.clone());
-        if is_modern(&context) {
-            result = result.with_ttl_ms(TOOLS_TTL_MS).with_cache_scope(CacheScope::Public);
+        let opening = take_opening(&mut message);
+        if opening.is_none() {
+            revision::check_version_header(&head.headers, &message)?;
         }
-        result.meta = self.meta(&context);
-        Ok(result)
+        if !accepts_json(&head.headers) {
+            let advice = "Answers are JSON. Send `Accept: application/json, text/event-stream`.";
+            return Err(Refusal::new(StatusCode::NOT_ACCEPTABLE, ErrorData::invalid_request(advice, None)));
+        }
+        let Some(method) = message.method.take() else {
+            let advice = "This server sends no requests, so it accepts no answers. Send a request or a notification.";
+            return Err(Refusal::invalid_request(advice));
+        };
+        if let Some((id, params)) = opening {
+            let mut result = self.config.clone();
+            result.protocol_version = revision::agree_in_handshake(&head.headers, &params)?;
+            return Ok(respond(&id, &result));
+        }
+        let revision = revision::agree(&head.headers, &method, &message)?;
+        // This server needs to know nothing that a notification says.
+        let Some(id) = message.id.take() else { return Ok(StatusCode::ACCEPTED.into_response()) };
+        match method.as_str() {
+            "initialize" if !revision.is_modern => Err(Refusal::invalid_params(
+                "Send `params` with `protocolVersion`, `capabilities` and `clientInfo`, which has `name` and `version`.",
+            )),
+            "ping" if !revision.is_modern => Ok(respond(&id, &JsonObject::new())),
+            "server/discover" => Ok(respond(&id, &self.discovery)),
+            "tools/call" => self.call_tool(head, &id, revision, message).await,
+            "tools/list" => self.list_tools(&id, revision, &message.params),
+            _ => Err(Refusal::unknown_method(revision.is_in_meta)),
+        }
     }
 
-    fn get_tool(&self, name: &str) -> Option<Tool> {
-        self.0.tools.iter().find(|tool| tool.name == name).cloned()
+    fn list_tools(&self, id: &RequestId, revision: Revision, params: &JsonObject) -> Result<Response, Refusal> {
+        if params.get("cursor").is_some_and(|cursor| !cursor.is_null()) {
+            return Err(Refusal::invalid_params(
+                "The list of tools is one page, without a cursor. Leave out `cursor`.",
+            ));
+        }
+        Ok(respond(id, if revision.is_modern { &self.tools } else { &self.handshake_tools }))
     }
 
     async fn call_tool(
         &self,
-        call: CallToolRequestParams,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CallToolResponse, ErrorData> {
+        head: &Parts,
+        id: &RequestId,
+        revision: Revision,
+        Message { params, meta, .. }: Message,
+    ) -> Result<Response, Refusal> {
+        let call: CallToolRequestParams = serde_json::from_value(Value::Object(params)).map_err(|_| {
+            Refusal::invalid_params(
+                "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.",
+            )
+        })?;
         let Some(tool) = ToolName::parse(&call.name) else {
             self.count("_OTHER", "unknown_tool");
             let names = ToolName::ALL.map(ToolName::as_str).join(", ");
-            return Err(ErrorData::invalid_params(
-                format!("There is no tool of this name. The tools are {names}."),
-                None,
-            ));
+            return Err(Refusal::invalid_params(format!("There is no tool with this name. The tools are {names}.")));
         };
-        let arguments = call.arguments.unwrap_or_default();
-        let within = head(&context).extensions.get::<RequestSpan>();
-        let caller =
-            CallerTrace { traceparent: context.meta.get_traceparent(), tracestate: context.meta.get_tracestate() };
-        let span = spans::tool(within, caller, tool.as_str());
-        let slot = head(&context).extensions.get::<PageSlot>().expect("`mend` puts it there");
-        // On the heap, since a call is large and there are many layers of futures around it.
-        let calling = Box::pin(self.0.mcp.call(tool, self.client(&context), arguments, slot));
-        // The task that calls this is started by `rmcp`, so that the request must be brought here.
-        let calling = async {
-            match within {
-                Some(within) => within.log(calling).await,
-                None => calling.await,
-            }
-        };
-        let calling = span.run(calling);
-        // Defect: a panic here ends the task that would answer, and the client waits for ever.
-        let (mut result, error) = AssertUnwindSafe(calling).catch_unwind().await.unwrap_or_else(|_panic| {
+        let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
+        let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
+        // On the heap, since the future of a call is large and many layers of futures surround it.
+        let calling = Box::pin(self.mcp.call(tool, self.mcp.proxies.client(head), call.arguments.unwrap_or_default()));
+        // A panic in a tool is a failed call, not a failed request, and it is counted.
+        let result = AssertUnwindSafe(span.run(calling)).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");
-            (error_result(&ApiError::internal()), Some(Code::Internal))
+            Err(ApiError::internal())
         });
-        let outcome = error.map_or("ok", Code::as_str);
+        let (outcome, status) =
+            result.as_ref().map_or_else(|error| (error.code.as_str(), error.code.status()), |_| ("ok", 200));
         self.count(tool.as_str(), outcome);
-        span.done(outcome, error.is_some_and(|code| code.status() >= 500));
-        result.meta = self.meta(&context);
-        Ok(result.into())
+        span.done(outcome, status >= 500);
+        let body = response_body(id, result, revision.is_modern.then(|| self.result_meta.get()));
+        Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::new(body)).into_response())
     }
 
-    // Defect: `rmcp` takes a request whose `params` do not fit for one with an unknown method.
-    async fn on_custom_request(
-        &self,
-        request: CustomRequest,
-        context: RequestContext<RoleServer>,
-    ) -> Result<CustomResult, ErrorData> {
-        Err(match request.method.as_str() {
-            // The revision of 2026-07-28 removed it, so there its parameters cannot be at fault.
-            "initialize" if is_modern(&context) => unknown_method(),
-            "tools/call" => ErrorData::invalid_params(
-                "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.",
-                None,
-            ),
-            "initialize" => ErrorData::invalid_params(
-                "Send `params` with `protocolVersion`, `capabilities` and `clientInfo`, which has `name` and `version`.",
-                None,
-            ),
-            known if METHODS.contains(&known) => {
-                ErrorData::invalid_params("The `params` do not fit the method. Check their members.", None)
-            }
-            _ => unknown_method(),
-        })
-    }
-
-    // Defect: without these `rmcp` answers methods that were never declared, with empty lists.
-    async fn list_prompts(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListPromptsResult, ErrorData> {
-        Err(unknown_method())
-    }
-
-    async fn list_resources(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListResourcesResult, ErrorData> {
-        Err(unknown_method())
-    }
-
-    async fn list_resource_templates(
-        &self,
-        _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
-    ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        Err(unknown_method())
-    }
-
-    async fn complete(
-        &self,
-        _: CompleteRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<CompleteResult, ErrorData> {
-        Err(unknown_method())
+    fn count(&self, tool: &'static str, outcome: &'static str) {
+        self.mcp.metrics.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
     }
 }
 
-/// The head of the request that brought a message.
-fn head(context: &RequestContext<RoleServer>) -> &Parts {
-    context.extensions.get().expect("the transport names the request of every message")
+/// Answers the message in `request`.
+pub(super) async fn handle(State(server): State<Arc<Server>>, request: Request) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let read = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
+    let bytes = read.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp))?;
+    let message = Message::parse(&bytes)?;
+    drop(bytes);
+    let id = message.id.clone();
+    server.answer(&head, message).await.map_err(|refusal| refusal.to(id))
 }
 
-/// Whether the request is of a revision without a handshake.
-fn is_modern(context: &RequestContext<RoleServer>) -> bool {
-    context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28)
+/// The `id` and parameters of an `initialize` that can be answered. Any other is checked like every request, and then
+/// refused.
+fn take_opening(message: &mut Message) -> Option<(RequestId, InitializeRequestParams)> {
+    if message.method.as_deref() != Some("initialize") {
+        return None;
+    }
+    let id = message.id.clone()?;
+    let params = serde_json::from_value(Value::Object(std::mem::take(&mut message.params))).ok()?;
+    Some((id, params))
 }
 
-pub(super) fn unknown_method() -> ErrorData {
-    let what = "This server does not have this method. It has tools: tools/list and tools/call.";
-    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, what, None)
+/// Whether the client accepts JSON: it says so, accepts anything, or says nothing. The most precise range counts.
+///
+/// The protocol asks clients to accept `text/event-stream` too. This server never sends one, so it does not insist.
+fn accepts_json(headers: &HeaderMap) -> bool {
+    let mut ranges = ["application/json", "application/*", "*/*"].iter().filter_map(|range| weight(headers, range));
+    !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)
+}
+
+fn respond(id: &RequestId, result: &impl Serialize) -> Response {
+    Json(JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id: id.clone(), result }).into_response()
+}
+
+fn raw(result: &impl Serialize) -> Box<RawValue> {
+    to_raw_value(result).expect("strings and numbers serialise")
 }

@@ -1,16 +1,16 @@
-//! Time as a value, so that tests hold it.
+//! Time as a value, so that tests control it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::domain::timestamp::UnixMillis;
 
-/// Tells the time.
+/// A source of the time.
 pub trait Clock: Send + Sync {
-    /// The wall clock; it may jump.
+    /// The wall-clock time, which may jump.
     fn now(&self) -> UnixMillis;
 
-    /// Time since an instant in the past that stays the same while the process lives; it never goes back.
+    /// Time since a fixed instant in the past. It never goes back while the process lives.
     fn monotonic(&self) -> Duration;
 }
 

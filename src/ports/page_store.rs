@@ -1,10 +1,11 @@
-//! Where pages are kept: three operations, each atomic, each on one page.
+//! The storage of pages: three atomic operations, each on one page.
 //!
-//! The contract, which `tests/it/contract/` holds against every backend:
+//! The contract, which `tests/it/contract/` checks for every backend:
 //!
 //! * An operation that returned `Ok` is durable, and every later lookup, at any replica, sees it or something newer.
-//! * A slug is decided here alone. Once inserted it is never free again: a deleted page leaves its tombstone.
-//! * A caller that stops waiting breaks nothing. What it had asked for is then wholly done or not at all.
+//! * The store alone decides who gets a slug. Once inserted, a slug is never free again: a deleted page leaves a
+//!   tombstone.
+//! * A caller that stops waiting breaks nothing. Its operation is then done completely or not at all.
 
 use std::sync::Arc;
 
@@ -20,14 +21,14 @@ pub trait PageStore: Send + Sync {
     /// Stores `page` unless its slug is taken, by a page or by a tombstone.
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError>;
 
-    /// What stands under `slug`, not older than the start of this call.
+    /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
-    /// Puts `next` in the place of the page with its slug, if that page still has the version `expected`.
+    /// Replaces the page with the slug of `next` by `next`, if that page still has the version `expected`.
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
 }
 
-/// What a slug stands for, once it has been inserted.
+/// The record of a slug that was inserted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A page that can be read.
@@ -37,7 +38,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// The slug under which it stands.
+    /// The slug of the record.
     pub fn slug(&self) -> &Slug {
         match self {
             Self::Active(page) => &page.slug,
@@ -46,7 +47,7 @@ impl Record {
     }
 }
 
-/// The answer to a lookup. That nothing is there is an answer, not an error.
+/// The answer to a lookup. An absent page is an answer, not an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lookup {
     /// A page that can be read.
@@ -75,19 +76,19 @@ pub enum CasResult {
     Stale,
 }
 
-/// What went wrong inside a backend.
+/// The error inside a backend.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why an operation has no answer.
 #[derive(Debug, Error)]
 pub enum StoreError {
-    /// The store is out of reach or out of space. Nothing was changed.
+    /// The store cannot be reached or is out of space. Nothing was changed.
     #[error("the store is unavailable, nothing was changed")]
     Unavailable(#[source] Cause),
-    /// The change may or may not have been made, wholly in either case.
-    #[error("the store did not tell whether the change was made")]
+    /// The change may or may not have been made, but never in part.
+    #[error("the store did not confirm whether the change was made")]
     OutcomeUnknown(#[source] Cause),
-    /// The store holds something that this version of Handbill cannot read. Nothing was changed.
-    #[error("the store holds something unreadable")]
+    /// The store contains a record that this version of Handbill cannot read. Nothing was changed.
+    #[error("the store contains an unreadable record")]
     Unreadable(#[source] Cause),
 }

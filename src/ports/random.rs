@@ -1,9 +1,9 @@
 //! Randomness as a value, so that tests control it.
 //!
-//! `rand`'s generators need `&mut`, and many requests draw at once. [`Random`] is therefore a handle whose reference is a
-//! generator: `(&random).next_u64()`. The operating system's generator has no state, so production takes no lock; a test
-//! puts its own generator behind a mutex. Keys must be unpredictable, so `rand::rng()`, which draws them in this process,
-//! is never used.
+//! `rand`'s generators need `&mut`, and many requests draw at once. [`Random`] is therefore a handle whose reference is
+//! a generator: `(&random).next_u64()`. The operating system's generator has no state, so production takes no lock; a
+//! test puts its own generator behind a mutex. Keys must be unpredictable, so `rand::rng()`, which draws them in this
+//! process, is never used.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,8 +52,8 @@ pub fn hex_id(mut rng: impl Rng) -> String {
 /// A uniform number below `bound`, which is 1 to 256.
 ///
 /// Bytes beyond the last whole multiple of `bound` are drawn again, so that every number is exactly as likely as any
-/// other. Keys are made of these numbers, so `rand`'s `random_range` will not do: it is slightly biased, and leaves what it
-/// drew in memory.
+/// other. Keys are made of these numbers, so `rand`'s `random_range` will not do: it is slightly biased, and leaves
+/// what it drew in memory.
 pub fn index_below(mut rng: impl Rng, bound: usize) -> usize {
     debug_assert!((1..=256).contains(&bound));
     let fair = 256 - 256 % bound;

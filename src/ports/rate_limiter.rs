@@ -1,11 +1,11 @@
-//! How often each client may create, edit and ask for tokens.
+//! Limits how often each client may create, edit and ask for tokens.
 
 use async_trait::async_trait;
 
 use crate::domain::client::Client;
 use crate::domain::quota::{Decision, Quota};
 
-/// What is limited; each has windows of its own.
+/// The kinds of limited operations. Each has its own windows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LimitKind {
     /// Creating pages.
@@ -29,14 +29,14 @@ impl LimitKind {
 
 /// Counts attempts in exact sliding windows, as [`Quota::decide`] defines them.
 ///
-/// Deciding has no error: a backend that cannot reach its server decides by windows of its own until it can.
+/// A check has no error: a backend that cannot reach its server decides by its own windows until it can.
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// Decides one attempt by `client`, and counts it if it is admitted, in one atomic step.
+    /// Decides one attempt by `client` and counts it if it is admitted, in one atomic step.
     async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision;
 }
 
-/// The quota of each limit; `None` where it is switched off.
+/// The quota of each limit; `None` if the limit is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
     /// For creating.

@@ -1,7 +1,7 @@
-//! Slugs that a create in flight is about to insert.
+//! Reservations of slugs that a create is about to insert.
 //!
-//! Advisory: a reservation only makes a second writer lose early and cheaply. The store alone decides whose a slug is,
-//! so a backend that has lost its reservations, or its server, answers [`Reservation::Held`].
+//! A reservation is advisory: it only makes a second writer lose early and cheaply. The store alone decides who gets a
+//! slug, so a backend that has lost its reservations, or its server, answers [`Reservation::Held`].
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use async_trait::async_trait;
 
 use crate::domain::slug::Slug;
 
-/// How long a reservation stands that nobody releases: longer than any create may take, whose deadline is 5 s.
+/// Lifetime of a reservation that nobody releases. It is longer than any create, whose deadline is 5 s.
 pub const TIME_TO_LIVE: Duration = Duration::from_secs(30);
 
 /// Keeps two creates from trying the same slug at once.
@@ -18,7 +18,7 @@ pub trait SlugReservations: Send + Sync {
     /// Reserves `slug` for [`TIME_TO_LIVE`] unless it is reserved.
     async fn reserve(&self, slug: &Slug) -> Reservation;
 
-    /// Gives `slug` back. To be called by its holder once the outcome of the insert is known, and not while it is unknown.
+    /// Gives `slug` back. Its holder calls this once the outcome of the insert is known, and not while it is unknown.
     async fn release(&self, slug: &Slug);
 }
 

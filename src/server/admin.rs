@@ -1,5 +1,4 @@
-//! The operators' listener: whether the process lives, whether it is ready, and its metrics. Never to be reached by
-//! the public.
+//! The operators' listener: liveness, readiness and metrics. The public must not reach it.
 
 use std::sync::Arc;
 
@@ -14,20 +13,20 @@ use serde::Serialize;
 use crate::server::drain::Readiness;
 use crate::telemetry::metrics::{EXPOSITION_TYPE, Metrics};
 
-/// What the operators' routes tell about.
+/// The state that the operators' routes report.
 #[derive(Clone)]
 pub struct Admin {
     /// Every instrument.
     pub metrics: Arc<Metrics>,
-    /// What is missing.
+    /// Which components are not ready.
     pub readiness: Arc<Readiness>,
 }
 
-/// The answer of `/readyz`.
+/// The body of `/readyz`.
 #[derive(Serialize)]
 struct ReadyBody {
     ready: bool,
-    /// Why not, by component.
+    /// Why the process is not ready, by component.
     missing: std::collections::BTreeMap<&'static str, String>,
 }
 
@@ -40,7 +39,7 @@ pub fn router(admin: Admin) -> Router {
         .with_state(admin)
 }
 
-/// Constant: it never asks a backend, since an outage of one must not restart every replica.
+/// Never asks a backend, since an outage of one must not restart every replica.
 async fn livez() -> &'static str {
     "alive\n"
 }

@@ -1,25 +1,27 @@
-//! Room for an answer, which whoever makes it asks for.
+//! Lets the service ask whether an answer fits into the budget of its listener.
 
 use std::sync::Arc;
 
 use super::budgets::Full;
 use super::conn_state::ConnState;
 
-/// Room for the answer to one request. The server puts it into the request's extensions.
+/// The budget for the answer to one request. The server puts it into the request's extensions.
 #[derive(Clone)]
 pub struct AnswerRoom(Arc<ConnState>);
 
 impl AnswerRoom {
-    pub(super) fn new(exchange: Arc<ConnState>) -> Self {
-        Self(exchange)
+    pub(super) fn new(conn: Arc<ConnState>) -> Self {
+        Self(conn)
     }
 
-    /// Whether there is room for any answer, to be asked before work is done.
+    /// Reserves what any answer needs. Call it before any work is done.
+    ///
+    /// Fails if the budget is used up and no other connection gives way.
     pub fn ask(&self) -> Result<(), Full> {
         self.0.may_answer()
     }
 
-    /// Takes room for an answer whose body has `bytes`. A small one is never refused: it may show an edit key.
+    /// Reserves `bytes` for the body of the answer. A small body never fails, since it may show an edit key.
     pub fn take(&self, bytes: u64) -> Result<(), Full> {
         self.0.charge_answer(bytes)
     }

@@ -1,4 +1,4 @@
-//! The bodies of requests and answers, as they pass between hyper and the service.
+//! The bodies of requests and answers between hyper and the service.
 
 use std::io;
 use std::pin::Pin;
@@ -14,24 +14,25 @@ use tokio::time::Instant;
 use super::conn_state::ConnState;
 use super::timer::Timer;
 
-/// Bytes of an answer that hyper is given at once.
+/// Bytes of an answer that hyper gets at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A request's body that is paid for as it arrives, tells when it was read to its end, and ends in time.
+/// A request's body. It charges the budget for what arrives, reports when the service has read all of it, and fails if the
+/// client is too slow.
 ///
-/// Its error is [`io::ErrorKind::TimedOut`] where the client took too long and [`io::ErrorKind::QuotaExceeded`] where
-/// there is no room for what it sends.
+/// Its error is [`io::ErrorKind::TimedOut`] if the client took too long and [`io::ErrorKind::QuotaExceeded`] if the budget
+/// has no room for more of it.
 pub(super) struct RequestBody {
     body: Incoming,
-    exchange: Arc<ConnState>,
-    time: Timer,
+    conn: Arc<ConnState>,
+    timer: Timer,
     /// When bytes last arrived.
     last: Option<Instant>,
 }
 
 impl RequestBody {
-    pub(super) fn new(body: Incoming, exchange: Arc<ConnState>) -> Self {
-        Self { body, exchange, time: Timer::default(), last: None }
+    pub(super) fn new(body: Incoming, conn: Arc<ConnState>) -> Self {
+        Self { body, conn, timer: Timer::default(), last: None }
     }
 }
 
@@ -42,18 +43,18 @@ impl HttpBody for RequestBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         let this = &mut *self;
         let Poll::Ready(frame) = Pin::new(&mut this.body).poll_frame(cx) else {
-            let is_over = this.time.has_passed(this.exchange.body_deadline(this.last), cx);
+            let is_over = this.timer.has_passed(this.conn.body_deadline(this.last), cx);
             return if is_over { Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into()))) } else { Poll::Pending };
         };
         let bytes = frame.as_ref().and_then(|frame| Some(frame.as_ref().ok()?.data_ref()?.len()));
         if let Some(bytes) = bytes {
             this.last = Some(Instant::now());
-            if this.exchange.charge_body(bytes).is_err() {
+            if this.conn.charge_body(bytes).is_err() {
                 return Poll::Ready(Some(Err(io::ErrorKind::QuotaExceeded.into())));
             }
         }
         if frame.is_none() || this.body.is_end_stream() {
-            this.exchange.request_was_read();
+            this.conn.request_was_read();
         }
         Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
     }
@@ -67,23 +68,24 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// An answer's body, in pieces, since hyper takes as many as fit its buffer and no more. It tells when hyper has them all.
+/// An answer's body, cut into pieces so that hyper takes only as many as fit its buffer. It reports when hyper has all of
+/// them.
 pub(super) struct AnswerBody {
     body: Body,
-    exchange: Arc<ConnState>,
-    /// What is left of what the body gave last.
+    conn: Arc<ConnState>,
+    /// The rest of the last frame.
     rest: Bytes,
 }
 
 impl AnswerBody {
-    pub(super) fn new(body: Body, exchange: Arc<ConnState>) -> Self {
-        Self { body, exchange, rest: Bytes::new() }
+    pub(super) fn new(body: Body, conn: Arc<ConnState>) -> Self {
+        Self { body, conn, rest: Bytes::new() }
     }
 }
 
 impl Drop for AnswerBody {
     fn drop(&mut self) {
-        self.exchange.handed_over();
+        self.conn.handed_over();
     }
 }
 

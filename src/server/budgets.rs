@@ -1,7 +1,7 @@
-//! Budgets of bytes: one for what is being received, one for answers being sent.
+//! Budgets of bytes: one for requests being received, one for answers being sent.
 //!
-//! Bytes are taken before they are held and given back when they go. Where they do not fit, [`super::ledger`] says whose
-//! connection ends for them, and if nobody's, whoever asked is told so before any work is done.
+//! Bytes are reserved before they are held and given back when they are freed. If they do not fit, [`super::ledger`]
+//! decides which connections end to make room. If none has to end, the caller gets [`Full`] before any work is done.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,15 +15,15 @@ pub use super::ledger::Full;
 use super::ledger::{Evicted, HolderId, Ledger};
 use crate::domain::client::Client;
 
-/// So many bytes moved count as progress. Fewer may be no more than a client's way to hold on.
+/// Bytes that must move to count as progress. A client that moves fewer may only want to keep its place.
 const PROGRESS_BYTES: u64 = 16 * 1024;
 
-/// What measures a budget.
+/// The metrics of a budget.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetMetrics {
     /// Bytes held.
     pub held: Gauge,
-    /// Most bytes that may be held.
+    /// The most bytes that may be held.
     pub limit: Gauge,
     /// How often there was no room.
     pub refused: Counter,
@@ -31,7 +31,7 @@ pub struct BudgetMetrics {
     pub evicted: Counter,
 }
 
-/// So many bytes and no more.
+/// A limited number of bytes.
 pub(super) struct Budget {
     limit: u64,
     state: Mutex<State>,
@@ -40,7 +40,7 @@ pub(super) struct Budget {
 
 struct State {
     ledger: Ledger<Arc<Cut>>,
-    /// Bytes of connections that were ended and have not yet given them back.
+    /// Bytes of connections that were ended but have not given them back yet.
     leaving: u64,
 }
 
@@ -50,15 +50,15 @@ impl Budget {
         Arc::new(Self { limit, state: Mutex::new(State { ledger: Ledger::new(limit), leaving: 0 }), metrics })
     }
 
-    /// Takes `bytes` for `client`, whose connection `cut` ends.
+    /// Reserves `bytes` for `client`. `cut` ends its connection if others need the room.
     pub(super) fn take(self: &Arc<Self>, client: Client, bytes: u64, cut: &Arc<Cut>) -> Result<Charge, Full> {
         let cut = Arc::clone(cut);
         let entered =
-            self.ask(Some(client), bytes, |ledger, now, evicted| ledger.enter(client, bytes, now, cut, evicted));
+            self.reserve(Some(client), bytes, |ledger, now, evicted| ledger.enter(client, bytes, now, cut, evicted));
         entered.map(|id| Charge { budget: Arc::clone(self), id, bytes, moved: 0 })
     }
 
-    /// `limit`, or less of it the more of the budget is taken.
+    /// A time limit that shrinks as the budget fills up: `limit` at first, then a part of it.
     pub(super) fn tightened(&self, limit: Duration) -> Duration {
         let held = {
             let state = self.lock();
@@ -67,44 +67,44 @@ impl Budget {
         tightened(limit, held, self.limit)
     }
 
-    fn ask<T>(
+    fn reserve<T>(
         &self,
         client: Option<Client>,
         bytes: u64,
-        ask: impl FnOnce(&mut Ledger<Arc<Cut>>, Instant, &mut Vec<Evicted<Arc<Cut>>>) -> Result<T, Full>,
+        enter: impl FnOnce(&mut Ledger<Arc<Cut>>, Instant, &mut Vec<Evicted<Arc<Cut>>>) -> Result<T, Full>,
     ) -> Result<T, Full> {
         let mut evicted = Vec::new();
-        let asked = {
+        let reserved = {
             let mut state = self.lock();
-            // What was evicted is in memory for a moment longer. That moment must not add up, and those who make it add up
-            // must not keep others out.
+            // Evicted bytes stay in memory for a moment. They must not add up, and clients that cause many evictions must
+            // not keep others out.
             let is_light = client.is_some_and(|client| state.ledger.is_light(client, bytes));
             let most_leaving = if is_light { self.limit / 2 } else { self.limit / 4 };
             let is_behind = state.leaving > 0 && state.leaving + bytes > most_leaving;
-            let asked = if is_behind && state.ledger.held() + state.leaving + bytes > self.limit {
+            let reserved = if is_behind && state.ledger.held() + state.leaving + bytes > self.limit {
                 Err(Full)
             } else {
-                ask(&mut state.ledger, Instant::now(), &mut evicted)
+                enter(&mut state.ledger, Instant::now(), &mut evicted)
             };
             state.leaving += evicted.iter().map(|evicted| evicted.units).sum::<u64>();
             self.measure(&state);
-            asked
+            reserved
         };
         for Evicted { handle, .. } in evicted {
             self.metrics.evicted.inc();
             handle.cut();
         }
-        if asked.is_err() {
+        if reserved.is_err() {
             self.metrics.refused.inc();
         }
-        asked
+        reserved
     }
 
-    fn tell<T>(&self, tell: impl FnOnce(&mut State) -> T) -> T {
+    fn update<T>(&self, update: impl FnOnce(&mut State) -> T) -> T {
         let mut state = self.lock();
-        let told = tell(&mut state);
+        let result = update(&mut state);
         self.measure(&state);
-        told
+        result
     }
 
     fn measure(&self, state: &State) {
@@ -112,11 +112,11 @@ impl Budget {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        self.state.lock().expect("no thread panics while it holds this lock")
     }
 }
 
-/// `limit` while less than half of `most` is held; then a half, a quarter, and in the last tenth an eighth of it.
+/// `limit` while less than half of `most` is held; then half of it, a quarter, and in the last tenth an eighth.
 fn tightened(limit: Duration, held: u64, most: u64) -> Duration {
     match held.saturating_mul(100) / most.max(1) {
         0..50 => limit,
@@ -126,7 +126,7 @@ fn tightened(limit: Duration, held: u64, most: u64) -> Duration {
     }
 }
 
-/// Bytes that somebody holds. They are given back when this is dropped.
+/// Reserved bytes. Dropping this gives them back.
 pub(super) struct Charge {
     budget: Arc<Budget>,
     id: HolderId,
@@ -140,18 +140,18 @@ impl Charge {
         self.bytes
     }
 
-    /// Takes what is missing to `bytes`, or gives back what is too much.
+    /// Changes the reservation to `bytes` in all.
     pub(super) fn resize(&mut self, bytes: u64) -> Result<(), Full> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
             Some(more) => {
                 let id = self.id;
-                let client = self.budget.tell(|state| state.ledger.client_of(id));
-                self.budget.ask(client, more, |ledger, now, evicted| ledger.grow(id, more, now, evicted))?;
+                let client = self.budget.update(|state| state.ledger.client_of(id));
+                self.budget.reserve(client, more, |ledger, now, evicted| ledger.grow(id, more, now, evicted))?;
             }
             None => {
-                // What an evicted holder has is counted until it is gone.
-                if self.budget.tell(|state| state.ledger.shrink_to(self.id, bytes)).is_none() {
+                // The bytes of an evicted holder count until it is dropped.
+                if self.budget.update(|state| state.ledger.shrink_to(self.id, bytes)).is_none() {
                     return Ok(());
                 }
             }
@@ -160,37 +160,37 @@ impl Charge {
         Ok(())
     }
 
-    /// Takes `bytes` more, beyond the limit too, for what is there already and must not be lost.
+    /// Reserves `bytes` more, even beyond the limit, for data that exists already and must not be lost.
     pub(super) fn force(&mut self, bytes: u64) {
-        if self.budget.tell(|state| state.ledger.force(self.id, bytes)).is_some() {
+        if self.budget.update(|state| state.ledger.force(self.id, bytes)).is_some() {
             self.bytes += bytes;
         }
     }
 
-    /// So many bytes have come or gone.
+    /// Counts `bytes` that were received or sent.
     pub(super) fn moved(&mut self, bytes: usize) {
         self.moved += bytes as u64;
         if self.moved >= PROGRESS_BYTES {
             self.moved = 0;
-            self.budget.tell(|state| state.ledger.progress(self.id, Instant::now()));
+            self.budget.update(|state| state.ledger.progress(self.id, Instant::now()));
         }
     }
 
-    /// From now on they wait for us, or for the client.
+    /// Records whether the bytes wait for this process (`is_ours`) or for the client.
     pub(super) fn wait_for_us(&self, is_ours: bool) {
-        self.budget.tell(|state| state.ledger.wait_for_us(self.id, is_ours, Instant::now()));
+        self.budget.update(|state| state.ledger.wait_for_us(self.id, is_ours, Instant::now()));
     }
 
-    /// It is known now whose they are.
+    /// Charges the bytes to `client`, which is known only after the head was read.
     pub(super) fn move_to(&self, client: Client) {
-        self.budget.tell(|state| state.ledger.move_to(self.id, client));
+        self.budget.update(|state| state.ledger.move_to(self.id, client));
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        self.budget.tell(|state| {
-            // One that was evicted has left the ledger already.
+        self.budget.update(|state| {
+            // An evicted holder has left the ledger already.
             if state.ledger.leave(self.id).is_none() {
                 state.leaving = state.leaving.saturating_sub(self.bytes);
             }

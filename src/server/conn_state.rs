@@ -1,4 +1,4 @@
-//! Where a connection stands, shared by its two ends: the bytes below and the service above.
+//! The state of a connection. The byte stream below and the service above share it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -12,20 +12,20 @@ use super::framing::Body;
 use super::limits::ServerLimits;
 use crate::domain::client::Client;
 
-/// What a request holds besides its head and body: hyper's two buffers of 8 KiB and the state of its handler.
+/// Bytes that a request holds besides its head and body: hyper's two buffers of 8 KiB and the state of its handler.
 const REQUEST_BYTES: u64 = 24 * 1024;
 
-/// Hyper copies a head into a buffer that it doubles until the head fits. Up to this size that is part of
+/// Hyper copies a head into a buffer that it doubles until the head fits. Up to this size, in bytes, the copy is part of
 /// [`REQUEST_BYTES`].
 const SMALL_HEAD_BYTES: usize = 8 * 1024;
 
-/// What an answer holds besides its body, until the client has it: hyper's buffers, and the kernel's.
+/// Bytes that an answer holds besides its body until the client has it: the buffers of hyper and of the kernel.
 const ANSWER_BYTES: u64 = 80 * 1024;
 
-/// Answers up to this size are never refused after the work was done: one of them shows an edit key.
+/// Answers up to this size, in bytes, are never refused after the work was done: one of them shows an edit key.
 const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
-/// What all connections of a listener share.
+/// The part that all connections of a listener share.
 pub(super) struct Shared {
     pub(super) limits: ServerLimits,
     pub(super) receiving: Arc<Budget>,
@@ -36,7 +36,7 @@ pub(super) struct Shared {
 pub(super) struct ConnState {
     pub(super) shared: Arc<Shared>,
     pub(super) cut: Arc<Cut>,
-    /// Whoever opened the connection: the client, or a proxy.
+    /// The other end of the connection: the client or a proxy.
     peer: Client,
     state: Mutex<State>,
 }
@@ -45,13 +45,13 @@ struct State {
     stage: Stage,
     /// No request has begun yet.
     is_fresh: bool,
-    /// What hyper has not yet been given of the request's body.
+    /// The part of the request's body that hyper does not have yet.
     body: Body,
-    /// Part of the request's body has not been read by the service.
+    /// The service has not read all of the request's body.
     has_unread: bool,
     /// Hyper has all of the answer.
     is_handed_over: bool,
-    /// Whose request it is.
+    /// The client that the request is charged to.
     client: Client,
     receiving: Option<Charge>,
     sending: Option<Charge>,
@@ -59,25 +59,25 @@ struct State {
     draining: Option<Draining>,
 }
 
-/// The listener stops.
+/// Set once the listener stops.
 #[derive(Clone, Copy)]
 struct Draining {
     since: Instant,
-    /// How long to rest instead of [`ServerLimits::idle`], as no further request is wanted.
-    rest: Duration,
+    /// How long to stay idle instead of [`ServerLimits::idle`], since no further request is wanted.
+    idle: Duration,
 }
 
 #[derive(Clone, Copy)]
 enum Stage {
     /// Waiting for the first byte of a head.
-    Resting { until: Instant },
-    /// The head has begun and must be whole by the given time.
+    Idle { until: Instant },
+    /// The head has begun and must be complete by `until`.
     Head { until: Instant },
     /// Hyper has the head.
     Given,
-    /// The service has the request. Its own time limits apply besides that for the body.
+    /// The service has the request. Its own time limits apply besides the limit for the body.
     Request { since: Instant },
-    /// The answer was made, and must be sent by the given time.
+    /// The answer was made and must be sent by `until`.
     Answer { until: Instant },
 }
 
@@ -85,7 +85,7 @@ impl ConnState {
     pub(super) fn new(shared: Arc<Shared>, peer: Client, cut: Arc<Cut>, seat: Seat) -> Self {
         let until = Instant::now() + shared.receiving.tightened(shared.limits.head);
         let state = State {
-            stage: Stage::Resting { until },
+            stage: Stage::Idle { until },
             is_fresh: true,
             body: Body::NONE,
             has_unread: false,
@@ -99,10 +99,10 @@ impl ConnState {
         Self { shared, cut, peer, state: Mutex::new(state) }
     }
 
-    /// The first bytes of a head are there.
+    /// Records that the first bytes of a head have arrived.
     pub(super) fn head_began(&self) {
         let mut state = self.lock();
-        if let Stage::Resting { .. } = state.stage {
+        if let Stage::Idle { .. } = state.stage {
             let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
             state.stage = Stage::Head { until };
             state.client = self.peer;
@@ -110,12 +110,12 @@ impl ConnState {
         }
     }
 
-    /// Takes room for `bytes` of a head in all.
+    /// Reserves `bytes` for a head in all.
     pub(super) fn charge_head(&self, bytes: usize) -> Result<(), Full> {
         self.lock().charge(bytes as u64, self)
     }
 
-    /// A head of `bytes` is whole and on its way to hyper.
+    /// Records that a head of `bytes` is complete and goes to hyper.
     pub(super) fn head_is_whole(&self, bytes: usize) -> Result<(), Full> {
         let mut state = self.lock();
         state.stage = Stage::Given;
@@ -124,7 +124,7 @@ impl ConnState {
         state.charge(REQUEST_BYTES + copied, self)
     }
 
-    /// Hyper has read the head, which `body` follows; the request is `client`'s.
+    /// Records that hyper has read a head which `body` follows. The request is charged to `client`.
     pub(super) fn request_began(&self, body: Body, client: Client) {
         let mut state = self.lock();
         state.stage = Stage::Request { since: Instant::now() };
@@ -143,7 +143,7 @@ impl ConnState {
         }
     }
 
-    /// Takes room for `bytes` of the body that have arrived.
+    /// Reserves `bytes` of the body, which have arrived.
     pub(super) fn charge_body(&self, bytes: usize) -> Result<(), Full> {
         let mut state = self.lock();
         let held = match &mut state.receiving {
@@ -156,7 +156,7 @@ impl ConnState {
         state.charge(held + bytes as u64, self)
     }
 
-    /// The request's body was read to its end.
+    /// Records that the request's body was read to its end.
     pub(super) fn request_was_read(&self) {
         let mut state = self.lock();
         if std::mem::take(&mut state.has_unread) {
@@ -164,7 +164,7 @@ impl ConnState {
         }
     }
 
-    /// When the time for the body is over, of which bytes last came at `last`.
+    /// When the time for the body is over, if its last bytes arrived at `last`.
     pub(super) fn body_deadline(&self, last: Option<Instant>) -> Option<Instant> {
         let state = self.lock();
         let Stage::Request { since } = state.stage else { return None };
@@ -173,7 +173,7 @@ impl ConnState {
         Some(stalled.map_or(whole, |stalled| stalled.min(whole)))
     }
 
-    /// Whether there is room to answer at all, which is asked before any work is done.
+    /// Reserves what any answer needs. It is called before any work is done.
     pub(super) fn may_answer(&self) -> Result<(), Full> {
         let mut state = self.lock();
         if state.sending.is_none() {
@@ -184,7 +184,7 @@ impl ConnState {
         Ok(())
     }
 
-    /// Takes room for an answer with a body of `bytes`, until it is sent.
+    /// Reserves `bytes` for the body of the answer until it is sent.
     pub(super) fn charge_answer(&self, bytes: u64) -> Result<(), Full> {
         let mut state = self.lock();
         let client = state.client;
@@ -196,8 +196,8 @@ impl ConnState {
         Ok(())
     }
 
-    /// The answer is made, so that nothing of the request is needed any more. Whether the connection ends with it, since
-    /// part of the request was not read.
+    /// Records that the answer was made, and frees the request. Returns whether the connection must end with this answer,
+    /// because part of the request was not read.
     pub(super) fn answered(&self) -> bool {
         let mut state = self.lock();
         state.receiving = None;
@@ -207,19 +207,19 @@ impl ConnState {
         state.has_unread
     }
 
-    /// Hyper has all of the answer, and has nothing else to send.
+    /// Records that hyper has all of the answer.
     pub(super) fn handed_over(&self) {
         self.lock().is_handed_over = true;
     }
 
-    /// `bytes` of an answer were taken by the kernel.
+    /// Records that the kernel accepted `bytes` of the answer.
     pub(super) fn sent(&self, bytes: usize) {
         if let Some(charge) = &mut self.lock().sending {
             charge.moved(bytes);
         }
     }
 
-    /// All that there was to send is on its way. If that ends an answer, the connection rests, and this is true.
+    /// Records that everything was sent. Returns true if that completes an answer; the connection is then idle.
     pub(super) fn all_sent(&self) -> bool {
         let mut state = self.lock();
         let Stage::Answer { .. } = state.stage else { return false };
@@ -229,20 +229,20 @@ impl ConnState {
         state.sending = None;
         let idle = state
             .draining
-            .map_or_else(|| self.shared.receiving.tightened(self.shared.limits.idle), |draining| draining.rest);
-        state.stage = Stage::Resting { until: Instant::now() + idle };
+            .map_or_else(|| self.shared.receiving.tightened(self.shared.limits.idle), |draining| draining.idle);
+        state.stage = Stage::Idle { until: Instant::now() + idle };
         state.seat.rest();
         true
     }
 
-    /// Ends the wait for a request: `first` from now on a connection that had none, `next` from now on any other. From
-    /// now on a client that makes no progress is waited for a shorter time.
+    /// Starts draining. A connection that had no request yet waits `first` for one, any other waits `next`. From now on a
+    /// client that makes no progress has less time.
     pub(super) fn finish(&self, first: Duration, next: Duration) {
         let mut state = self.lock();
         let now = Instant::now();
-        state.draining = Some(Draining { since: now, rest: next });
+        state.draining = Some(Draining { since: now, idle: next });
         let latest = now + if state.is_fresh { first } else { next };
-        if let Stage::Resting { until } = &mut state.stage {
+        if let Stage::Idle { until } = &mut state.stage {
             *until = latest.min(*until);
         }
     }
@@ -250,12 +250,12 @@ impl ConnState {
     /// When the client's time to send a head is over.
     pub(super) fn head_deadline(&self) -> Option<Instant> {
         match self.lock().stage {
-            Stage::Resting { until } | Stage::Head { until } => Some(until),
+            Stage::Idle { until } | Stage::Head { until } => Some(until),
             Stage::Given | Stage::Request { .. } | Stage::Answer { .. } => None,
         }
     }
 
-    /// When the client's time to read is over, if it last made progress at `last`.
+    /// When the client's time to read the answer is over, if it last made progress at `last`.
     pub(super) fn write_deadline(&self, last: Instant) -> Instant {
         let state = self.lock();
         let slow = last + self.shared.sending.tightened(self.shared.limits.write);
@@ -266,22 +266,22 @@ impl ConnState {
         }
     }
 
-    /// Asks what is still to come of the request's body.
-    pub(super) fn with_body<T>(&self, ask: impl FnOnce(&mut Body) -> T) -> T {
-        ask(&mut self.lock().body)
+    /// Gives `update` the part of the request's body that hyper does not have yet.
+    pub(super) fn with_body<T>(&self, update: impl FnOnce(&mut Body) -> T) -> T {
+        update(&mut self.lock().body)
     }
 
-    /// Whether hyper is to be given bytes of a body.
+    /// Whether bytes that arrive belong to a body.
     pub(super) fn is_in_request(&self) -> bool {
         matches!(self.lock().stage, Stage::Request { .. } | Stage::Answer { .. })
     }
 
-    /// Whether the last request was answered in whole and no other has begun.
-    pub(super) fn is_resting(&self) -> bool {
-        matches!(self.lock().stage, Stage::Resting { .. })
+    /// Whether the last answer was sent and no other request has begun.
+    pub(super) fn is_idle(&self) -> bool {
+        matches!(self.lock().stage, Stage::Idle { .. })
     }
 
-    /// Whether the client may still be sending what nobody will read: the rest of a body, or of a head that is no head.
+    /// Whether the client may still send bytes that nobody will read: the rest of a body or of an invalid head.
     pub(super) fn has_unread(&self) -> bool {
         let state = self.lock();
         state.has_unread || matches!(state.stage, Stage::Head { .. })
@@ -292,12 +292,12 @@ impl ConnState {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        self.state.lock().expect("no thread panics while it holds this lock")
     }
 }
 
 impl State {
-    /// From now on the connection waits for us, or for its client.
+    /// Records whether the connection waits for this process (`is_ours`) or for its client.
     fn wait_for_us(&mut self, is_ours: bool) {
         self.seat.wait_for_us(is_ours);
         if is_ours && let Some(charge) = &self.receiving {
@@ -308,12 +308,12 @@ impl State {
         }
     }
 
-    /// Takes room for what is received: `bytes` in all.
-    fn charge(&mut self, bytes: u64, exchange: &ConnState) -> Result<(), Full> {
+    /// Reserves `bytes` for the request in all.
+    fn charge(&mut self, bytes: u64, conn: &ConnState) -> Result<(), Full> {
         if let Some(charge) = &mut self.receiving {
             return charge.resize(bytes);
         }
-        self.receiving = Some(exchange.shared.receiving.take(self.client, bytes, &exchange.cut)?);
+        self.receiving = Some(conn.shared.receiving.take(self.client, bytes, &conn.cut)?);
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! One connection: it rests, hands a request to hyper, sends the answer, and rests again.
+//! One connection: it waits for a request, passes it to hyper, sends the answer, and waits again.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -24,27 +24,27 @@ use super::cut::Cut;
 use super::framing;
 use super::refusal::refusal;
 use super::socket::Transport;
-use super::timeout_io::{NoHead, TimeoutIo};
+use super::timeout_io::{HeadError, TimeoutIo};
 use crate::api::error::ApiError;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::Peer;
 use crate::ports::random::{Random, hex_id};
 use crate::server::drain::Phase;
 
-/// Largest request head that hyper is given, in bytes, and most of an answer that it takes before some of it was sent.
+/// Largest request head that hyper gets, in bytes, and the most of an answer that it buffers.
 const HYPER_BYTES: usize = 64 * 1024;
 
-/// How long a client that had only just connected when draining began has to send its first request.
+/// How long a client that had just connected when draining began has to send its first request.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// How long after the stop connections are still accepted and resting ones kept, for what was on its way already.
+/// How long after the stop connections are still accepted and idle ones kept, for requests that were already on their way.
 pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
-/// What one connection needs.
+/// One connection and what it needs.
 pub(super) struct Connection {
     pub(super) app: Router,
     pub(super) proxies: Arc<TrustedProxies>,
-    pub(super) exchange: Arc<ConnState>,
+    pub(super) conn: Arc<ConnState>,
     pub(super) cut: Arc<Cut>,
     pub(super) peer: Peer,
     pub(super) phase: watch::Receiver<Phase>,
@@ -52,10 +52,10 @@ pub(super) struct Connection {
 
 impl Connection {
     pub(super) async fn serve(self, stream: TcpStream) {
-        // Answers are written whole; waiting to fill a segment would only delay them.
+        // Answers are written in one go, so waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
         let mut phase = self.phase.clone();
-        let mut io = TimeoutIo::new(stream, Arc::clone(&self.exchange));
+        let mut io = TimeoutIo::new(stream, Arc::clone(&self.conn));
         let was_cut = {
             let mut serving = pin!(self.serve_requests(&mut io));
             tokio::select! {
@@ -63,8 +63,8 @@ impl Connection {
                 () = self.cut.happened() => true,
                 () = serving.as_mut() => false,
                 () = stop(&mut phase) => {
-                    // Not hyper's graceful shutdown, which closes a connection whose first request is about to arrive.
-                    self.exchange.finish(FIRST_REQUEST_GRACE, DRAIN_ACCEPT_GRACE);
+                    // Hyper's graceful shutdown would close a connection whose first request is about to arrive.
+                    self.conn.finish(FIRST_REQUEST_GRACE, DRAIN_ACCEPT_GRACE);
                     tokio::select! {
                         biased;
                         () = self.cut.happened() => true,
@@ -83,13 +83,13 @@ impl Connection {
         loop {
             match io.next_head().await {
                 Ok(()) => {}
-                Err(NoHead::Ended) => return,
-                Err(NoHead::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
-                Err(NoHead::NoRoom) => return refuse(io, &ApiError::no_room()).await,
+                Err(HeadError::Ended) => return,
+                Err(HeadError::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
+                Err(HeadError::NoRoom) => return refuse(io, &ApiError::no_room()).await,
             }
             // On the heap only while there is a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {
-                // Clients go away, time out and send nonsense all day: nothing that somebody should look at.
+                // Clients disconnect, time out and send nonsense all day, so nobody has to look at this.
                 tracing::debug!(%error, "a connection ended early");
             }
             if !io.may_go_on() {
@@ -98,28 +98,28 @@ impl Connection {
         }
     }
 
-    /// Serves the request whose head `io` has, until its answer was sent.
+    /// Serves the request whose head is in `io`, until its answer was sent.
     async fn serve_one<S: Transport + Send>(&self, io: &mut TimeoutIo<S>) -> hyper::Result<()> {
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
-            let exchange = Arc::clone(&self.exchange);
+            let conn = Arc::clone(&self.conn);
             let (mut head, body) = request.into_parts();
             head.extensions.insert(self.peer);
-            exchange.request_began(framing_of(&body), self.proxies.client(&head));
-            head.extensions.insert(AnswerRoom::new(Arc::clone(&exchange)));
-            let request = Request::from_parts(head, Body::new(RequestBody::new(body, Arc::clone(&exchange))));
+            conn.request_began(framing_of(&body), self.proxies.client(&head));
+            head.extensions.insert(AnswerRoom::new(Arc::clone(&conn)));
+            let request = Request::from_parts(head, Body::new(RequestBody::new(body, Arc::clone(&conn))));
             let (app, phase) = (self.app.clone(), self.phase.clone());
             async move {
                 let Ok(mut response) = app.oneshot(request).await;
-                let is_last = exchange.answered();
+                let is_last = conn.answered();
                 if is_last || *phase.borrow() != Phase::Serving {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
                 }
-                Ok::<_, Infallible>(response.map(|body| AnswerBody::new(body, exchange)))
+                Ok::<_, Infallible>(response.map(|body| AnswerBody::new(body, conn)))
             }
         });
         http1::Builder::new()
             .header_read_timeout(None)
-            // The end of input cancels nothing: a client may close its side once it has sent its request.
+            // The end of input cancels nothing: a client may close its side after its request.
             .half_close(true)
             .max_header_size(HYPER_BYTES)
             .max_buf_size(HYPER_BYTES)
@@ -128,7 +128,7 @@ impl Connection {
     }
 }
 
-/// What hyper will ask for of a body.
+/// How many bytes hyper will read of a body.
 fn framing_of(body: &Incoming) -> framing::Body {
     match body.size_hint().exact() {
         Some(bytes) => framing::Body::Exact(bytes),
@@ -136,7 +136,7 @@ fn framing_of(body: &Incoming) -> framing::Body {
     }
 }
 
-/// Says why no request can be read, and closes.
+/// Answers a head that cannot be read, and closes.
 async fn refuse<S: Transport>(io: &mut TimeoutIo<S>, error: &ApiError) {
     let request_id = hex_id(&Random::System);
     tracing::debug!(request_id, status = error.code.status(), "a head was refused");
@@ -145,7 +145,7 @@ async fn refuse<S: Transport>(io: &mut TimeoutIo<S>, error: &ApiError) {
     }
 }
 
-/// Returns once `phase` says stop, or can no longer do so.
+/// Returns once `phase` is [`Phase::Stopping`] or its sender is gone.
 pub(super) async fn stop(phase: &mut watch::Receiver<Phase>) {
     let _ = phase.wait_for(|&phase| phase == Phase::Stopping).await;
 }

@@ -1,7 +1,7 @@
-//! The open connections of a listener, by client: how many there may be, and which end so that others can begin.
+//! The open connections of a listener by client: how many there may be, and which of them end so that new ones can begin.
 //!
-//! Near the limit a newcomer ends the connection that has rested longest. Where none rests, [`super::ledger`] decides:
-//! the client with most connections gives one up, its slowest first.
+//! Near the limit a new connection ends the one that has been idle longest. If none is idle, [`super::ledger`] decides:
+//! the client with the most connections loses one, its slowest first.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,28 +13,28 @@ use super::cut::Cut;
 use super::ledger::{HolderId, Ledger};
 use crate::domain::client::Client;
 
-/// From so many percent of the limit on, each newcomer ends a connection that rests.
+/// From this share of the limit on, in percent, each new connection ends an idle one.
 const NEARLY_FULL_PERCENT: usize = 90;
 
-/// What counts connections that were ended or refused for the sake of others.
+/// Counts connections that were refused, or ended to make room for others.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionMetrics {
-    /// Refused: its client had as many as it may.
+    /// Refused: its client had as many as one client may have.
     pub over_client_limit: Counter,
-    /// Refused: no other had to give way.
+    /// Refused: the listener was full and no connection had to end for it.
     pub full: Counter,
-    /// Ended while it rested.
+    /// Ended while idle.
     pub resting: Counter,
-    /// Ended in the middle of a request, as the slowest of a client with many.
+    /// Ended during a request, as the slowest of a client with many.
     pub slow: Counter,
 }
 
-/// Why a connection is not taken.
+/// Why a connection is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// Its client has as many as it may.
+pub(super) enum AdmissionError {
+    /// Its client has as many as one client may have.
     OverClientLimit,
-    /// There are as many as there may be, and none has to give way.
+    /// The listener is full and no connection has to end for it.
     Full,
 }
 
@@ -48,11 +48,11 @@ pub(super) struct Connections {
 
 struct State {
     ledger: Ledger<Arc<Cut>>,
-    /// Those that rest between two requests, by since when.
+    /// Connections that are idle between two requests, by when that began.
     resting: BTreeSet<(Instant, HolderId, Client)>,
     /// The same, by client.
     resting_of: BTreeSet<(Client, Instant, HolderId)>,
-    /// No connection rests since before then.
+    /// When this table was made; no connection has been idle for longer.
     began: Instant,
 }
 
@@ -63,24 +63,29 @@ impl Connections {
         Arc::new(Self { limit, per_client, state: Mutex::new(state), metrics })
     }
 
-    /// A seat for a connection of `client`, which `cut` ends. One that `is_exempt` may be of a client with any number.
-    pub(super) fn admit(self: &Arc<Self>, client: Client, is_exempt: bool, cut: &Arc<Cut>) -> Result<Seat, Refused> {
+    /// Admits a connection of `client`; `cut` ends it later if others need its place. `is_exempt` lifts the limit per client.
+    pub(super) fn admit(
+        self: &Arc<Self>,
+        client: Client,
+        is_exempt: bool,
+        cut: &Arc<Cut>,
+    ) -> Result<Seat, AdmissionError> {
         let admitted = self.lock().admit(self, client, is_exempt, cut);
         match admitted {
             Ok(id) => Ok(Seat { connections: Arc::clone(self), client, id, resting_since: None }),
-            Err(refused) => {
-                let counter = match refused {
-                    Refused::OverClientLimit => &self.metrics.over_client_limit,
-                    Refused::Full => &self.metrics.full,
+            Err(error) => {
+                let counter = match error {
+                    AdmissionError::OverClientLimit => &self.metrics.over_client_limit,
+                    AdmissionError::Full => &self.metrics.full,
                 };
                 counter.inc();
-                Err(refused)
+                Err(error)
             }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("no holder panics")
+        self.state.lock().expect("no thread panics while it holds this lock")
     }
 }
 
@@ -91,11 +96,11 @@ impl State {
         client: Client,
         is_exempt: bool,
         cut: &Arc<Cut>,
-    ) -> Result<HolderId, Refused> {
+    ) -> Result<HolderId, AdmissionError> {
         if !is_exempt && self.ledger.held_by(client) >= table.per_client as u64 {
             let mut resting = self.resting_of.range((client, self.began, HolderId::FIRST)..);
             let longest = resting.next().copied().filter(|(of, ..)| *of == client);
-            let (_, since, id) = longest.ok_or(Refused::OverClientLimit)?;
+            let (_, since, id) = longest.ok_or(AdmissionError::OverClientLimit)?;
             self.end_resting(since, id, client, table);
         }
         let nearly_full = table.limit * NEARLY_FULL_PERCENT / 100;
@@ -110,7 +115,7 @@ impl State {
             table.metrics.slow.inc();
             slow.handle.cut();
         }
-        entered.map_err(|_| Refused::Full)
+        entered.map_err(|_| AdmissionError::Full)
     }
 
     fn end_resting(&mut self, since: Instant, id: HolderId, client: Client, table: &Connections) {
@@ -132,7 +137,7 @@ impl State {
     }
 }
 
-/// One connection's place, which is free again when this is dropped.
+/// The place of one connection. Dropping this frees it.
 pub(super) struct Seat {
     connections: Arc<Connections>,
     client: Client,
@@ -141,19 +146,19 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    /// A request was answered and no other has begun.
+    /// Records that a request was answered and no other has begun.
     pub(super) fn rest(&mut self) {
         let now = Instant::now();
         self.resting_since = Some(now);
         self.connections.lock().rests(now, self.id, self.client);
     }
 
-    /// From now on it waits for us, or for its client.
+    /// Records whether the connection waits for this process (`is_ours`) or for its client.
     pub(super) fn wait_for_us(&self, is_ours: bool) {
         self.connections.lock().ledger.wait_for_us(self.id, is_ours, Instant::now());
     }
 
-    /// A request has begun.
+    /// Records that a request has begun.
     pub(super) fn work(&mut self) {
         let Some(since) = self.resting_since.take() else { return };
         let mut state = self.connections.lock();
@@ -185,7 +190,7 @@ mod tests {
         Client::from(address.parse::<IpAddr>().unwrap())
     }
 
-    /// A table and what was admitted to it.
+    /// A table of connections.
     struct Table(Arc<Connections>);
 
     /// A connection that was admitted.
@@ -205,7 +210,7 @@ mod tests {
             Self(Connections::new(limit, per_client, ConnectionMetrics::default()))
         }
 
-        async fn open(&self, address: &str) -> Result<Open, Refused> {
+        async fn open(&self, address: &str) -> Result<Open, AdmissionError> {
             tokio::time::advance(Duration::from_millis(1)).await;
             let cut = Arc::new(Cut::default());
             self.0.admit(client(address), false, &cut).map(|seat| Open { seat, cut })
@@ -221,7 +226,7 @@ mod tests {
         let table = Table::new(100, 2);
         let first = table.opens("2001:db8::1").await;
         let _second = table.opens("2001:db8::2").await;
-        assert_eq!(table.open("2001:db8::3").await.err(), Some(Refused::OverClientLimit));
+        assert_eq!(table.open("2001:db8::3").await.err(), Some(AdmissionError::OverClientLimit));
         let _other = table.opens("2001:db8:0:1::1").await;
         let _v4 = table.opens("192.0.2.1").await;
         drop(first);
@@ -247,7 +252,7 @@ mod tests {
         let table = Table::new(10, 2);
         let admit = || table.0.admit(client("127.0.0.1"), true, &Arc::default());
         let seats: Vec<_> = (0..10).map(|_| admit().unwrap()).collect();
-        assert_eq!(admit().err(), Some(Refused::Full));
+        assert_eq!(admit().err(), Some(AdmissionError::Full));
         drop(seats);
         assert!(admit().is_ok());
     }

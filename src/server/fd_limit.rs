@@ -1,14 +1,14 @@
-//! File descriptors: each connection takes one, and a process may have only so many.
+//! File descriptors: each connection needs one, and the operating system limits how many a process has.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Kept for all that is not a public connection: the operators' listener, the store's files, servers, logs. Where there
-/// are few in all, half of them.
+/// File descriptors reserved for everything but public connections: the operators' listener, the store's files, servers,
+/// logs. If the limit is low, half of it is reserved.
 const RESERVED: usize = 256;
 
-/// Raises the soft limit to the hard one, and answers how many connections there is then room for.
+/// Raises the soft limit to the hard limit and returns how many connections that allows.
 ///
-/// The soft limit is commonly 1024, for the sake of programs that cannot count further; nothing here is one.
+/// The soft limit is often 1024, for programs that use `select(2)`. This one does not.
 pub fn room_for_connections() -> usize {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });

@@ -1,10 +1,11 @@
-//! Where a request's head and body end in the bytes that arrive, so that hyper is given one message and no byte more.
+//! Finds where a request's head and body end in the bytes that arrive, so that hyper gets exactly one message.
 //!
-//! Hyper alone decides what a message means. If it disagrees with what is found here, its connection ends.
+//! Only hyper decides what a message means. If it disagrees with this module, the connection ends.
 
-/// Where the head in `bytes` ends, if it does: after the first empty line. The first `seen` bytes were searched before.
+/// Where the head in `bytes` ends: after the first empty line, if there is one. The first `seen` bytes were searched
+/// before.
 pub(super) fn end_of_head(bytes: &[u8], seen: usize) -> Option<usize> {
-    // A line break that was seen may be half of an end.
+    // A line break that was searched before may be half of an empty line.
     let from = seen.saturating_sub(2);
     let mut breaks = (from..bytes.len()).filter(|&at| bytes[at] == b'\n');
     breaks.find_map(|at| match bytes[at + 1..] {
@@ -19,23 +20,23 @@ pub(super) fn begins_a_request(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// What is still to come of a request's body.
+/// The part of a request's body that has not arrived yet.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Body {
-    /// So many bytes.
+    /// This number of bytes.
     Exact(u64),
     /// Chunks (RFC 9112 §7.1).
     Chunked(Chunked),
 }
 
-/// Where in a body of chunks we are.
+/// The position in a body of chunks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Chunked {
     /// In the digits of a chunk's size.
     Size(u64),
-    /// In what follows the size in its line.
+    /// In the rest of the line after the size.
     Extension(u64),
-    /// In a chunk with so many bytes left.
+    /// In a chunk that has this number of bytes left.
     Data(u64),
     /// In the line break after a chunk.
     AfterData,
@@ -43,7 +44,7 @@ pub(super) enum Chunked {
     Trailers,
     /// In such a line.
     Trailer,
-    /// Behind the end.
+    /// After the end.
     Done,
 }
 
@@ -56,7 +57,7 @@ impl Body {
         matches!(self, Self::Exact(0) | Self::Chunked(Chunked::Done))
     }
 
-    /// Most bytes that may be asked for, where that is known.
+    /// The most bytes that the body can still have.
     pub(super) fn at_most(&self) -> usize {
         match self {
             Self::Exact(left) => usize::try_from(*left).unwrap_or(usize::MAX),
@@ -65,7 +66,7 @@ impl Body {
         }
     }
 
-    /// Passes over `bytes` and answers how many of them belong to the body.
+    /// Reads over `bytes` and returns how many of them belong to the body.
     pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
         match self {
             Self::Exact(left) => {
@@ -85,7 +86,7 @@ impl Body {
 }
 
 impl Chunked {
-    /// Passes over at least one of `bytes`, of which there are some, and answers how many they were.
+    /// Reads over at least one of `bytes`, which must not be empty, and returns how many.
     fn step(&mut self, bytes: &[u8]) -> usize {
         let byte = bytes[0];
         let line_ended = byte == b'\n';
@@ -99,7 +100,7 @@ impl Chunked {
             Self::Size(size) | Self::Extension(size) if line_ended && size == 0 => Self::Trailers,
             Self::Size(size) | Self::Extension(size) if line_ended => Self::Data(size),
             Self::Size(size) => match char::from(byte).to_digit(16) {
-                // A size that is out of range is an error, which hyper finds.
+                // Hyper refuses a size that is out of range.
                 Some(digit) => Self::Size(size.saturating_mul(16).saturating_add(u64::from(digit))),
                 None => Self::Extension(size),
             },

@@ -1,15 +1,15 @@
-//! Who holds how much of something that there is only so much of, and who gives it up for whom.
+//! Records which client holds how much of a limited resource, and decides who gives some up for whom.
 //!
-//! A pure state machine: time is an argument, and nothing is ended here. Whoever asks for more than is left gets the
-//! room of others in this order:
+//! This is a pure state machine: time is an argument, and nothing is ended here. If a client asks for more than is left,
+//! others lose what they hold in this order:
 //!
-//! 1. of the client that holds most, if that is more than the asker would then hold: its slowest holder first;
-//! 2. of its own client: the slowest holder that has more than the asker would, if it waits for its client;
-//! 3. of anybody: the slowest holder, if its client made no progress for [`STALLED`] and is slower than the asker. One
-//!    that waits for us, not for its client, is not slow.
+//! 1. the client that holds most, if that is more than the asker would then hold: its slowest holder first;
+//! 2. the asker's own client: its slowest holder that has more than the asker would, if that waits for its client;
+//! 3. anybody: the slowest holder, if it made no progress for [`STALLED`] and is slower than the asker. A holder that
+//!    waits for this process and not for its client is never slow.
 //!
-//! So a client that holds little always gets in beside one that holds much, however fast the latter comes back; what is
-//! small gets in beside what is large and does not move; and among equals room goes to those that use it.
+//! So a client that holds little always gets in beside one that holds much, however fast that one comes back. A small
+//! request gets in beside a large one that does not move. Among equals, those that make progress keep their place.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -18,32 +18,32 @@ use tokio::time::Instant;
 
 use crate::domain::client::Client;
 
-/// A holder without progress for this long may lose its room to anybody, once there is none left. A client on a slow
-/// line with a round trip of 300 ms still makes progress within it.
+/// A holder without progress for this long may lose its place to anybody once nothing is left. A client on a slow line
+/// with a round trip of 300 ms still makes progress within this time.
 pub(super) const STALLED: Duration = Duration::from_millis(500);
 
-/// So many of a client's slowest holders are looked at for one that has more than the asker.
+/// How many of a client's slowest holders are searched for one that has more than the asker.
 const LOOKED_AT: usize = 64;
 
-/// One holder. Never used again.
+/// Names one holder. An id is never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct HolderId(u64);
 
 impl HolderId {
-    /// None is less.
+    /// The least id.
     pub(super) const FIRST: Self = Self(0);
 }
 
-/// There is no room, and nobody has to make some.
+/// Nothing is left and nobody has to give way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A holder that lost its room.
+/// A holder that lost its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Evicted<H> {
     /// What ends it.
     pub(super) handle: H,
-    /// What it held.
+    /// How much it held.
     pub(super) units: u64,
 }
 
@@ -52,7 +52,7 @@ struct Holder<H> {
     units: u64,
     /// When it began or last made progress.
     since: Instant,
-    /// Whether it waits for us, and not for its client.
+    /// Whether it waits for this process and not for its client.
     is_ours: bool,
     handle: H,
 }
@@ -64,14 +64,14 @@ struct Share {
     by_slowness: BTreeSet<(Instant, HolderId)>,
 }
 
-/// The holders.
+/// All holders.
 pub(super) struct Ledger<H> {
     limit: u64,
     held: u64,
     entered: u64,
     holders: HashMap<HolderId, Holder<H>>,
     shares: HashMap<Client, Share>,
-    /// Every client, by what it holds.
+    /// Every client, by how much it holds.
     by_units: BTreeSet<(u64, Client)>,
     /// Every holder that waits for its client, by when it began or last made progress.
     by_slowness: BTreeSet<(Instant, HolderId)>,
@@ -90,18 +90,19 @@ impl<H> Ledger<H> {
         }
     }
 
-    /// What all hold together.
+    /// How much all holders have together.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// What `client` holds.
+    /// How much `client` holds.
     pub(super) fn held_by(&self, client: Client) -> u64 {
         self.shares.get(&client).map_or(0, |share| share.units)
     }
 
-    /// A new holder of `units`, once those in `evicted` have lost theirs. Some may have lost theirs although it is
-    /// [`Full`]; each of them was slow or of a client that holds more.
+    /// Adds a holder of `units` and puts those that lose their place for it into `evicted`.
+    ///
+    /// Some may lose theirs even if the answer is [`Full`]; each of them was slow or belonged to a client that holds more.
     pub(super) fn enter(
         &mut self,
         client: Client,
@@ -117,7 +118,7 @@ impl<H> Ledger<H> {
         Ok(id)
     }
 
-    /// Gives `units` more to a holder, as [`Self::enter`] does. One that was evicted gets nothing.
+    /// Gives `units` more to a holder, like [`Self::enter`]. It is [`Full`] for an evicted holder.
     pub(super) fn grow(
         &mut self,
         id: HolderId,
@@ -131,17 +132,17 @@ impl<H> Ledger<H> {
         Ok(())
     }
 
-    /// Gives `units` more to a holder, beyond the limit too; `None` where it was evicted.
+    /// Gives `units` more to a holder, even beyond the limit; `None` if it was evicted.
     pub(super) fn force(&mut self, id: HolderId, units: u64) -> Option<()> {
         self.resize(id, |held| held + units)
     }
 
-    /// Takes back what a holder has beyond `units`; `None` where it was evicted.
+    /// Takes back what a holder has beyond `units`; `None` if it was evicted.
     pub(super) fn shrink_to(&mut self, id: HolderId, units: u64) -> Option<()> {
         self.resize(id, |held| held.min(units))
     }
 
-    /// A holder has made progress.
+    /// Records that a holder made progress.
     pub(super) fn progress(&mut self, id: HolderId, now: Instant) {
         if let Some(mut holder) = self.remove(id) {
             holder.since = now;
@@ -149,7 +150,7 @@ impl<H> Ledger<H> {
         }
     }
 
-    /// From `now` on a holder waits for us, or for its client.
+    /// Records that from `now` on a holder waits for this process (`is_ours`) or for its client.
     pub(super) fn wait_for_us(&mut self, id: HolderId, is_ours: bool, now: Instant) {
         if let Some(mut holder) = self.remove(id) {
             (holder.is_ours, holder.since) = (is_ours, now);
@@ -157,18 +158,18 @@ impl<H> Ledger<H> {
         }
     }
 
-    /// Whether `client` would hold no more than half of what another does, if it had `units` more.
+    /// Whether `client`, with `units` more, would hold at most half of what the heaviest client holds.
     pub(super) fn is_light(&self, client: Client, units: u64) -> bool {
         let heaviest = self.by_units.last().map_or(0, |(held, _)| *held);
         self.held_by(client) + units <= heaviest / 2
     }
 
-    /// Whose a holder is.
+    /// The client of a holder.
     pub(super) fn client_of(&self, id: HolderId) -> Option<Client> {
         self.holders.get(&id).map(|holder| holder.client)
     }
 
-    /// What a holder has is another client's.
+    /// Moves a holder to another client.
     pub(super) fn move_to(&mut self, id: HolderId, client: Client) {
         if let Some(mut holder) = self.remove(id) {
             holder.client = client;
@@ -176,7 +177,7 @@ impl<H> Ledger<H> {
         }
     }
 
-    /// A holder gives back what it has; `None` where it was evicted before.
+    /// Removes a holder; `None` if it was evicted before.
     pub(super) fn leave(&mut self, id: HolderId) -> Option<Evicted<H>> {
         self.remove(id).map(|Holder { handle, units, .. }| Evicted { handle, units })
     }
@@ -186,7 +187,7 @@ impl<H> Ledger<H> {
         self.shares.get(&client)?.by_slowness.first().map(|(_, id)| *id)
     }
 
-    /// Evicts until `units` fit beside the rest, or answers that nobody has to give way.
+    /// Evicts until `units` fit; [`Full`] if nobody has to give way.
     fn make_room(
         &mut self,
         client: Client,
@@ -218,7 +219,7 @@ impl<H> Ledger<H> {
         Ok(())
     }
 
-    /// Of the slowest holders of `client` one that has more than `asker` would with `units` more, and is slower than it.
+    /// A slow holder of `client` that has more than `asker` would have with `units` more, and is slower than `asker`.
     fn larger_of(&self, client: Client, units: u64, since: Instant, asker: Option<HolderId>) -> Option<HolderId> {
         let would_hold = units + asker.and_then(|asker| self.holders.get(&asker)).map_or(0, |asker| asker.units);
         let slowest = self.shares.get(&client)?.by_slowness.iter().take(LOOKED_AT);

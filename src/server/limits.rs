@@ -1,8 +1,8 @@
-//! How much a listener grants.
+//! The limits of a listener.
 
 use std::time::Duration;
 
-/// How much a listener grants.
+/// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// Connections at once.
@@ -17,13 +17,13 @@ pub struct ServerLimits {
     pub head: Duration,
     /// How long the body of a request may take.
     pub body: Duration,
-    /// How long a connection may rest between two requests.
+    /// How long a connection may be idle between two requests.
     pub idle: Duration,
     /// How long a client may take to read 64 KiB of an answer.
     pub write: Duration,
     /// How long a client may take to read an answer.
     pub answer: Duration,
-    /// How long a client that sends or reads nothing is waited for once the listener stops.
+    /// How long a client that sends or reads nothing keeps its request once the listener stops.
     pub stalled_at_stop: Duration,
 }
 
@@ -37,7 +37,8 @@ impl ServerLimits {
         head: Duration::from_secs(10),
         // 128 KB at 35 kbit/s.
         body: Duration::from_secs(30),
-        // Longer than the 60 s of common load balancers, so that it is they who close and no request meets a close.
+        // Longer than the 60 s of common load balancers, so that they close first and no request meets a closed
+        // connection.
         idle: Duration::from_secs(75),
         write: Duration::from_secs(30),
         // 1 MB at 28 kbit/s.
@@ -45,7 +46,7 @@ impl ServerLimits {
         stalled_at_stop: Duration::from_secs(5),
     };
 
-    /// For the operators' listener, which a probe must always reach.
+    /// For the operators' listener, which a probe must be able to reach at any time.
     pub const ADMIN: Self = Self {
         connections: 100,
         connections_per_client: 100,
@@ -54,7 +55,7 @@ impl ServerLimits {
         ..Self::PUBLIC
     };
 
-    /// These limits, with no more connections than there is `room` for.
+    /// These limits with at most `room` connections.
     #[must_use]
     pub fn within(self, room: usize) -> Self {
         Self { connections: self.connections.min(room), ..self }

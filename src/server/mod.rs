@@ -1,7 +1,7 @@
-//! Serving connections: how many there may be, how long each part of a request may take, how many bytes they may hold,
+//! Serves connections: how many there may be, how long each part of a request may take, how many bytes they may hold,
 //! and how they end.
 //!
-//! HTTP/1.1 only. A load balancer, which terminates TLS and HTTP/2, is expected in front of anything public.
+//! It speaks HTTP/1.1 only. Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
 
 pub mod admin;
 mod answer_room;
@@ -48,26 +48,26 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::{Client, Peer};
 use crate::server::drain::Phase;
 
-/// How long to wait before accepting again when the operating system refused: out of file descriptors, mostly.
+/// How long to wait after an error before accepting again. The usual error is a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Connections that were ended for others and are not gone yet, at most. File descriptors are reserved for them.
-const LEAVING: usize = 64;
+/// The most connections that were ended for others and still close. They have file descriptors beyond the limit.
+const MAX_CLOSING: usize = 64;
 
-/// What measures a listener.
+/// The metrics of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct ServerMetrics {
     /// Open connections.
     pub open: Gauge,
-    /// Those that were ended or refused.
+    /// Connections that were ended or refused.
     pub connections: ConnectionMetrics,
-    /// The budget of what is received.
+    /// The budget of requests being received.
     pub receiving: BudgetMetrics,
     /// The budget of answers being sent.
     pub sending: BudgetMetrics,
 }
 
-/// A listener's connections, and what a new one needs.
+/// The connections of a listener, and what a new one needs.
 struct Server {
     app: Router,
     proxies: Arc<TrustedProxies>,
@@ -76,15 +76,15 @@ struct Server {
     open: Gauge,
     phase: watch::Receiver<Phase>,
     tasks: TaskTracker,
-    /// As many as there may be, with those that are leaving.
+    /// One for each connection, including those that still close.
     permits: Arc<Semaphore>,
 }
 
-/// Serves `app` on `listener` until `phase` says stop; returns when the last connection has ended.
+/// Serves `app` on `listener` until `phase` is [`Phase::Stopping`]; returns when the last connection has ended.
 ///
-/// While it says leave, each answer carries `Connection: close`, so that clients move elsewhere. From the stop on
-/// nothing new is accepted but what waits in the queue already, resting connections are closed, and each request in
-/// flight is answered. Requests are budgeted by the clients that `proxies` name.
+/// In [`Phase::Leaving`] each answer carries `Connection: close`, so that clients move elsewhere. From the stop on only
+/// connections that wait in the queue already are accepted, idle connections are closed, and each request in flight is
+/// answered. Requests are charged to the clients that `proxies` name.
 pub async fn serve(
     listener: TcpListener,
     app: Router,
@@ -108,7 +108,7 @@ pub async fn serve(
         open: metrics.open,
         phase: phase.clone(),
         tasks: TaskTracker::new(),
-        permits: Arc::new(Semaphore::new(limits.connections + LEAVING.min(limits.connections / 4 + 1))),
+        permits: Arc::new(Semaphore::new(limits.connections + MAX_CLOSING.min(limits.connections / 4 + 1))),
     };
     let mut stopping = phase;
     let stopped = async {
@@ -131,10 +131,10 @@ pub async fn serve(
                 refused = false;
                 server.start(stream, peer, permit);
             }
-            // The client has gone away again while it waited in the queue.
+            // The client disconnected while it waited in the queue.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
             Err(error) => {
-                // Once until it works again: it would be twenty times a second.
+                // Logged once until accepting works again; otherwise it would be 20 lines a second.
                 if !std::mem::replace(&mut refused, true) {
                     tracing::warn!(%error, "could not accept a connection");
                 }
@@ -142,7 +142,7 @@ pub async fn serve(
             }
         }
     }
-    // Clients in the queue believe that they are connected, and may have sent their request.
+    // Clients in the queue consider themselves connected and may have sent their request.
     if let Ok(listener) = listener.into_std() {
         while let Ok(permit) = Arc::clone(&server.permits).try_acquire_owned()
             && let Ok((stream, peer)) = listener.accept()
@@ -157,7 +157,7 @@ pub async fn serve(
 }
 
 impl Server {
-    /// Serves a connection, or closes it where there is no room.
+    /// Serves a connection, or closes it if there is no place for it.
     fn start(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
         let address = peer.ip().to_canonical();
         let (client, cut) = (Client::from(address), Arc::new(Cut::default()));
@@ -166,30 +166,30 @@ impl Server {
         let connection = Connection {
             app: self.app.clone(),
             proxies: Arc::clone(&self.proxies),
-            exchange: Arc::new(ConnState::new(Arc::clone(&self.shared), client, Arc::clone(&cut), seat)),
+            conn: Arc::new(ConnState::new(Arc::clone(&self.shared), client, Arc::clone(&cut), seat)),
             cut,
             peer: Peer(peer),
             phase: self.phase.clone(),
         };
-        let open = Counted::new(&self.open);
+        let open = GaugeGuard::new(&self.open);
         self.tasks.spawn(async move {
-            let _until_the_end = (permit, open);
+            let _held = (permit, open);
             connection.serve(stream).await;
         });
     }
 }
 
-/// One on a gauge while it lives.
-struct Counted(Gauge);
+/// Counts one on a gauge until it is dropped.
+struct GaugeGuard(Gauge);
 
-impl Counted {
+impl GaugeGuard {
     fn new(gauge: &Gauge) -> Self {
         gauge.inc();
         Self(gauge.clone())
     }
 }
 
-impl Drop for Counted {
+impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
     }

@@ -1,12 +1,12 @@
-//! Answers to heads that hyper never sees, as bytes. They have the header fields that every answer has.
+//! Answers, as bytes, to heads that hyper never sees. They have the header fields that every answer has.
 
 use http::StatusCode;
 use serde_json::json;
 
 use crate::api::error::ApiError;
 
-/// `problem` as an answer after which the connection is closed, with the id of the request in hexadecimal digits. Pages
-/// of any origin may read it, as any answer.
+/// `error` as a complete answer that closes the connection. `request_id` is in hexadecimal digits. Pages of any origin may
+/// read it, like any other answer.
 pub(super) fn refusal(error: &ApiError, request_id: &str) -> Vec<u8> {
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     let body = json!({"error": error.code.as_str(), "message": error.message}).to_string();

@@ -1,8 +1,8 @@
-//! A connection that ends when its client takes too long: to begin a request, to send its head, to read an answer.
+//! A byte stream that ends when its client takes too long to begin a request, to send its head, or to read an answer.
 //!
-//! Between two requests hyper is gone and with it its buffers, so that a connection that rests holds next to nothing. A
-//! head is gathered here and handed over in whole; then hyper is given the body that belongs to it and no byte more,
-//! and, once the answer is sent, the end of input. So whatever follows is still here when the next head begins.
+//! Between two requests there is no hyper and so none of its buffers: an idle connection holds almost no memory. A head is
+//! collected here and passed to hyper when it is complete. Then hyper gets exactly the body that belongs to it and, once
+//! the answer is sent, the end of input. Bytes of the next request stay here until the next head begins.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -20,71 +20,71 @@ use super::socket::Transport;
 use super::timer::Timer;
 use crate::api::request::MAX_HEAD_BYTES;
 
-/// A client must read this many bytes of an answer in each [`super::ServerLimits::write`], or the connection ends. With
-/// 30 s that is 17 kbit/s: less than any line that is still in use, and enough to end a client that only wants to hold on.
+/// Bytes of an answer that a client must read in each [`super::limits::ServerLimits::write`], or the connection ends. With
+/// 30 s that is 17 kbit/s: slower than any line in use, and enough to end a client that only wants to keep its place.
 const MIN_WRITE_PROGRESS: usize = 64 * 1024;
 
-/// Bytes that are read at once, on the stack. One less than hyper's buffer, which it doubles when a read fills it.
+/// Bytes that are read at once, on the stack. It is one less than hyper's buffer, which doubles when a read fills it.
 const READ_BYTES: usize = 8 * 1024 - 1;
 
-/// Bytes that the kernel is given at once: it always takes a little more than it was told to.
+/// Bytes that the kernel gets at once. It is bounded because the kernel always accepts a little more than its limit.
 const WRITE_BYTES: usize = 32 * 1024;
 
-/// Slices of memory that the kernel is given at once: the head of an answer and its first pieces.
+/// Slices of memory that the kernel gets at once: the head of an answer and its first pieces.
 const WRITE_SLICES: usize = 8;
 
-/// Longest head that is gathered, in bytes: [`MAX_HEAD_BYTES`], and what that does not count, such as the method.
-const GATHERED_BYTES: usize = MAX_HEAD_BYTES + 1024;
+/// Longest head that is collected, in bytes: [`MAX_HEAD_BYTES`] and the parts that it does not count, such as the method.
+const MAX_COLLECTED_BYTES: usize = MAX_HEAD_BYTES + 1024;
 
-/// Room that a head is given first; it is doubled as need be.
-const FIRST_ROOM: usize = 1024;
+/// Bytes that are reserved for a head at first. They double as needed.
+const FIRST_HEAD_BYTES: usize = 1024;
 
-/// How much of a request that was answered unread is read and dropped before the connection is closed. Closing with
-/// bytes unread resets it, and a reset may overtake the answer.
+/// Bytes of an unread request that are read and dropped before the connection is closed. Closing with unread bytes resets
+/// the connection, and a reset may overtake the answer.
 const DROPPED_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long that may take.
-const DROPPING_TIME: Duration = Duration::from_secs(2);
+/// How long reading and dropping may take.
+const DROPPING_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why there is no head to hand over.
+/// Why there is no head for hyper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoHead {
+pub(super) enum HeadError {
     /// The client ended the connection, or took too long.
     Ended,
-    /// It is longer than any that is read.
+    /// The head is longer than [`MAX_COLLECTED_BYTES`].
     TooLarge,
-    /// There is no room for it.
+    /// The budget has no room for the head.
     NoRoom,
 }
 
-/// A stream with the time limits and budgets of an [`ConnState`].
+/// A stream with the time limits and budgets of a [`ConnState`].
 pub(super) struct TimeoutIo<S> {
     stream: S,
-    exchange: Arc<ConnState>,
-    /// What has arrived and was not handed over.
+    conn: Arc<ConnState>,
+    /// Bytes that have arrived and that hyper does not have yet.
     ahead: Vec<u8>,
-    /// How much of it was searched for the end of a head.
+    /// How many of them were searched for the end of a head.
     searched: usize,
-    /// How much of it hyper may have yet: what is left of a head.
+    /// How many of them hyper may read: the rest of a head.
     given: usize,
-    /// Hyper asked for another request, and was told that there is none.
+    /// Hyper asked for another request and got the end of input.
     was_left: bool,
     reading: Timer,
     writing: Timer,
-    /// When the client last made progress in reading, while it is waited for.
+    /// When the client last made progress in reading, while an answer waits for it.
     waiting_since: Option<Instant>,
-    /// Bytes taken since then.
+    /// Bytes written since then.
     written: usize,
-    /// Something was written since all was last known to be on its way.
+    /// Something was written since the kernel last had sent everything.
     is_dirty: bool,
 }
 
 impl<S: Transport> TimeoutIo<S> {
-    pub(super) fn new(stream: S, exchange: Arc<ConnState>) -> Self {
+    pub(super) fn new(stream: S, conn: Arc<ConnState>) -> Self {
         let (reading, writing) = (Timer::default(), Timer::default());
         Self {
             stream,
-            exchange,
+            conn,
             ahead: Vec::new(),
             searched: 0,
             given: 0,
@@ -97,29 +97,29 @@ impl<S: Transport> TimeoutIo<S> {
         }
     }
 
-    /// Waits for the next head, so that hyper can be given it.
-    pub(super) async fn next_head(&mut self) -> Result<(), NoHead> {
+    /// Waits until the next head is complete.
+    pub(super) async fn next_head(&mut self) -> Result<(), HeadError> {
         std::future::poll_fn(|cx| self.poll_head(cx)).await
     }
 
-    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), NoHead>> {
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HeadError>> {
         loop {
             // Clients may send empty lines between requests (RFC 9112 §2.2).
             let blank = self.ahead.iter().take_while(|byte| b"\r\n".contains(byte)).count();
             self.ahead.drain(..blank);
             if let Some(&first) = self.ahead.first() {
-                self.exchange.head_began();
+                self.conn.head_began();
                 let end = end_of_head(&self.ahead, self.searched);
                 self.searched = self.ahead.len();
-                // Hyper finds the answer to what cannot become a request.
+                // Hyper answers bytes that cannot become a request.
                 let end = end.or_else(|| (!begins_a_request(first)).then_some(self.searched));
-                if let Some(end) = end.filter(|&end| end <= GATHERED_BYTES) {
-                    self.exchange.head_is_whole(end).map_err(|_| NoHead::NoRoom)?;
+                if let Some(end) = end.filter(|&end| end <= MAX_COLLECTED_BYTES) {
+                    self.conn.head_is_whole(end).map_err(|_| HeadError::NoRoom)?;
                     (self.given, self.searched, self.was_left) = (end, 0, false);
                     return Poll::Ready(Ok(()));
                 }
-                if self.searched > GATHERED_BYTES {
-                    return Poll::Ready(Err(NoHead::TooLarge));
+                if self.searched > MAX_COLLECTED_BYTES {
+                    return Poll::Ready(Err(HeadError::TooLarge));
                 }
             } else {
                 self.ahead = Vec::new();
@@ -127,35 +127,35 @@ impl<S: Transport> TimeoutIo<S> {
             let mut space = [MaybeUninit::uninit(); READ_BYTES];
             let mut buf = ReadBuf::uninit(&mut space);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buf) {
-                Poll::Ready(Ok(())) if !buf.filled().is_empty() => self.gather(buf.filled())?,
-                Poll::Ready(_) => return Poll::Ready(Err(NoHead::Ended)),
-                Poll::Pending if self.reading.has_passed(self.exchange.head_deadline(), cx) => {
-                    return Poll::Ready(Err(NoHead::Ended));
+                Poll::Ready(Ok(())) if !buf.filled().is_empty() => self.collect(buf.filled())?,
+                Poll::Ready(_) => return Poll::Ready(Err(HeadError::Ended)),
+                Poll::Pending if self.reading.has_passed(self.conn.head_deadline(), cx) => {
+                    return Poll::Ready(Err(HeadError::Ended));
                 }
                 Poll::Pending => return Poll::Pending,
             }
         }
     }
 
-    /// Keeps `bytes` of a head, if there is room for them.
-    fn gather(&mut self, bytes: &[u8]) -> Result<(), NoHead> {
+    /// Keeps `bytes` of a head if the budget has room for them.
+    fn collect(&mut self, bytes: &[u8]) -> Result<(), HeadError> {
         let needed = self.ahead.len() + bytes.len();
         if needed > self.ahead.capacity() {
-            self.exchange.head_began();
-            let room = needed.next_power_of_two().max(FIRST_ROOM);
-            self.exchange.charge_head(room).map_err(|_| NoHead::NoRoom)?;
+            self.conn.head_began();
+            let room = needed.next_power_of_two().max(FIRST_HEAD_BYTES);
+            self.conn.charge_head(room).map_err(|_| HeadError::NoRoom)?;
             self.ahead.reserve_exact(room - self.ahead.len());
         }
         self.ahead.extend_from_slice(bytes);
         Ok(())
     }
 
-    /// Whether hyper is done with it only because the connection rests, and would have taken another request.
+    /// Whether hyper ended only because the connection is idle, so that another request may follow.
     pub(super) fn may_go_on(&self) -> bool {
         self.was_left
     }
 
-    /// Sends what hyper does not: an answer to a head that it never saw.
+    /// Sends an answer to a head that hyper never saw.
     pub(super) async fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             let written = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_write(cx, bytes)).await?;
@@ -164,22 +164,22 @@ impl<S: Transport> TimeoutIo<S> {
         Ok(())
     }
 
-    /// Closes the connection once the client has, as far as can be had, what was sent.
+    /// Closes the connection so that the client receives what was sent, as far as possible.
     pub(super) async fn close(&mut self) {
         let shut = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
-        if shut.is_ok() && self.exchange.has_unread() {
-            let until = Instant::now() + DROPPING_TIME;
+        if shut.is_ok() && self.conn.has_unread() {
+            let until = Instant::now() + DROPPING_TIMEOUT;
             let mut dropped = 0;
             std::future::poll_fn(|cx| self.poll_drop_unread(cx, until, &mut dropped)).await;
         }
     }
 
-    /// Lets nothing of this connection stay in the kernel once it is dropped.
+    /// Makes the kernel drop unsent bytes when this connection is dropped.
     pub(super) fn forget_unsent(&mut self) {
         self.stream.forget_unsent();
     }
 
-    /// Reads and drops what the client still sends, within bounds, until it sees that nobody listens.
+    /// Reads and drops what the client still sends, within bounds, until it stops.
     fn poll_drop_unread(&mut self, cx: &mut Context<'_>, until: Instant, dropped: &mut usize) -> Poll<()> {
         let mut space = [MaybeUninit::uninit(); READ_BYTES];
         while *dropped < DROPPED_BYTES {
@@ -194,7 +194,7 @@ impl<S: Transport> TimeoutIo<S> {
         Poll::Ready(())
     }
 
-    /// Gives hyper what is left of the head.
+    /// Gives hyper the rest of the head.
     fn give_head(&mut self, buf: &mut ReadBuf<'_>) {
         let given = self.given.min(buf.remaining());
         buf.put_slice(&self.ahead[..given]);
@@ -205,16 +205,16 @@ impl<S: Transport> TimeoutIo<S> {
         }
     }
 
-    /// Gives hyper what has arrived of the body.
+    /// Gives hyper the bytes of the body that have arrived.
     fn poll_body(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let at_most = self.exchange.with_body(|body| body.at_most()).min(buf.remaining()).min(READ_BYTES);
+        let at_most = self.conn.with_body(|body| body.at_most()).min(buf.remaining()).min(READ_BYTES);
         if at_most == 0 {
-            // The message is whole. Whatever the client sends besides waits for its answer.
+            // The message is complete. Further bytes wait until it is answered.
             return Poll::Pending;
         }
         if !self.ahead.is_empty() {
             let offered = &self.ahead[..at_most.min(self.ahead.len())];
-            let taken = self.exchange.with_body(|body| body.take(offered));
+            let taken = self.conn.with_body(|body| body.take(offered));
             buf.put_slice(&self.ahead[..taken]);
             self.ahead.drain(..taken);
             if self.ahead.is_empty() {
@@ -226,17 +226,17 @@ impl<S: Transport> TimeoutIo<S> {
         let mut arrived = ReadBuf::uninit(&mut space[..at_most]);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut arrived))?;
         let arrived = arrived.filled();
-        let taken = self.exchange.with_body(|body| body.take(arrived));
+        let taken = self.conn.with_body(|body| body.take(arrived));
         buf.put_slice(&arrived[..taken]);
         self.ahead.extend_from_slice(&arrived[taken..]);
         Poll::Ready(Ok(()))
     }
 
-    /// Turns waiting for the client to read into an error once it has made too little progress for too long.
+    /// Fails once the client has made too little progress in reading for too long.
     fn limit_write<T>(&mut self, wait: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if wait.is_pending() {
             let since = *self.waiting_since.get_or_insert_with(Instant::now);
-            if self.writing.has_passed(Some(self.exchange.write_deadline(since)), cx) {
+            if self.writing.has_passed(Some(self.conn.write_deadline(since)), cx) {
                 self.stream.forget_unsent();
                 return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client reads too slowly")));
             }
@@ -247,14 +247,14 @@ impl<S: Transport> TimeoutIo<S> {
     fn count_written(&mut self, written: &Poll<io::Result<usize>>) {
         let Poll::Ready(Ok(bytes)) = written else { return };
         self.is_dirty = true;
-        self.exchange.sent(*bytes);
+        self.conn.sent(*bytes);
         self.written += bytes;
         if self.written >= MIN_WRITE_PROGRESS {
-            self.owe_nothing();
+            self.reset_write_limit();
         }
     }
 
-    fn owe_nothing(&mut self) {
+    fn reset_write_limit(&mut self) {
         self.written = 0;
         self.waiting_since = None;
         self.writing = Timer::default();
@@ -266,11 +266,11 @@ impl<S: Transport> AsyncRead for TimeoutIo<S> {
         let this = self.get_mut();
         if this.given > 0 {
             this.give_head(buf);
-        } else if this.exchange.is_in_request() {
+        } else if this.conn.is_in_request() {
             return this.poll_body(cx, buf);
         }
-        // Otherwise the end: of what was to be a head and is none, or of what hyper is given before the connection rests.
-        this.was_left = this.exchange.is_resting();
+        // Otherwise the end of input: of an invalid head, or of the last request before the connection is idle.
+        this.was_left = this.conn.is_idle();
         Poll::Ready(Ok(()))
     }
 }
@@ -305,7 +305,7 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
         self.stream.is_write_vectored()
     }
 
-    /// Hyper flushes when it has written all that it has.
+    /// Hyper flushes when it has written everything.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
@@ -314,15 +314,15 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
             ready!(this.limit_write(sent, cx))?;
             this.is_dirty = false;
         }
-        this.owe_nothing();
-        if this.exchange.all_sent() {
-            // Hyper may not try to read, and so find the end, until something wakes it.
+        this.reset_write_limit();
+        if this.conn.all_sent() {
+            // Hyper only finds the end of input when it reads, so wake it.
             cx.waker().wake_by_ref();
         }
         Poll::Ready(Ok(()))
     }
 
-    /// Nothing: [`TimeoutIo::close`] does it when hyper is gone.
+    /// Does nothing: [`TimeoutIo::close`] shuts down after hyper has ended.
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -362,7 +362,7 @@ mod tests {
     struct Played {
         client: DuplexStream,
         io: TimeoutIo<DuplexStream>,
-        exchange: Arc<ConnState>,
+        conn: Arc<ConnState>,
         receiving: BudgetMetrics,
         sending: BudgetMetrics,
     }
@@ -379,8 +379,8 @@ mod tests {
             let cut = Arc::new(Cut::default());
             let connections = Connections::new(1, 1, ConnectionMetrics::default());
             let seat = connections.admit(me(), false, &cut).unwrap();
-            let exchange = Arc::new(ConnState::new(shared, me(), cut, seat));
-            Self { client, io: TimeoutIo::new(stream, Arc::clone(&exchange)), exchange, receiving, sending }
+            let conn = Arc::new(ConnState::new(shared, me(), cut, seat));
+            Self { client, io: TimeoutIo::new(stream, Arc::clone(&conn)), conn, receiving, sending }
         }
 
         /// The head of the next request, as hyper reads it, with what follows it up to `body`.
@@ -388,14 +388,14 @@ mod tests {
             self.io.next_head().await.unwrap();
             let mut head = vec![0; self.io.given];
             self.io.read_exact(&mut head).await.unwrap();
-            self.exchange.request_began(body, me());
+            self.conn.request_began(body, me());
             head
         }
 
         /// Answers with `bytes`.
         async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
-            self.exchange.answered();
-            self.exchange.handed_over();
+            self.conn.answered();
+            self.conn.handed_over();
             self.io.write_all(bytes).await?;
             self.io.flush().await
         }
@@ -424,7 +424,7 @@ mod tests {
         };
         assert_eq!(
             (ended, began.elapsed().as_secs()),
-            (Err(NoHead::Ended), 10),
+            (Err(HeadError::Ended), 10),
             "what comes meanwhile does not prolong it"
         );
     }
@@ -432,10 +432,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_fuller_the_budget_the_shorter_the_time_for_a_head() {
         let mut played = Played::new(LIMITS, 64);
-        let _others = played.exchange.shared.receiving.take(me(), LIMITS.receiving * 8 / 10, &Arc::default()).unwrap();
+        let _others = played.conn.shared.receiving.take(me(), LIMITS.receiving * 8 / 10, &Arc::default()).unwrap();
         played.client.write_all(b"G").await.unwrap();
         let began = Instant::now();
-        assert_eq!(played.io.next_head().await, Err(NoHead::Ended));
+        assert_eq!(played.io.next_head().await, Err(HeadError::Ended));
         assert_eq!(began.elapsed(), LIMITS.head / 4);
     }
 
@@ -480,8 +480,8 @@ mod tests {
         played.request(Body::NONE).await;
         assert!(played.receiving.held.get() > 60_000, "hyper has a copy");
         assert_eq!(played.io.ahead.capacity(), 0);
-        played.exchange.may_answer().unwrap();
-        played.exchange.charge_answer(100_000).unwrap();
+        played.conn.may_answer().unwrap();
+        played.conn.charge_answer(100_000).unwrap();
         assert!(played.sending.held.get() > 100_000);
         played.answer(b"x").await.unwrap();
         assert_eq!((played.receiving.held.get(), played.sending.held.get()), (0, 0));
@@ -491,16 +491,16 @@ mod tests {
     async fn a_head_that_does_not_fit_the_budget_or_is_too_large_is_not_gathered() {
         let mut played = Played::new(ServerLimits { receiving: 16 * 1024, ..LIMITS }, 64 * 1024);
         played.client.write_all(&vec![b'x'; 20_000]).await.unwrap();
-        assert_eq!(played.io.next_head().await, Err(NoHead::NoRoom));
+        assert_eq!(played.io.next_head().await, Err(HeadError::NoRoom));
         let mut played = Played::new(LIMITS, 64 * 1024);
         played.client.write_all(&vec![b'x'; 40_000]).await.unwrap();
-        assert_eq!(played.io.next_head().await, Err(NoHead::TooLarge));
+        assert_eq!(played.io.next_head().await, Err(HeadError::TooLarge));
     }
 
     #[tokio::test(start_paused = true)]
     async fn reading_the_least_in_each_interval_is_enough_and_less_is_not() {
-        let Played { mut client, mut io, exchange, .. } = Played::new(LIMITS, 1);
-        exchange.answered();
+        let Played { mut client, mut io, conn, .. } = Played::new(LIMITS, 1);
+        conn.answered();
         let writing = tokio::spawn(async move { io.write_all(&vec![0; 3 * MIN_WRITE_PROGRESS]).await });
         for _ in 0..2 {
             tokio::time::advance(Duration::from_secs(29)).await;
@@ -515,8 +515,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_has_a_time_in_all_however_steadily_it_is_read() {
         let limits = ServerLimits { answer: Duration::from_secs(100), ..LIMITS };
-        let Played { mut client, mut io, exchange, .. } = Played::new(limits, 1);
-        exchange.answered();
+        let Played { mut client, mut io, conn, .. } = Played::new(limits, 1);
+        conn.answered();
         let began = Instant::now();
         let writing = tokio::spawn(async move { io.write_all(&vec![0; 8 * MIN_WRITE_PROGRESS]).await });
         let reading = async {
@@ -535,9 +535,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_reads_nothing_is_waited_for_a_short_time_after_the_stop() {
-        let Played { client, mut io, exchange, .. } = Played::new(LIMITS, 1);
-        exchange.answered();
-        let stopping = Arc::clone(&exchange);
+        let Played { client, mut io, conn, .. } = Played::new(LIMITS, 1);
+        conn.answered();
+        let stopping = Arc::clone(&conn);
         let writing = async { io.write_all(&[0; 1000]).await };
         let began = Instant::now();
         let stop = async {

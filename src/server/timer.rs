@@ -5,7 +5,7 @@ use std::task::Context;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A deadline that may be moved.
+/// A deadline that can be moved.
 #[derive(Default)]
 pub(super) struct Timer {
     until: Option<Instant>,

@@ -16,8 +16,8 @@ use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::slug_reservations::Reservation;
 
-/// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures mean
-/// that something is broken.
+/// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
+/// mean that something is broken.
 const SLUG_ATTEMPTS: usize = 8;
 
 /// A page that was just created, with the only copy of its key.
@@ -30,8 +30,8 @@ pub struct Created {
 }
 
 impl PageService {
-    /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been stored,
-    /// without anyone having its key.
+    /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
+    /// stored, without anyone having its key.
     pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Limited<Created> {
         match body.and_then(CreateFields::check) {
             Ok((title, content)) => {

@@ -1,8 +1,8 @@
 //! Bounds the memory that large pages take while they are read, however many are requested at once.
 //!
-//! A page's size is only known after the lookup. If there is no memory left for it, the page is dropped, the request waits
-//! for a permit, and the page is looked up again: a waiting request holds nothing. Small pages, which nearly all are,
-//! never wait.
+//! A page's size is only known after the lookup. If there is no memory left for it, the page is dropped, the request
+//! waits for a permit, and the page is looked up again: a waiting request holds nothing. Small pages, which nearly all
+//! are, never wait.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use super::error::ServiceError;
 use crate::domain::page::Page;
 
-/// A page with more bytes than this, source and HTML together, is large. Smaller pages have no limit: ten thousand of them are
-/// in memory only if ten thousand connections are answered at the same moment.
+/// A page with more bytes than this, source and HTML together, is large. Smaller pages have no limit: ten thousand of
+/// them are in memory only if ten thousand connections are answered at the same moment.
 const LARGE_BYTES: usize = 64 * 1024;
 
 /// Most bytes of large pages that are being read and turned into responses: 40 of the largest, several for each core.
@@ -115,12 +115,7 @@ mod tests {
             slug: Slug::parse("a-page-22222222").unwrap(),
             title: None,
             content: Content::parse("a".to_owned()).unwrap(),
-            rendered: Rendered {
-                html: "a".repeat(html_bytes),
-                link_origins: Vec::new(),
-                language: None,
-                renderer_version: 1,
-            },
+            rendered: Rendered { html: "a".repeat(html_bytes), renderer_version: 1, ..Rendered::default() },
             key_hash: EditKey::random(|_| 0).hash(),
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(1),

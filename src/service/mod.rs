@@ -1,4 +1,5 @@
-//! The service's rules: the operations on pages and the order of their checks. It knows no transport and no status codes.
+//! The service's rules: the operations on pages and the order of their checks. It knows no transport and no status
+//! codes.
 //!
 //! # The order of checks
 //!
@@ -13,8 +14,9 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! An invalid create spends no quota. Every update, delete and token request does, which also bounds guessing of keys. The
-//! one exception is an update or delete whose slug does not fit the grammar: it is answered before the limit is asked.
+//! An invalid create spends no quota. Every update, delete and token request does, which also bounds guessing of keys.
+//! The one exception is an update or delete whose slug does not fit the grammar: it is answered before the limit is
+//! asked.
 
 mod create;
 mod delete;
@@ -106,8 +108,8 @@ impl PageService {
         Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads }
     }
 
-    /// The same service, which also writes pages that it had to render again back to its store. This is for a store that
-    /// only this process uses: if replicas shared it, each of them would write.
+    /// The same service, which also writes pages that it had to render again back to its store. This is for a store
+    /// that only this process uses: if replicas shared it, each of them would write.
     #[must_use]
     pub fn writing_renewed_pages_back(self) -> Self {
         let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));

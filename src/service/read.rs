@@ -8,8 +8,8 @@ use super::{PageService, StoreBudget, within_deadline};
 use crate::domain::slug::Slug;
 
 impl PageService {
-    /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`] means
-    /// that too many large pages are being read.
+    /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
+    /// means that too many large pages are being read.
     pub async fn read(&self, slug: &str) -> Result<PageRead, ServiceError> {
         let slug = Slug::parse(slug).map_err(|_| ServiceError::NotFound)?;
         within_deadline(Instant::now(), async {

@@ -1,10 +1,10 @@
 //! Keeps the HTML of pages up to date with the newest renderer.
 //!
-//! After an upgrade every stored page has the HTML of an older renderer. Each page is rendered again at its first read, once
-//! in a replica however many requests read it at the same time. Only a few pages are rendered at once, so that creates and
-//! updates keep their share of the cores. If the store can keep it, the new HTML is written back on the condition that the
-//! page still has its version, so a concurrent update or delete wins. A cache of bounded size serves the reads before that,
-//! and replicas whose store does not keep it.
+//! After an upgrade every stored page has the HTML of an older renderer. Each page is rendered again at its first read,
+//! once in a replica however many requests read it at the same time. Only a few pages are rendered at once, so that
+//! creates and updates keep their share of the cores. If the store can keep it, the new HTML is written back on the
+//! condition that the page still has its version, so a concurrent update or delete wins. A cache of bounded size serves
+//! the reads before that, and replicas whose store does not keep it.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -118,8 +118,8 @@ impl Inner {
         // Readers need not wait until it is stored.
         let _ = sender.send(Arc::clone(&renewed));
         if let Some(store) = &self.store {
-            // This replaces the page by the same version of itself. A concurrent change gave the page another version and
-            // wins. If the write fails, the page is renewed again once the cache has dropped it.
+            // This replaces the page by the same version of itself. A concurrent change gave the page another version
+            // and wins. If the write fails, the page is renewed again once the cache has dropped it.
             let written = store.compare_and_set(renewed.version, Record::Active(renewed));
             if let Ok(Err(error)) = timeout(STORE_BUDGET, written).await {
                 tracing::debug!(%error, "a page that was rendered again could not be written back");
@@ -185,8 +185,9 @@ fn identity(page: &Page) -> Identity {
 }
 
 fn bytes(page: &Page) -> usize {
-    let origins = page.rendered.link_origins.iter().map(String::len).sum::<usize>();
-    PAGE_BYTES + page.content.as_str().len() + page.rendered.html.len() + origins
+    let Rendered { html, code_blocks, link_origins, .. } = &page.rendered;
+    let origins = link_origins.iter().map(String::len).sum::<usize>();
+    PAGE_BYTES + page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..]) + origins
 }
 
 #[cfg(test)]
@@ -203,7 +204,7 @@ mod tests {
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
 
-    /// A renderer that waits until a test lets it go on.
+    /// A renderer that waits until a test lets it continue.
     struct Held {
         gate: Semaphore,
         html: String,

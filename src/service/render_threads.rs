@@ -1,5 +1,6 @@
 //! Renders Markdown without blocking the async runtime.
 
+use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -11,26 +12,19 @@ use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, render};
 use crate::ports::renderer::Renderer;
 
-/// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown that takes less time than
-/// passing it to another thread and back.
+/// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown that takes less time
+/// than passing it to another thread and back.
 const INLINE_BYTES: usize = 1024;
 
-/// Renders large content on blocking threads, at most one for each core.
+/// Renders large content on blocking threads, at most one for each core. It needs a Tokio runtime.
 pub struct RenderThreads {
     permits: Arc<Semaphore>,
 }
 
-impl RenderThreads {
-    /// A renderer with one thread for each core. Its methods need a Tokio runtime.
-    pub fn new() -> Self {
-        let cores = available_parallelism().map_or(1, std::num::NonZero::get);
-        Self { permits: Arc::new(Semaphore::new(cores)) }
-    }
-}
-
 impl Default for RenderThreads {
     fn default() -> Self {
-        Self::new()
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        Self { permits: Arc::new(Semaphore::new(cores)) }
     }
 }
 

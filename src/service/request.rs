@@ -2,8 +2,8 @@
 //!
 //! A transport must not refuse a body or a credential itself, because other checks come first.
 //!
-//! [`CreateFields`] and [`UpdateFields`] have the same fields as `api::types::CreatePage` and `UpdatePage`, which describe
-//! the JSON. They are separate so that the service needs neither `serde` nor an OpenAPI schema.
+//! [`CreateFields`] and [`UpdateFields`] have the same fields as `api::types::CreatePage` and `UpdatePage`, which
+//! describe the JSON. They are separate so that the service needs neither `serde` nor an OpenAPI schema.
 
 use crate::domain::content::{Content, ContentError};
 use crate::domain::edit_key::EditKey;
@@ -100,8 +100,8 @@ impl CreateFields {
 }
 
 impl UpdateFields {
-    /// The edit that these fields ask for. Size is checked before anything else. `key` is the page's key, which may not be
-    /// in any field.
+    /// The edit that these fields ask for. Size is checked before anything else. `key` is the page's key, which may not
+    /// be in any field.
     pub(super) fn check(self, key: &EditKey) -> Result<PageEdit, BodyError> {
         let content = match self.content {
             None => None,

@@ -32,7 +32,8 @@ pub struct TokenClient {
 
 impl PageService {
     /// The page's own key as a token, for a client that presents the page's slug and key. Every attempt is counted.
-    /// `form` is polled after the rate limit. The time to receive it does not count towards [`DEADLINE`](super::DEADLINE).
+    /// `form` is polled after the rate limit. The time to receive it does not count towards
+    /// [`DEADLINE`](super::DEADLINE).
     pub async fn token(
         &self,
         client: Client,
@@ -59,8 +60,8 @@ impl PageService {
         }
     }
 
-    /// The key of `client` if it opens the page that `client` names. Hashes are compared in constant time. Whether a page
-    /// exists is not a secret, so that may take another time.
+    /// The key of `client` if it opens the page that `client` names. Hashes are compared in constant time. Whether a
+    /// page exists is not a secret, so that may take another time.
     async fn authenticated(&self, client: TokenClient) -> Result<EditKey, ServiceError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
         let Lookup::Active(page) = StoreBudget::new().wait(self.store.lookup(&slug)).await? else {

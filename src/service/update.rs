@@ -30,8 +30,9 @@ impl Credential {
 }
 
 impl PageService {
-    /// Applies the fields in `body` and returns the page as it is then. An update without fields changes nothing. `body` is
-    /// polled after the credential was checked. The time to receive it does not count towards [`DEADLINE`](super::DEADLINE).
+    /// Applies the fields in `body` and returns the page as it is then. An update without fields changes nothing.
+    /// `body` is polled after the credential was checked. The time to receive it does not count towards
+    /// [`DEADLINE`](super::DEADLINE).
     ///
     /// Two concurrent updates of different fields both take effect. After [`ServiceError::Store`] or
     /// [`ServiceError::DeadlinePassed`] the update may or may not have been made.
@@ -62,8 +63,8 @@ impl PageService {
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
-            // The client sends its body only now, because it waited for `100 Continue`. The page may change meanwhile, so it
-            // is dropped, which also frees its memory, and looked up again.
+            // The client sends its body only now, because it waited for `100 Continue`. The page may change meanwhile,
+            // so it is dropped, which also frees its memory, and looked up again.
             drop(page);
             let body = body.await;
             began = Instant::now();

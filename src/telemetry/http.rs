@@ -91,11 +91,10 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let span = spans::request(&head, trust, method, &route, &id);
     let mut request = Request::from_parts(head, body);
     let log = tracing::info_span!("request", request_id = id, method, route);
-    request.extensions_mut().insert(span.of_request(trust, log.clone()));
+    request.extensions_mut().insert(span.of_request(trust));
 
     telemetry.metrics.active_requests.inc();
     let in_flight = InFlight { started, method, route, ids: span.ids(), log: log.clone(), status: None, telemetry };
-    // The log's span is the inner one, so that a task which takes over the current span takes over this one.
     let mut response = span.run(next.run(request).instrument(log)).await;
     let status = response.status().as_u16();
     span.answered(status);

@@ -199,19 +199,11 @@ fn set_parent(span: &tracing::Span, parent: Context) {
     let _ = span.set_parent(parent);
 }
 
-/// The request that is being answered, for work in a task that a library starts. It travels in the request's extensions.
+/// The span of the request that is being answered. It travels in the request's extensions.
 #[derive(Clone, Debug)]
 pub struct RequestSpan {
     span: tracing::Span,
     trust: Trust,
-    log: tracing::Span,
-}
-
-impl RequestSpan {
-    /// Does `work`, whose lines in the log are then those of the request.
-    pub async fn log<T>(&self, work: impl Future<Output = T>) -> T {
-        work.instrument(self.log.clone()).await
-    }
 }
 
 /// A span that ends when its outcome is recorded, or as abandoned when this is dropped before that.
@@ -225,14 +217,15 @@ impl Span {
         Some(self.0.context().span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    /// This span as it travels with its request, whose peer has this `trust` and whose span in the log is `log`.
-    pub fn of_request(&self, trust: Trust, log: tracing::Span) -> RequestSpan {
-        RequestSpan { span: self.0.clone(), trust, log }
+    /// This span as it travels with its request, whose peer has this `trust`.
+    pub fn of_request(&self, trust: Trust) -> RequestSpan {
+        RequestSpan { span: self.0.clone(), trust }
     }
 
     /// Does `work`, whose spans are then below this one.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        work.instrument(self.0.clone()).await
+        // The log's span is entered again inside, so that a task which takes over the current span takes over that one.
+        work.in_current_span().instrument(self.0.clone()).await
     }
 
     /// Adds an attribute. Keys and values are from closed sets.

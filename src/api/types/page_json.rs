@@ -269,7 +269,7 @@ mod tests {
             slug: Slug::parse("a-page-22222222").unwrap(),
             title: Title::parse(title).ok(),
             content: Content::parse(content.to_owned()).unwrap(),
-            rendered: Rendered { html: html.to_owned(), link_origins: Vec::new(), language: None, renderer_version: 1 },
+            rendered: Rendered { html: html.to_owned(), renderer_version: 1, ..Rendered::default() },
             key_hash: EditKey::random(|_| 0).hash(),
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(1),

@@ -1,16 +1,17 @@
 //! One conditional write, from its first attempt to a certain outcome.
 //!
 //! An attempt ends in one of four ways: *applied*, *refused* (the condition did not hold), *not done* or *unknown*
-//! ([`super::write_outcome`]). The first two answer the caller; not done is tried again a few times. After an unknown outcome
-//! the row is read at `LOCAL_SERIAL`, which also finishes a round of Paxos that was left half done, and:
+//! ([`super::write_outcome`]). The first two answer the caller. A write that was not done is sent again a few times. After
+//! an unknown outcome the row is read at `LOCAL_SERIAL`, which also completes a round of Paxos that was interrupted:
 //!
-//! * the row carries the write's nonce (or its key): it was **done**, even where another write came after it;
-//! * the row stands where it stood: the attempt may still be under way, so nothing is concluded. The same write with
-//!   the same nonce is sent again; at most one of the two can be applied, since both expect the same version;
-//! * the row moved on without the nonce: the condition can never hold again, so it was **not done** and never will be;
-//! * the row moved on by more than it remembers: nobody can tell.
+//! * The row has the write's nonce (or its key): the write was **done**, even if another write followed it.
+//! * The row has not changed: the attempt may still be under way, so its outcome stays unknown. The same write with the same
+//!   nonce is sent again. At most one of the two can be applied, because both expect the same version.
+//! * The row has changed and does not have the nonce: the condition can never hold again, so the write was **not done** and
+//!   never will be.
+//! * The row has had more writes since than it keeps nonces: the outcome cannot be known.
 //!
-//! Once one attempt is of unknown outcome, a later refusal may have been caused by it, and is looked into likewise.
+//! After one attempt with an unknown outcome, a later refusal may be its effect, so the row is read back then too.
 
 use std::time::Duration;
 
@@ -29,27 +30,27 @@ use crate::domain::slug::Slug;
 use crate::ports::page_store::{Cause, StoreError};
 use crate::ports::random::Random;
 
-/// A write is not begun with less than this left: it would hardly be answered, and leave an outcome to find out.
+/// With less time left than this, no write is sent: it would hardly be answered, and its outcome would be unknown.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
 
-/// How often a write that was certainly not done is sent again. What refuses it this often is not a node that just came
-/// up, and waiting for it would only let requests pile up.
+/// How often a write that was certainly not done is sent again. A write that fails more often than this did not just meet
+/// a node that is starting; more attempts would only make requests pile up.
 const REPEATS_IF_NOT_DONE: u32 = 2;
 
-/// Longest pauses before the first repetition and before any; each is drawn evenly from a half of it to all of it.
+/// Longest pauses before the first repetition and before any. Each pause is random, between half of it and all of it.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
-/// A conditional write and how to recognise it.
+/// A conditional write, and how to recognise its effect.
 pub(super) struct Write<'a, V> {
     pub(super) slug: &'a Slug,
     pub(super) statement: &'a PreparedStatement,
     pub(super) values: V,
-    /// What a row read at `LOCAL_SERIAL`, or its absence, says of this write.
-    pub(super) judge: &'a (dyn Fn(Option<&NonceRow>) -> Verdict + Send + Sync),
+    /// What the row, or its absence, shows about this write. The row was read at `LOCAL_SERIAL`.
+    pub(super) classify: &'a (dyn Fn(Option<&NonceRow>) -> Verdict + Send + Sync),
 }
 
-/// What a row says of a write.
+/// What a row shows about a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It was done.
@@ -58,25 +59,25 @@ pub(super) enum Verdict {
     Refused,
     /// It was not done yet.
     NotYet,
-    /// The row no longer remembers.
-    Forgotten,
+    /// The write is too old: the row may have lost its nonce.
+    TooOld,
 }
 
-/// The answer to one attempt did not come in time.
+/// One attempt was not answered in time.
 #[derive(Debug, Error)]
 #[error("no answer within {0:?}")]
-struct NoAnswer(Duration);
+struct NoAnswerError(Duration);
 
-/// So many writes came after that the row no longer tells whether this one was done.
+/// Because of many later writes, the row no longer shows whether this one was done.
 #[derive(Debug, Error)]
-#[error("too many other writes came after this one to tell whether it was done")]
-struct Overwritten;
+#[error("too many other writes followed this one to know whether it was done")]
+struct OverwrittenError;
 
-/// What decides writes on one session.
-pub(super) struct Decider<'a> {
+/// Runs lightweight transactions on one session until a deadline.
+pub(super) struct LwtRunner<'a> {
     pub(super) session: &'a Session,
-    pub(super) traces: &'a PreparedStatement,
-    pub(super) limits: CqlTimeouts,
+    pub(super) read_nonces: &'a PreparedStatement,
+    pub(super) timeouts: CqlTimeouts,
     pub(super) random: &'a Random,
     pub(super) deadline: Instant,
 }
@@ -87,21 +88,21 @@ enum Attempt {
     Failed(Outcome, Cause),
 }
 
-impl Decider<'_> {
-    /// Sends `write` until it is certain whether it was done. `Ok(false)`: its condition does not hold.
-    pub(super) async fn decide<V: SerializeRow>(&self, write: &Write<'_, V>) -> Result<bool, StoreError> {
-        // Why the outcome is in doubt, once an attempt has put it there.
-        let mut doubt: Option<Cause> = None;
+impl LwtRunner<'_> {
+    /// Sends `write` until its outcome is certain. `Ok(false)` means that its condition does not hold.
+    pub(super) async fn run<V: SerializeRow>(&self, write: &Write<'_, V>) -> Result<bool, StoreError> {
+        // The error of the first attempt with an unknown outcome.
+        let mut unknown: Option<Cause> = None;
         let mut pauses = Pauses::new();
         let mut not_done = 0;
         loop {
-            match (self.attempt(write).await, doubt.is_some()) {
+            match (self.attempt(write).await, unknown.is_some()) {
                 (Attempt::Applied, _) => return Ok(true),
                 (Attempt::Refused, false) => return Ok(false),
                 (Attempt::Refused | Attempt::Failed(Outcome::NotDone, _), true) => {}
                 (Attempt::Failed(Outcome::Unknown, cause), _) => {
                     tracing::debug!(error = %cause, "a write has an unknown outcome, reading it back");
-                    doubt.get_or_insert(cause);
+                    unknown.get_or_insert(cause);
                 }
                 (Attempt::Failed(Outcome::NotDone, cause), false) => {
                     not_done += 1;
@@ -112,13 +113,13 @@ impl Decider<'_> {
                     continue;
                 }
             }
-            match self.settle(write).await {
+            match self.read_back(write).await {
                 Some(Verdict::Done) => return Ok(true),
                 Some(Verdict::Refused) => return Ok(false),
                 Some(Verdict::NotYet) if self.left() > SHORTEST_ATTEMPT => self.pause(&mut pauses).await,
-                Some(Verdict::Forgotten) => return Err(StoreError::OutcomeUnknown(Box::new(Overwritten))),
+                Some(Verdict::TooOld) => return Err(StoreError::OutcomeUnknown(Box::new(OverwrittenError))),
                 Some(Verdict::NotYet) | None => {
-                    let cause = doubt.unwrap_or_else(|| Box::new(NoAnswer(self.limits.operation)));
+                    let cause = unknown.unwrap_or_else(|| Box::new(NoAnswerError(self.timeouts.operation)));
                     return Err(StoreError::OutcomeUnknown(cause));
                 }
             }
@@ -126,9 +127,9 @@ impl Decider<'_> {
     }
 
     async fn attempt<V: SerializeRow>(&self, write: &Write<'_, V>) -> Attempt {
-        let limit = self.limits.attempt.min(self.left());
+        let limit = self.timeouts.attempt.min(self.left());
         if limit < SHORTEST_ATTEMPT {
-            return Attempt::Failed(Outcome::NotDone, Box::new(NoAnswer(self.limits.operation)));
+            return Attempt::Failed(Outcome::NotDone, Box::new(NoAnswerError(self.timeouts.operation)));
         }
         match timeout(limit, self.session.execute_unpaged(write.statement, &write.values)).await {
             Ok(Ok(answer)) => match applied(answer) {
@@ -137,16 +138,16 @@ impl Decider<'_> {
                 Err(cause) => Attempt::Failed(Outcome::Unknown, cause),
             },
             Ok(Err(error)) => Attempt::Failed(write_outcome::of_failed_write(&error), Box::new(error)),
-            Err(_) => Attempt::Failed(Outcome::Unknown, Box::new(NoAnswer(limit))),
+            Err(_) => Attempt::Failed(Outcome::Unknown, Box::new(NoAnswerError(limit))),
         }
     }
 
-    /// What the row says of `write`, or nothing when it could not be read in time.
-    async fn settle<V>(&self, write: &Write<'_, V>) -> Option<Verdict> {
+    /// What the row shows about `write`; `None` if it could not be read in time.
+    async fn read_back<V>(&self, write: &Write<'_, V>) -> Option<Verdict> {
         let mut pauses = Pauses::new();
         while self.left() > Duration::ZERO {
-            match timeout_at(self.deadline, self.read_traces(write.slug)).await {
-                Ok(Ok(row)) => return Some((write.judge)(row.as_ref())),
+            match timeout_at(self.deadline, self.read_nonces(write.slug)).await {
+                Ok(Ok(row)) => return Some((write.classify)(row.as_ref())),
                 Ok(Err(error)) => tracing::debug!(%error, "a write's outcome could not be read yet"),
                 Err(_) => return None,
             }
@@ -155,8 +156,8 @@ impl Decider<'_> {
         None
     }
 
-    async fn read_traces(&self, slug: &Slug) -> Result<Option<NonceRow>, Cause> {
-        let answer = self.session.execute_unpaged(self.traces, (slug.as_str(),)).await.map_err(boxed)?;
+    async fn read_nonces(&self, slug: &Slug) -> Result<Option<NonceRow>, Cause> {
+        let answer = self.session.execute_unpaged(self.read_nonces, (slug.as_str(),)).await.map_err(boxed)?;
         Ok(answer.into_rows_result()?.maybe_first_row()?)
     }
 
@@ -173,7 +174,7 @@ fn boxed(error: ExecutionError) -> Cause {
     Box::new(error)
 }
 
-/// Ever longer pauses, so that writers of one row get out of each other's way.
+/// Pauses that grow, so that writers of one row do not block each other.
 pub(super) struct Pauses(Duration);
 
 impl Pauses {

@@ -1,4 +1,4 @@
-//! Between rows of the table `pages` and the values of the domain.
+//! Converts rows of the table `pages` to the values of the domain, and back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,16 +19,16 @@ use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 use crate::ports::page_store::{Cause, Lookup};
 
-/// How many writes a row remembers the nonce of.
+/// A row keeps the nonces of this many writes.
 pub(super) const REMEMBERED_WRITES: u64 = 16;
 
 const ACTIVE: &str = "active";
 const DELETED: &str = "deleted";
 
-/// 128 random bits that one write carries, however often it is sent, and no other.
+/// 128 random bits that identify one write. They are the same each time that the write is sent.
 pub(super) type Nonce = [u8; 16];
 
-/// What a lookup reads.
+/// The columns that a lookup reads.
 #[derive(DeserializeRow)]
 pub(super) struct PageRow {
     state: Option<String>,
@@ -36,6 +36,8 @@ pub(super) struct PageRow {
     title: Option<String>,
     content: Option<String>,
     html: Option<String>,
+    excerpt: Option<String>,
+    code_blocks: Option<Vec<i32>>,
     link_origins: Option<Vec<String>>,
     language: Option<String>,
     renderer_version: Option<i32>,
@@ -45,7 +47,7 @@ pub(super) struct PageRow {
     deleted_at: Option<CqlTimestamp>,
 }
 
-/// What tells whose writes a row has seen.
+/// The columns that show which writes a row has seen.
 #[derive(Debug, Default, DeserializeRow)]
 pub(super) struct NonceRow {
     state: Option<String>,
@@ -54,19 +56,19 @@ pub(super) struct NonceRow {
     nonces: Option<BTreeMap<i8, Vec<u8>>>,
 }
 
-/// A row that this version of Handbill cannot make a page or a tombstone of.
+/// A row that is neither a page nor a tombstone for this version of Handbill.
 #[derive(Debug, Error)]
 pub(super) enum UnreadableRow {
-    /// A column that such a row must have is null or out of range.
+    /// A required column is null or out of range.
     #[error("the column {0} is missing or out of range")]
     Column(&'static str),
-    /// The state is none that this version knows.
+    /// This version does not know the state.
     #[error("the state is {0:?}, which this version does not know")]
     State(Option<String>),
 }
 
 impl PageRow {
-    /// The page or the tombstone that this row under `slug` holds.
+    /// The page or tombstone in this row, which was read under `slug`.
     pub(super) fn into_lookup(self, slug: &Slug) -> Result<Lookup, UnreadableRow> {
         match self.state.as_deref() {
             Some(ACTIVE) => Ok(Lookup::Active(Arc::new(self.into_page(slug)?))),
@@ -92,6 +94,8 @@ impl PageRow {
             content,
             rendered: Rendered {
                 html: self.html.ok_or(missing("html"))?,
+                excerpt: self.excerpt.unwrap_or_default(),
+                code_blocks: self.code_blocks.unwrap_or_default().into_iter().map(i32::cast_unsigned).collect(),
                 link_origins: self.link_origins.unwrap_or_default(),
                 language: self.language.as_deref().and_then(Language::from_code),
                 renderer_version: renderer_version.ok_or(missing("renderer_version"))?,
@@ -118,12 +122,12 @@ impl NonceRow {
         self.version.map(|version| PageVersion::new(version.cast_unsigned()))
     }
 
-    /// Whether it is a page that can be read.
+    /// Whether it is a page, not a tombstone.
     pub(super) fn is_active(&self) -> bool {
         self.state.as_deref() == Some(ACTIVE)
     }
 
-    /// Whether the write that made `version` carried `nonce`. Known only of the last [`REMEMBERED_WRITES`] versions.
+    /// Whether the write that made `version` had `nonce`. The row knows this only of the last [`REMEMBERED_WRITES`] versions.
     pub(super) fn carries(&self, version: PageVersion, nonce: &Nonce) -> bool {
         let carried = self.nonces.as_ref().and_then(|nonces| nonces.get(&slot(version)));
         carried.is_some_and(|carried| carried == nonce)
@@ -135,19 +139,27 @@ impl NonceRow {
     }
 }
 
-/// Where a row keeps the nonce of the write that made `version`: each write takes the place of the one 16 before.
+/// The key of the nonce of the write that made `version`. Each write replaces the nonce of the 16th write before it.
 fn slot(version: PageVersion) -> i8 {
     i8::try_from(version.get() % REMEMBERED_WRITES).expect("a remainder below 16 fits")
 }
 
+/// The positions of the code blocks, which are below 4 MB, as CQL's `int`.
+fn code_blocks(page: &Page) -> Option<Vec<i32>> {
+    let blocks = &page.rendered.code_blocks;
+    (!blocks.is_empty()).then(|| blocks.iter().map(|at| at.cast_signed()).collect())
+}
+
 /// The values of an insert of `page`.
-pub(super) fn inserted<'a>(page: &'a Page, nonce: &'a Nonce) -> impl SerializeRow + 'a {
+pub(super) fn insert_values<'a>(page: &'a Page, nonce: &'a Nonce) -> impl SerializeRow + 'a {
     (
         page.slug.as_str(),
         page.version.get().cast_signed(),
         page.title.as_ref().map(Title::as_str),
         page.content.as_str(),
         page.rendered.html.as_str(),
+        page.rendered.excerpt.as_str(),
+        code_blocks(page),
         &page.rendered.link_origins,
         page.rendered.language.map(Language::code),
         i32::from(page.rendered.renderer_version),
@@ -159,12 +171,14 @@ pub(super) fn inserted<'a>(page: &'a Page, nonce: &'a Nonce) -> impl SerializeRo
 }
 
 /// The values of a replacement of the version `expected` by `page`.
-pub(super) fn replaced<'a>(expected: PageVersion, page: &'a Page, nonce: &'a Nonce) -> impl SerializeRow + 'a {
+pub(super) fn replace_values<'a>(expected: PageVersion, page: &'a Page, nonce: &'a Nonce) -> impl SerializeRow + 'a {
     (
         page.version.get().cast_signed(),
         page.title.as_ref().map(Title::as_str),
         page.content.as_str(),
         page.rendered.html.as_str(),
+        page.rendered.excerpt.as_str(),
+        code_blocks(page),
         &page.rendered.link_origins,
         page.rendered.language.map(Language::code),
         i32::from(page.rendered.renderer_version),
@@ -179,7 +193,11 @@ pub(super) fn replaced<'a>(expected: PageVersion, page: &'a Page, nonce: &'a Non
 }
 
 /// The values of a replacement of the version `expected` by `tombstone`.
-pub(super) fn buried<'a>(expected: PageVersion, tombstone: &'a Tombstone, nonce: &'a Nonce) -> impl SerializeRow + 'a {
+pub(super) fn delete_values<'a>(
+    expected: PageVersion,
+    tombstone: &'a Tombstone,
+    nonce: &'a Nonce,
+) -> impl SerializeRow + 'a {
     (
         tombstone.version.get().cast_signed(),
         CqlTimestamp(tombstone.created_at.get()),
@@ -193,20 +211,20 @@ pub(super) fn buried<'a>(expected: PageVersion, tombstone: &'a Tombstone, nonce:
 
 /// Whether a conditional write was applied, by the answer's column `[applied]`.
 ///
-/// The column is found by its name, because the servers' answers have different shapes. Cassandra: `[applied]` alone
-/// when it was, and beside it, when it was not, the columns of the condition or, for an insert, of the whole row.
-/// ScyllaDB: always the key and those columns, with nulls where there was no row. Nothing is concluded from these.
+/// The column is found by its name, because the servers answer with different columns. Cassandra returns `[applied]` alone
+/// after a write that was applied. After a refusal it adds the columns of the condition or, for an insert, of the whole
+/// row. ScyllaDB always adds the key and those columns, with nulls if there was no row. These other columns are not used.
 pub(super) fn applied(answer: QueryResult) -> Result<bool, Cause> {
     let rows = answer.into_rows_result()?;
-    let (index, _) = rows.column_specs().get_by_name("[applied]").ok_or(NoVerdict)?;
+    let (index, _) = rows.column_specs().get_by_name("[applied]").ok_or(MissingAppliedError)?;
     let row: Row = rows.first_row()?;
-    Ok(row.columns[index].as_ref().and_then(scylla::value::CqlValue::as_boolean).ok_or(NoVerdict)?)
+    Ok(row.columns[index].as_ref().and_then(scylla::value::CqlValue::as_boolean).ok_or(MissingAppliedError)?)
 }
 
 /// The answer to a conditional write does not say whether it was applied.
 #[derive(Debug, Error)]
 #[error("the answer has no column [applied] of type boolean")]
-struct NoVerdict;
+struct MissingAppliedError;
 
 #[cfg(test)]
 mod tests {
@@ -245,6 +263,8 @@ mod tests {
             title: None,
             content: Some("text".to_owned()),
             html: Some(String::new()),
+            excerpt: None,
+            code_blocks: None,
             link_origins: None,
             language: None,
             renderer_version: Some(1),

@@ -1,14 +1,14 @@
 //! The driver's session: login, TLS, time limits, which nodes are asked, and how often.
 //!
-//! Time limits and retries differ from the driver's own choice (30 s for a request, 30 s + 30 s until a hung connection
-//! is given up, retries that hide what the first attempt did):
+//! Time limits and retries differ from the driver's defaults. Those are 30 s for a request, 30 s + 30 s before the driver
+//! closes a hung connection, and retries that hide the result of the first attempt.
 //!
 //! | limit | value | why |
 //! |---|---|---|
-//! | keep-alive, and its answer | 1 s + 1 s | a hung node keeps what is sent to it for 2 s at most, then every request goes elsewhere |
-//! | connecting | 1.5 s | a node that does not answer must not hold up the next try |
-//! | one plain or serial read | a second attempt elsewhere after 500 ms | a read that met a hung node need not wait for the keep-alive. Half a second is far beyond a healthy read, so that a slow cluster is asked twice only when it hardly answers |
-//! | one conditional write | one attempt, by [`CqlTimeouts::attempt`] | only `deciding` knows how to repeat a write |
+//! | keep-alive, and its answer | 1 s + 1 s | a hung node delays requests for at most 2 s, then all of them go to other nodes |
+//! | connecting | 1.5 s | a node that does not answer must not delay the next try |
+//! | one plain or serial read | a second attempt elsewhere after 500 ms | a read that met a hung node need not wait for the keep-alive. A healthy read takes far less than half a second, so a slow cluster gets twice the reads only when it hardly answers |
+//! | one conditional write | one attempt, by [`CqlTimeouts::attempt`] | only `lwt` knows how to repeat a write |
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,52 +24,57 @@ use rustls::{ClientConfig, RootCertStore};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use scylla::errors::{DbError, RequestAttemptError};
+use scylla::errors::{DbError, NewSessionError, RequestAttemptError};
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
 use scylla::statement::{Consistency, SerialConsistency};
 use thiserror::Error;
+use tokio::time::sleep;
 
 use crate::config::CqlSettings;
 
 const KEEPALIVE: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// Longest that the driver works on a request that is not about a page, and so has no other limit.
+/// Pause before the next look at a cluster that does not answer, or at a schema that is not ready.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Longest time for a request that is not about a page. The others have their own limits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// When a read that has no answer yet is sent to another node as well.
+/// A read without an answer after this time is also sent to another node.
 const SECOND_READ_AFTER: Duration = Duration::from_millis(500);
 
-/// Nodes that a failed read is sent to after the first.
+/// How many more nodes get a read after it has failed.
 const READ_RETRIES: usize = 2;
 
-/// How long changes of the schema may take to reach all nodes.
+/// Longest time for a change of the schema to reach all nodes.
 const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
 
-/// How long and how much the store works at once.
+/// The store's time limits, and how many operations it runs at once.
 #[derive(Clone, Copy, Debug)]
 pub struct CqlTimeouts {
-    /// Longest that one operation takes, waiting for its turn included.
+    /// Longest time for one operation, including the wait for its permit.
     pub operation: Duration,
-    /// Longest that one conditional write is waited for before its outcome is looked up.
+    /// Longest wait for the answer to one conditional write; after it the store reads the outcome back.
     pub attempt: Duration,
-    /// Longest that an operation waits for its turn.
-    pub turn: Duration,
-    /// Reads that run at once, and as many writes; more wait for their turn and are then refused. Without a quorum every
-    /// operation takes its whole time, so this bounds what piles up. Writes that wait for each other do not hold up reads.
+    /// Longest wait of an operation for its permit.
+    pub permit: Duration,
+    /// How many reads run at once, and how many writes. Others wait for a permit and are then refused. Without a quorum every
+    /// operation takes its full time, so this bounds how many pile up. Reads have permits of their own, so that slow writes
+    /// do not delay them.
     pub in_flight: usize,
 }
 
 impl Default for CqlTimeouts {
-    /// Inside the 2.75 s that the service waits, so that it hears whether anything was changed.
+    /// Shorter than the 2.75 s of the service's wait, so that the service learns whether anything was changed.
     fn default() -> Self {
         Self {
             operation: Duration::from_millis(2500),
             attempt: Duration::from_millis(1500),
-            turn: Duration::from_millis(250),
-            // Three small nodes do no more writes a second with more than this from one client, only slower ones.
+            permit: Duration::from_millis(250),
+            // With more than this from one client, three small nodes do as many writes a second, only slower.
             in_flight: 64,
         }
     }
@@ -79,10 +84,10 @@ impl Default for CqlTimeouts {
 #[derive(Debug, Error)]
 pub enum SettingsError {
     /// No node was named.
-    #[error("no node to reach the cluster by: name some with --scylla-nodes")]
+    #[error("no node of the cluster is known: name some with --scylla-nodes")]
     NoNodes,
     /// A user without a password, or a password without a user.
-    #[error("--scylla-username and --scylla-password-file are only of use together")]
+    #[error("--scylla-username and --scylla-password-file must be used together")]
     HalfALogin,
     /// A file cannot be read.
     #[error("cannot read {path}, named by {option} ({reason})")]
@@ -97,12 +102,12 @@ pub enum SettingsError {
     /// No node is in the datacentre.
     #[error("no node is in the datacentre {name:?} of --scylla-datacenter; there are: {found}")]
     NoSuchDatacenter {
-        /// What was asked for.
+        /// The setting.
         name: String,
         /// The datacentres of the nodes that were found.
         found: String,
     },
-    /// Several datacentres, and which one the first node is in cannot be told.
+    /// There are several datacentres, and the first node's is unknown.
     #[error("choose one of the cluster's datacentres with --scylla-datacenter; there are: {found}")]
     ChooseDatacenter {
         /// The datacentres of the nodes that were found.
@@ -110,7 +115,7 @@ pub enum SettingsError {
     },
 }
 
-/// A builder of sessions by `settings`. Nothing is connected yet.
+/// A builder of sessions with `settings`. It connects to nothing yet.
 pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> {
     if settings.scylla_nodes.is_empty() {
         return Err(SettingsError::NoNodes);
@@ -121,7 +126,7 @@ pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> 
         .default_execution_profile_handle(profile(None).into_handle())
         .connection_timeout(CONNECT_TIMEOUT)
         .schema_agreement_timeout(SCHEMA_AGREEMENT);
-    // Not by the builder's methods, which log at each start that this is short.
+    // The builder's own methods would log at each start that this is short.
     builder.config.keepalive_interval = Some(KEEPALIVE);
     builder.config.keepalive_timeout = Some(KEEPALIVE);
     match (&settings.scylla_username, &settings.scylla_password_file) {
@@ -133,6 +138,25 @@ pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> 
         builder = builder.tls_context(Some(Arc::new(tls(file)?)));
     }
     Ok(builder)
+}
+
+/// A session on the cluster of `settings`, and the datacentre that it sends requests to. Tries until `failed`, which gets
+/// the error of each attempt, returns an error.
+pub(super) async fn connect<E: From<SettingsError>>(
+    settings: &CqlSettings,
+    mut failed: impl FnMut(NewSessionError) -> Result<(), E>,
+) -> Result<(Session, String), E> {
+    loop {
+        // Each attempt reads the files again, because a password or certificate may have been corrected.
+        match builder(settings)?.build().await {
+            Ok(session) => {
+                let datacenter = choose_datacenter(&session, settings).await?;
+                return Ok((session, datacenter));
+            }
+            Err(error) => failed(error)?,
+        }
+        sleep(RETRY_INTERVAL).await;
+    }
 }
 
 fn password(path: &Path) -> Result<String, SettingsError> {
@@ -156,16 +180,16 @@ fn tls(path: &Path) -> Result<ClientConfig, SettingsError> {
     if roots.is_empty() {
         return Err(unusable("it holds no certificate".into()));
     }
-    // Named, so that it does not matter which providers other libraries bring along.
+    // An explicit provider, so that the providers of other libraries do not matter.
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     Ok(config.map_err(|error| unusable(error.into()))?.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// How requests are sent, to the nodes of `datacenter` alone once it is known.
+/// How the driver sends requests: only to the nodes of `datacenter`, once it is known.
 ///
-/// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the datacentre of the node that is asked. Going to another datacentre when
-/// this one fails would therefore read and write beside this one's quorums, so it is not done.
+/// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the datacentre of the node that gets the request. If this datacentre fails, the
+/// driver must not use another one: it would read and write there without the quorums of this one.
 fn profile(datacenter: Option<String>) -> ExecutionProfile {
     let policy = DefaultPolicy::builder().token_aware(true).permit_dc_failover(false);
     let policy = match datacenter {
@@ -184,9 +208,8 @@ fn profile(datacenter: Option<String>) -> ExecutionProfile {
         .build()
 }
 
-/// Sends the requests of `session` to the datacentre of `settings` or, where none is named, of the first node, and
-/// says which it is.
-pub(super) async fn settle_datacenter(session: &Session, settings: &CqlSettings) -> Result<String, SettingsError> {
+/// Makes `session` send its requests to the datacentre of `settings` or, if none is set, of the first node. Returns its name.
+async fn choose_datacenter(session: &Session, settings: &CqlSettings) -> Result<String, SettingsError> {
     let state = session.get_cluster_state();
     let nodes: Vec<(IpAddr, &str)> = state
         .get_nodes_info()
@@ -212,10 +235,10 @@ pub(super) async fn settle_datacenter(session: &Session, settings: &CqlSettings)
     Ok(name)
 }
 
-/// Sends a read that failed to the next node, at most twice.
+/// Sends a failed read to the next node, at most twice.
 ///
-/// The driver's own choice never repeats a serial read. Reading is harmless at any consistency, so what counts is only
-/// whether another node may do better. The consistency is never lowered.
+/// The driver's default policy never repeats a serial read. A read is harmless at any consistency, so this policy repeats
+/// it whenever another node may succeed. It never lowers the consistency.
 #[derive(Debug)]
 pub(super) struct ReadRetries;
 
@@ -229,7 +252,7 @@ impl RetryPolicy for ReadRetries {
 
 impl RetrySession for ReadRetriesLeft {
     fn decide_should_retry(&mut self, request: RequestInfo) -> RetryDecision {
-        if self.0 > 0 && may_go_better_elsewhere(request.error) {
+        if self.0 > 0 && may_succeed_elsewhere(request.error) {
             self.0 -= 1;
             RetryDecision::RetryNextTarget(None)
         } else {
@@ -242,7 +265,7 @@ impl RetrySession for ReadRetriesLeft {
     }
 }
 
-fn may_go_better_elsewhere(error: &RequestAttemptError) -> bool {
+fn may_succeed_elsewhere(error: &RequestAttemptError) -> bool {
     match error {
         RequestAttemptError::BrokenConnectionError(_) | RequestAttemptError::UnableToAllocStreamId => true,
         // A serial read takes part in Paxos, so it can time out as a write does.

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rand::Rng;
 use scylla::client::session::Session;
-use scylla::errors::ExecutionError;
+use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::connect::ConnectError;
-use super::lwt::{Decider, Pauses, Verdict, Write};
+use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::rows::{self, Nonce, NonceRow, PageRow, REMEMBERED_WRITES};
 use super::session::CqlTimeouts;
 use super::statements::Statements;
@@ -21,74 +20,74 @@ use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 
-/// How often a lookup that failed on every node it was sent to is begun anew.
+/// How often a lookup is repeated after it has failed on every node that got it.
 const LOOKUP_REPEATS: usize = 2;
 
 /// The pages of one keyspace.
 ///
-/// Every operation ends within [`CqlTimeouts::operation`]. A caller that gives up earlier drops the future: a request that was
-/// sent is then done wholly or not at all.
+/// Every operation ends within [`CqlTimeouts::operation`]. A caller that gives up earlier drops the future. A request that
+/// was sent by then is done completely or not at all.
 pub struct CqlStore {
     session: Arc<Session>,
     statements: Statements,
     random: Random,
-    limits: CqlTimeouts,
+    timeouts: CqlTimeouts,
     reads: Semaphore,
     writes: Semaphore,
 }
 
-/// No turn came in time.
+/// No permit was free in time.
 #[derive(Debug, Error)]
 #[error("too many calls wait for the database")]
-struct Busy;
+struct Overloaded;
 
 /// No answer came in time.
 #[derive(Debug, Error)]
 #[error("the database did not answer in time")]
-struct Silent;
+struct NoAnswerError;
 
-/// A turn, and when the operation that has it must end.
-struct Turn<'a> {
+/// The right to run one operation, and the time by which the operation must end.
+struct Permit<'a> {
     deadline: Instant,
     _permit: SemaphorePermit<'a>,
 }
 
 impl CqlStore {
-    /// A store on `session` in `keyspace`, whose schema is there.
+    /// A store on `session` in `keyspace`, which must have the current schema.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
         random: Random,
-        limits: CqlTimeouts,
-    ) -> Result<Self, ConnectError> {
-        let statements = Statements::prepare(&session, keyspace, limits).await?;
-        let turns = || Semaphore::new(limits.in_flight);
-        Ok(Self { session, statements, random, limits, reads: turns(), writes: turns() })
+        timeouts: CqlTimeouts,
+    ) -> Result<Self, PrepareError> {
+        let statements = Statements::prepare(&session, keyspace, timeouts).await?;
+        let permits = || Semaphore::new(timeouts.in_flight);
+        Ok(Self { session, statements, random, timeouts, reads: permits(), writes: permits() })
     }
 
-    async fn turn<'a>(&self, turns: &'a Semaphore) -> Result<Turn<'a>, StoreError> {
-        let deadline = Instant::now() + self.limits.operation;
-        match timeout(self.limits.turn, turns.acquire()).await {
-            Ok(Ok(permit)) => Ok(Turn { deadline, _permit: permit }),
-            _ => Err(StoreError::Unavailable(Box::new(Busy))),
+    async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
+        let deadline = Instant::now() + self.timeouts.operation;
+        match timeout(self.timeouts.permit, permits.acquire()).await {
+            Ok(Ok(permit)) => Ok(Permit { deadline, _permit: permit }),
+            _ => Err(StoreError::Unavailable(Box::new(Overloaded))),
         }
     }
 
-    fn draw_nonce(&self) -> Nonce {
+    fn random_nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
         (&self.random).fill_bytes(&mut nonce);
         nonce
     }
 
-    async fn decide<V: SerializeRow>(&self, turn: &Turn<'_>, write: Write<'_, V>) -> Result<bool, StoreError> {
-        let decider = Decider {
+    async fn run<V: SerializeRow>(&self, permit: &Permit<'_>, write: Write<'_, V>) -> Result<bool, StoreError> {
+        let runner = LwtRunner {
             session: &self.session,
-            traces: &self.statements.traces,
-            limits: self.limits,
+            read_nonces: &self.statements.read_nonces,
+            timeouts: self.timeouts,
             random: &self.random,
-            deadline: turn.deadline,
+            deadline: permit.deadline,
         };
-        decider.decide(&write).await
+        runner.run(&write).await
     }
 
     async fn read_page(&self, slug: &Slug) -> Result<Lookup, ReadError> {
@@ -116,32 +115,32 @@ impl From<ExecutionError> for ReadError {
 #[async_trait]
 impl PageStore for CqlStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        let turn = self.turn(&self.writes).await?;
-        let nonce = self.draw_nonce();
-        let judge = |row: Option<&NonceRow>| judge_insert(row, &page, &nonce);
+        let permit = self.permit(&self.writes).await?;
+        let nonce = self.random_nonce();
+        let classify = |row: Option<&NonceRow>| classify_insert(row, &page, &nonce);
         let write = Write {
             slug: &page.slug,
             statement: &self.statements.insert,
-            values: rows::inserted(&page, &nonce),
-            judge: &judge,
+            values: rows::insert_values(&page, &nonce),
+            classify: &classify,
         };
-        Ok(if self.decide(&turn, write).await? { InsertResult::Inserted } else { InsertResult::SlugTaken })
+        Ok(if self.run(&permit, write).await? { InsertResult::Inserted } else { InsertResult::SlugTaken })
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let turn = self.turn(&self.reads).await?;
+        let permit = self.permit(&self.reads).await?;
         let mut pauses = Pauses::new();
         let mut repeats = 0;
         loop {
-            let failed = match timeout_at(turn.deadline, self.read_page(slug)).await {
+            let failed = match timeout_at(permit.deadline, self.read_page(slug)).await {
                 Ok(Ok(found)) => return Ok(found),
                 Ok(Err(ReadError::Unreadable(cause))) => return Err(StoreError::Unreadable(cause)),
                 Ok(Err(ReadError::NoAnswer(cause))) => cause,
-                Err(_) => return Err(StoreError::Unavailable(Box::new(Silent))),
+                Err(_) => return Err(StoreError::Unavailable(Box::new(NoAnswerError))),
             };
-            // All connections to a node may just have been cut, or all nodes asked may just have come up.
+            // The node's connections may just have been cut, or all nodes that got the lookup may just have started.
             repeats += 1;
-            if repeats > LOOKUP_REPEATS || Instant::now() >= turn.deadline {
+            if repeats > LOOKUP_REPEATS || Instant::now() >= permit.deadline {
                 return Err(StoreError::Unavailable(failed));
             }
             sleep(pauses.next(&self.random)).await;
@@ -149,51 +148,51 @@ impl PageStore for CqlStore {
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        let turn = self.turn(&self.writes).await?;
-        let nonce = self.draw_nonce();
+        let permit = self.permit(&self.writes).await?;
+        let nonce = self.random_nonce();
         let made = match &next {
             Record::Active(page) => page.version,
             Record::Deleted(tombstone) => tombstone.version,
         };
-        let judge = |row: Option<&NonceRow>| judge_swap(row, expected, made, &nonce);
-        let (slug, judge) = (next.slug(), &judge);
+        let classify = |row: Option<&NonceRow>| classify_replacement(row, expected, made, &nonce);
+        let (slug, classify) = (next.slug(), &classify);
         let done = match &next {
             Record::Active(page) => {
-                let values = rows::replaced(expected, page, &nonce);
-                self.decide(&turn, Write { slug, statement: &self.statements.replace, values, judge }).await?
+                let values = rows::replace_values(expected, page, &nonce);
+                self.run(&permit, Write { slug, statement: &self.statements.replace, values, classify }).await?
             }
             Record::Deleted(tombstone) => {
-                let values = rows::buried(expected, tombstone, &nonce);
-                self.decide(&turn, Write { slug, statement: &self.statements.bury, values, judge }).await?
+                let values = rows::delete_values(expected, tombstone, &nonce);
+                self.run(&permit, Write { slug, statement: &self.statements.delete, values, classify }).await?
             }
         };
         Ok(if done { CasResult::Swapped } else { CasResult::Stale })
     }
 }
 
-/// What `row` says of the insert of `page` with `nonce`.
-fn judge_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdict {
+/// What `row` shows about the insert of `page` with `nonce`.
+fn classify_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdict {
     match row {
         None => Verdict::NotYet,
         Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Verdict::Done,
-        // A page that was changed has kept its key. A tombstone has not, and may have been written over ours since.
-        Some(row) if !row.is_active() && has_forgotten(row, page.version) => Verdict::Forgotten,
+        // A changed page still has its key. A tombstone does not, and may have replaced our page since.
+        Some(row) if !row.is_active() && is_too_old(page.version, row) => Verdict::TooOld,
         Some(_) => Verdict::Refused,
     }
 }
 
-/// What `row` says of the write with `nonce` that makes the version `made` of `expected`.
-fn judge_swap(row: Option<&NonceRow>, expected: PageVersion, made: PageVersion, nonce: &Nonce) -> Verdict {
+/// What `row` shows about the write with `nonce` that replaces the version `expected` by `made`.
+fn classify_replacement(row: Option<&NonceRow>, expected: PageVersion, made: PageVersion, nonce: &Nonce) -> Verdict {
     match row {
         Some(row) if row.carries(made, nonce) => Verdict::Done,
         Some(row) if row.is_active() && row.version() == Some(expected) => Verdict::NotYet,
-        Some(row) if has_forgotten(row, made) => Verdict::Forgotten,
-        // Without a row there was none to replace, because a row never goes away.
+        Some(row) if is_too_old(made, row) => Verdict::TooOld,
+        // Rows are never removed, so if there is none now, there was none to replace.
         Some(_) | None => Verdict::Refused,
     }
 }
 
-/// Whether so many writes came after the one that made `made` that `row` no longer has its nonce.
-fn has_forgotten(row: &NonceRow, made: PageVersion) -> bool {
+/// Whether so many writes followed the one that made `made` that `row` no longer has its nonce.
+fn is_too_old(made: PageVersion, row: &NonceRow) -> bool {
     row.version().is_none_or(|version| version.get() >= made.get().saturating_add(REMEMBERED_WRITES))
 }

@@ -1,35 +1,35 @@
-//! What a failed conditional write may have done: every error of the driver in one table.
+//! The outcome of a conditional write that failed: every error of the driver in one table.
 //!
-//! There are two classes, because no error says that a write was done:
+//! There are two outcomes, because no error means that the write was done:
 //!
 //! * **not done**: no replica has seen the write, and none will.
-//! * **unknown**: it may have been done already, may be done at any later time, or never.
+//! * **unknown**: the write may be done already, may be done at any later time, or never.
 //!
-//! Whatever is not listed as not done is unknown, so that an error which a later driver adds is at worst resolved by a
-//! read that was not needed. The table holds for the driver's single attempt; after an attempt of unknown outcome the
-//! whole write is of unknown outcome, whatever its repetition meets.
+//! Every error that is not listed as not done is unknown. So an error that a later driver adds costs at worst an
+//! unnecessary read. The table is about a single attempt of the driver. After an attempt with an unknown outcome the whole
+//! write has an unknown outcome, whatever happens when it is repeated.
 
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-/// What a failed conditional write may have done.
+/// The outcome of a conditional write that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing, for certain.
+pub(super) enum Outcome {
+    /// It was certainly not done, and will not be.
     NotDone,
-    /// Everything or nothing, now or later.
+    /// It was done, will be done later, or never.
     Unknown,
 }
 
-/// What a conditional write that was sent once and met `error` may have done.
+/// The outcome of a conditional write that was sent once and failed with `error`.
 #[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
-pub fn of_failed_write(error: &ExecutionError) -> Outcome {
+pub(super) fn of_failed_write(error: &ExecutionError) -> Outcome {
     match error {
         // The statement or its values were refused before anything was sent.
         ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => Outcome::NotDone,
-        // No node could be chosen or reached. It was not sent: an attempt that fails ends the request with its own error.
+        // No node could be chosen or reached, so it was not sent. A failed attempt would end the request with another error.
         ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Outcome::NotDone,
         ExecutionError::LastAttemptError(error) => of_failed_attempt(error),
-        // Also the driver's `RequestTimeout`: the request may still be under way.
+        // This includes the driver's `RequestTimeout`: a node may still work on the request.
         _ => Outcome::Unknown,
     }
 }
@@ -40,12 +40,12 @@ fn of_failed_attempt(error: &RequestAttemptError) -> Outcome {
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
         | RequestAttemptError::UnableToAllocStreamId => Outcome::NotDone,
-        // The node answered that it does not know the statement, so it did not execute it; preparing it again failed.
+        // The node did not know the statement, so it did not execute it; preparing the statement again failed.
         RequestAttemptError::RepreparedIdChanged { .. } | RequestAttemptError::RepreparedIdMissingInBatch => {
             Outcome::NotDone
         }
         RequestAttemptError::DbError(error, _) => of_refusal(error),
-        // Also a broken connection, and an answer that cannot be read.
+        // This includes a broken connection and an answer that cannot be read.
         _ => Outcome::Unknown,
     }
 }
@@ -53,7 +53,7 @@ fn of_failed_attempt(error: &RequestAttemptError) -> Outcome {
 #[expect(clippy::match_same_arms, reason = "each row of the table has its own reason")]
 fn of_refusal(error: &DbError) -> Outcome {
     match error {
-        // The node looked at the request and did not begin.
+        // The node checked the request and did not start it.
         DbError::SyntaxError
         | DbError::Invalid
         | DbError::AlreadyExists { .. }
@@ -63,14 +63,14 @@ fn of_refusal(error: &DbError) -> Outcome {
         | DbError::ProtocolError
         | DbError::IsBootstrapping
         | DbError::Unprepared { .. } => Outcome::NotDone,
-        // Too few replicas to begin a round of Paxos. At any other consistency it is ScyllaDB's answer when the round
-        // has decided and then too few replicas were there to learn of it.
+        // There are too few replicas to start a round of Paxos. At any other consistency ScyllaDB answers this after the
+        // round has decided, if then too few replicas can learn the decision.
         DbError::Unavailable { consistency, .. } if consistency.is_serial() => Outcome::NotDone,
-        // ScyllaDB promises that what the coordinator rejected is on no replica.
+        // ScyllaDB promises that a write that the coordinator rejected is on no replica.
         DbError::RateLimitReached { rejected_by_coordinator: true, .. } => Outcome::NotDone,
-        // WriteTimeout, WriteFailure, ReadTimeout, ReadFailure (a round reads too), Unavailable at another consistency,
-        // Overloaded and ServerError (both can follow the decision), 0x1700 "CAS write unknown", which the driver shows
-        // as `Other`, and what is new.
+        // WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too), Unavailable at another consistency,
+        // Overloaded and ServerError (both can follow the decision), 0x1700 "CAS write unknown", which the driver returns
+        // as `Other`, and errors of later versions.
         _ => Outcome::Unknown,
     }
 }
@@ -93,7 +93,7 @@ mod tests {
         refused(DbError::Unavailable { consistency, required: 2, alive: 1 })
     }
 
-    /// Rows that no server and no proxy can be made to answer; `tests/services/cql/outcomes.rs` forges the others.
+    /// The errors that no server and no proxy can produce; `tests/services/cql/outcomes.rs` forges the others.
     #[test]
     fn what_never_left_the_driver_is_not_done_and_what_came_back_broken_is_unknown() {
         let attempt = ExecutionError::LastAttemptError;

@@ -1,22 +1,22 @@
-//! Making the data directory so that a power failure cannot take it away with the pages in it.
+//! Creates the data directory so that a power failure cannot remove it with the pages in it.
 //!
-//! A new directory is a name in its parent, and only a sync of the parent puts that name on disk.
+//! A new directory is a name in its parent. Only a sync of the parent puts that name on disk.
 
 use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Pages may be drafts that nobody was given the address of: only the service's user reads them on disk.
+/// Pages may be drafts with an address that nobody else knows, so only the service's user may read them on disk.
 const MODE: u32 = 0o700;
 
-/// What is asked of the file system. A test has one that loses power.
+/// Operations of the file system. A test has one that loses power.
 pub(super) trait Folders {
     /// Whether there is a directory at `path`.
     fn is_directory(&self, path: &Path) -> bool;
 
-    /// Makes one directory, whose parent is there.
-    fn make(&self, path: &Path) -> io::Result<()>;
+    /// Creates one directory. Its parent exists.
+    fn create(&self, path: &Path) -> io::Result<()>;
 
     /// Puts the names in the directory at `path` on disk.
     fn sync(&self, path: &Path) -> io::Result<()>;
@@ -30,7 +30,7 @@ impl Folders for FileSystem {
         path.is_dir()
     }
 
-    fn make(&self, path: &Path) -> io::Result<()> {
+    fn create(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new().mode(MODE).create(path)
     }
 
@@ -39,33 +39,33 @@ impl Folders for FileSystem {
     }
 }
 
-/// Makes `directory` and whatever is missing on the way to it. When this returns, all that it made is on disk.
-pub(super) fn make(folders: &impl Folders, directory: &Path) -> io::Result<()> {
-    let missing: Vec<_> = way_to(directory).take_while(|part| !folders.is_directory(part)).collect();
+/// Creates `directory` and its missing ancestors. When this returns, all of them are on disk.
+pub(super) fn create_all(folders: &impl Folders, directory: &Path) -> io::Result<()> {
+    let missing: Vec<_> = upwards(directory).take_while(|part| !folders.is_directory(part)).collect();
     for part in missing.into_iter().rev() {
-        match folders.make(part) {
+        match folders.create(part) {
             // Another process was faster, and may not have synced it yet.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folders.is_directory(part) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
-            made => made?,
+            created => created?,
         }
         folders.sync(parent_of(part))?;
     }
     Ok(())
 }
 
-/// Syncs every directory on the way to `directory`, which is there: an earlier start may have been killed between making
-/// one and syncing it. Those that this process cannot sync were made by somebody else.
-pub(super) fn sync_way(folders: &impl Folders, directory: &Path) {
-    for part in way_to(directory) {
+/// Syncs every ancestor of `directory`, which exists: an earlier start may have been killed after it created one and before
+/// it synced it. If this process cannot sync one, somebody else created it.
+pub(super) fn sync_ancestors(folders: &impl Folders, directory: &Path) {
+    for part in upwards(directory) {
         let _ = folders.sync(parent_of(part));
     }
 }
 
-/// `path` and the directories above it, from below.
-fn way_to(path: &Path) -> impl Iterator<Item = &Path> {
+/// `path` and its ancestors, upwards.
+fn upwards(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().take_while(|part| !part.as_os_str().is_empty())
 }
 
@@ -96,7 +96,7 @@ mod tests {
 
         fn survives_a_power_failure(&self, path: &str) -> bool {
             let directories = self.0.borrow();
-            way_to(Path::new(path)).all(|part| directories.get(part).copied().unwrap_or(false))
+            upwards(Path::new(path)).all(|part| directories.get(part).copied().unwrap_or(false))
         }
     }
 
@@ -105,7 +105,7 @@ mod tests {
             self.0.borrow().contains_key(path)
         }
 
-        fn make(&self, path: &Path) -> io::Result<()> {
+        fn create(&self, path: &Path) -> io::Result<()> {
             assert!(self.is_directory(parent_of(path)), "{} has no parent", path.display());
             match self.0.borrow_mut().insert(path.to_owned(), false) {
                 None => Ok(()),
@@ -125,7 +125,7 @@ mod tests {
     fn every_new_directory_on_the_way_survives_a_power_failure() {
         for path in ["/data", "/var/data", "/var/lib/handbill/data", "data", "some/where/else", "./data"] {
             let folders = Simulated::with(&["/", "/var", "."]);
-            make(&folders, Path::new(path)).unwrap();
+            create_all(&folders, Path::new(path)).unwrap();
             assert!(folders.survives_a_power_failure(path), "{path}");
         }
     }
@@ -134,12 +134,12 @@ mod tests {
     fn a_directory_that_an_earlier_start_made_but_did_not_sync_is_synced() {
         let folders = Simulated::with(&["/"]);
         for path in ["/a", "/a/b", "/a/b/c"] {
-            folders.make(Path::new(path)).unwrap();
+            folders.create(Path::new(path)).unwrap();
         }
         let path = "/a/b/c";
-        make(&folders, Path::new(path)).unwrap();
+        create_all(&folders, Path::new(path)).unwrap();
         assert!(!folders.survives_a_power_failure(path), "making finds it there");
-        sync_way(&folders, Path::new(path));
+        sync_ancestors(&folders, Path::new(path));
         assert!(folders.survives_a_power_failure(path));
     }
 }

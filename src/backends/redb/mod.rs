@@ -1,51 +1,52 @@
-//! Everything in this process, and pages in one file of the data directory: the default, with no other server.
+//! The default backends: they need no other server. Pages are in one file of the data directory.
 //!
-//! | part | what it keeps | where |
+//! | part | data | where |
 //! |---|---|---|
 //! | [`RedbStore`] | pages and tombstones | one `redb` file, through one writer thread |
-//! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; a restart forgets them |
-//! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; a restart forgets them |
+//! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; lost at a restart |
+//! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; lost at a restart |
 //!
 //! # How a write becomes durable
 //!
-//! A caller queues its operation and waits. One writer thread takes all that is queued, applies it in one transaction,
-//! each operation seeing those before it, commits once, and only then answers each. While it commits the next batch
-//! gathers, so that under load one pair of fsyncs serves many callers, and without load nobody waits for company.
+//! A caller queues its operation and waits. One writer thread takes all queued operations and applies them in one
+//! transaction, in which each sees those before it. It commits once and only then answers each caller. The next batch
+//! collects during the commit. So under load many callers share one pair of fsyncs, and without load nobody waits.
 //!
-//! Commits are in two phases: strangers choose the bytes, and with one phase the file's non-cryptographic checksums
-//! alone would tell a torn commit from a whole one. Each commit also saves the allocator's state (`redb` calls it quick
-//! repair), so that opening after a crash reads no more than the file's header and that state, however large the file.
-//! (A build with debug assertions reads all of it at every opening: `redb` then checks itself.)
+//! Commits have two phases: strangers choose the bytes, and in one phase only the file's non-cryptographic checksums would
+//! distinguish a torn commit from a complete one. Each commit also saves the allocator's state (`redb` calls it quick
+//! repair). Opening after a crash then reads only the file's header and that state, however large the file is. (A build
+//! with debug assertions reads the whole file at every opening, because `redb` then checks itself.)
 //!
 //! # What happens when the disk fails or is full
 //!
-//! `redb` refuses a file after any I/O error until it is opened anew, so the writer opens it anew. Each batch leaves
-//! its number in the file: reading it back tells whether a commit that failed was made. Where the file can be
-//! opened for reading only, lookups go on from it and writes are refused as unavailable; the writer tries to open it
-//! for writing at every batch and every second, so that service resumes by itself.
+//! After any I/O error `redb` refuses a file until it is reopened, so the writer reopens it. Each batch writes its number
+//! to the file. After a failed commit this number shows whether the commit was done. If the file can be opened for reading
+//! only, lookups continue and writes are refused as unavailable. At every batch and every second the writer tries to open
+//! it for writing, so that service resumes without a restart.
 //!
-//! Where the file was damaged so that it cannot be opened any more, or the writer thread panicked, no waiting helps: the
-//! store ends, [`RedbStore::failed`] says why, and the process exits for its supervisor.
+//! If damage prevents opening the file, or if the writer thread has panicked, waiting does not help. The store then ends,
+//! [`RedbStore::fatal_error`] returns the reason, and the process exits for its supervisor.
 //!
 //! # What happens when the file is damaged
 //!
-//! Each record has a checksum of its own, over its slug too, which every read verifies: a flipped bit is
-//! [`crate::ports::page_store::StoreError::Unreadable`], never another text. `redb` has checksums of its pages, but verifies them only
-//! when it repairs a file, not when it reads. So damage to the pages between the records is found only where it makes no
-//! sense: `redb` then returns an error or panics, which is caught and is `Unreadable` too. Where a damaged key hides its
-//! record, a second table still knows that the slug was used. What remains: a damaged page number may make `redb` reserve
-//! up to 4 GiB before it finds that the file ends earlier, and a second panic while the first is cleaned up ends the
-//! process, by one line.
+//! Each record has its own checksum, which also covers its slug, and every read verifies it. A flipped bit is
+//! [`crate::ports::page_store::StoreError::Unreadable`], never another text. `redb` has checksums of its pages, but verifies
+//! them only when it repairs a file, not when it reads. So damage outside the records shows only where it makes no sense:
+//! `redb` then returns an error or panics. The panic is caught, and both are `Unreadable`. If a damaged key hides its
+//! record, a second table still shows that the slug was used. Two faults remain: a damaged page number can make `redb`
+//! reserve up to 4 GiB before it finds the end of the file, and a second panic during the cleanup of the first ends the
+//! process, with one line.
 //!
 //! # When deleted text leaves the disk
 //!
-//! Deleting replaces the page by its tombstone in the same transaction. No request can read the old bytes from then on,
-//! but a `redb` file is copy-on-write: they stay in a freed part of the file until a later write reuses that part,
-//! which may be never on a service that is no longer written to. Compaction (`redb`'s `compact`, with the service
-//! stopped) moves what is in use together and gives the rest back to the file system, whose blocks may keep the bytes
-//! until it reuses them. Backups keep what they copied.
+//! The transaction that deletes a page replaces it by its tombstone. No later request can read the old bytes. But a `redb`
+//! file is copy-on-write: the bytes remain in a freed part of the file until a later write reuses that part. This may never
+//! happen if the service is no longer written to. Compaction (`redb`'s `compact`, with the service stopped) moves the used
+//! parts together and returns the rest to the file system, whose blocks may keep the bytes until they are reused. Backups
+//! keep their copies.
 
 mod data_dir;
+mod error;
 mod folders;
 mod overlay;
 mod panics;
@@ -55,7 +56,8 @@ mod store;
 mod tables;
 mod writer;
 
-pub use data_dir::{DATABASE_FILE, OpenError};
+pub use data_dir::DATABASE_FILE;
+pub use error::{OpenError, WriterError};
 pub use storage::Storage;
 pub use store::RedbStore;
-pub use writer::{Committed, WriterError};
+pub use writer::Committed;

@@ -1,7 +1,7 @@
-//! A backend that reads from below and keeps every write to itself, in memory.
+//! A backend that reads from another one and keeps its own writes in memory.
 //!
-//! Opening a `redb` file writes a few blocks of it. Through a view it opens for reading also where the disk refuses
-//! every write.
+//! Opening a `redb` file writes a few blocks of it. With an overlay the file can be opened for reading even if the disk
+//! refuses every write.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
-/// Unit in which what was written is kept, in bytes: a page of `redb`.
+/// Size of the blocks in which writes are kept, in bytes: a page of `redb`.
 const BLOCK_BYTES: usize = 4096;
 
-/// What lies below, with what was written since on top.
+/// The backend below, with later writes on top.
 #[derive(Debug)]
 pub(super) struct Overlay {
     below: Box<dyn StorageBackend>,
@@ -22,13 +22,13 @@ pub(super) struct Overlay {
 #[derive(Debug)]
 struct Above {
     len: u64,
-    /// Bytes beyond it are zero below, also where there once were others.
+    /// Bytes of the backend below after this length count as zero.
     below_len: u64,
     blocks: BTreeMap<u64, Box<[u8]>>,
 }
 
 impl Overlay {
-    /// A view of `below` as it stands.
+    /// An overlay on `below` in its present state.
     pub(super) fn of(below: Box<dyn StorageBackend>) -> io::Result<Self> {
         let len = below.len()?;
         Ok(Self { below, above: Mutex::new(Above { len, below_len: len, blocks: BTreeMap::new() }) })
@@ -105,7 +105,7 @@ impl StorageBackend for Overlay {
     }
 }
 
-/// The blocks under `len` bytes from `offset`: the number of each, where in it to begin, and which of the bytes it has.
+/// The blocks of `len` bytes from `offset`: for each its number, the first offset in it, and the range of bytes that it has.
 fn blocks(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {
@@ -148,30 +148,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_view_reads_as_plain_memory_would_and_what_lies_below_stays(steps in prop::collection::vec(step(), 1..20)) {
+        fn an_overlay_reads_as_plain_memory_would_and_the_backend_below_stays(steps in prop::collection::vec(step(), 1..20)) {
             let mut plain = vec![7_u8; 10_000];
             let below = InMemoryBackend::new();
             below.set_len(10_000).unwrap();
             StorageBackend::write(&below, 0, &plain).unwrap();
-            let view = Overlay::of(Box::new(below)).unwrap();
+            let overlay = Overlay::of(Box::new(below)).unwrap();
             for step in steps {
                 match step {
                     Step::Write { at, data } if at + data.len() <= plain.len() => {
-                        view.write(at as u64, &data).unwrap();
+                        overlay.write(at as u64, &data).unwrap();
                         plain[at..at + data.len()].copy_from_slice(&data);
                     }
-                    Step::Write { at, data } => prop_assert!(view.write(at as u64, &data).is_err()),
+                    Step::Write { at, data } => prop_assert!(overlay.write(at as u64, &data).is_err()),
                     Step::SetLen(len) => {
-                        view.set_len(len as u64).unwrap();
+                        overlay.set_len(len as u64).unwrap();
                         plain.resize(len, 0);
                     }
                 }
                 let mut read = vec![1; plain.len()];
-                view.read(0, &mut read).unwrap();
+                overlay.read(0, &mut read).unwrap();
                 prop_assert_eq!(&read, &plain);
             }
             let mut untouched = vec![0; 10_000];
-            view.below.read(0, &mut untouched).unwrap();
+            overlay.below.read(0, &mut untouched).unwrap();
             prop_assert_eq!(untouched, vec![7; 10_000]);
         }
     }

@@ -1,7 +1,7 @@
-//! Panics of the database library, caught and turned into errors.
+//! Turns panics of the database library into errors.
 //!
-//! `redb` reads its pages without verifying their checksums and panics where one does not make sense. In a damaged file
-//! that must not end a thread, and it must not write lines to standard error that are no part of the log.
+//! `redb` reads its pages without verifying their checksums, and panics on a page that makes no sense. A damaged file must
+//! not end a thread or write lines to standard error that are not part of the log.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -13,23 +13,23 @@ use std::sync::Once;
 const EXIT_CODE: i32 = 2;
 
 thread_local! {
-    /// Panics of this thread within [`caught`] that it has not caught yet; `None` outside of it.
+    /// The number of panics of this thread that [`caught`] has not caught yet; `None` outside of it.
     static PANICS: Cell<Option<u8>> = const { Cell::new(None) };
 
-    /// The place of the last panic.
-    static PLACE: RefCell<String> = const { RefCell::new(String::new()) };
+    /// The location of the last panic.
+    static LOCATION: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// What a panic said, and where it was.
+/// The message and location of a panic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the database panicked at {place}: {message}")]
+#[error("the database panicked at {location}: {message}")]
 pub(super) struct Panicked {
     message: String,
-    place: String,
+    location: String,
 }
 
-/// The answer of `work`, or what it panicked with. Whatever `work` shares with others must stay usable after a panic, or
-/// be given up by the caller.
+/// The result of `work`, or its panic. Data that `work` shares with others must stay usable after a panic, or the caller must
+/// discard it.
 pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -38,7 +38,7 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
             match PANICS.get() {
                 None => before(info),
                 Some(0) => note(info),
-                // The first has not been caught yet: this one is in what it cleans up, so the process is about to abort.
+                // The first panic is not caught yet. This one is in its cleanup, so the process is about to abort.
                 Some(_) => end(info),
             }
         }));
@@ -46,18 +46,18 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
     let outer = PANICS.replace(Some(0));
     let answer = panic::catch_unwind(AssertUnwindSafe(work));
     PANICS.set(outer);
-    answer.map_err(|payload| Panicked { message: message(&*payload), place: PLACE.take() })
+    answer.map_err(|payload| Panicked { message: message(&*payload), location: LOCATION.take() })
 }
 
-/// Keeps where a panic was that [`caught`] will return.
+/// Remembers the location of a panic that [`caught`] will return.
 fn note(info: &PanicHookInfo<'_>) {
     PANICS.set(Some(1));
-    PLACE.set(place(info));
+    LOCATION.set(location(info));
 }
 
-/// Ends the process by one line, as a store does that fails for good, instead of by the pages that an abort prints.
+/// Ends the process with one line, as after a store has failed for good. An abort would print pages.
 fn end(info: &PanicHookInfo<'_>) {
-    let (first, second) = (PLACE.take(), place(info));
+    let (first, second) = (LOCATION.take(), location(info));
     let _ = writeln!(
         io::stderr(),
         "handbill: the database panicked at {first} and again at {second}: its file is damaged, restore it from a backup",
@@ -65,10 +65,10 @@ fn end(info: &PanicHookInfo<'_>) {
     std::process::exit(EXIT_CODE);
 }
 
-fn place(info: &PanicHookInfo<'_>) -> String {
+fn location(info: &PanicHookInfo<'_>) -> String {
     info.location().map_or_else(String::new, |location| {
         let file = location.file();
-        // The directories before it are those of whoever compiled it.
+        // The directories before it are from the machine that compiled it.
         format!("{}:{}", file.rsplit(['/', '\\']).next().unwrap_or(file), location.line())
     })
 }

@@ -1,10 +1,11 @@
-//! How a page or tombstone is written to the file: a version byte, a checksum of 8 bytes, then `postcard`.
+//! The bytes of a page or tombstone in the file: a version byte, a checksum of 8 bytes, then `postcard`.
 //!
-//! The checksum is over the slug, the version byte and the body. The slug is the key under which a record stands and is
-//! not in it: so a record that stands under another key does not match either. `redb` has checksums of its own, but
-//! verifies them only after a crash, never when it reads: without ours, a flipped bit would be served as the page's text.
+//! The checksum covers the slug, the version byte and the body. The slug is the record's key and not part of the record, so
+//! a record under a wrong key does not match either. `redb` has checksums of its own, but verifies them only after a crash
+//! and never when it reads. Without ours, a flipped bit would be served as part of the page's text.
 //!
-//! A field is added by a next version of the types here and a second arm in [`decode`]; older records stay as they are.
+//! Once a release has written these records, a new field needs a new version of the types here and a second arm in
+//! [`decode`]. Older records remain unchanged.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -26,11 +27,11 @@ use crate::ports::page_store::Record;
 /// The version that [`encode`] writes.
 const VERSION: u8 = 1;
 
-/// Size of the checksum, in bytes: `XXH3` of 64 bits. Damage passes it once in 2⁶⁴ times; it is no defence against
+/// Size of the checksum, in bytes: `XXH3` of 64 bits. It misses random damage once in 2⁶⁴ times. It does not protect against
 /// somebody who can write the file.
 const CHECKSUM_BYTES: usize = 8;
 
-/// What is before the body, in bytes.
+/// Size of the part before the body, in bytes.
 const HEAD_BYTES: usize = 1 + CHECKSUM_BYTES;
 
 /// A record that this version of Handbill cannot read.
@@ -39,13 +40,13 @@ pub(super) enum RecordError {
     /// No bytes at all.
     #[error("the record is empty")]
     Empty,
-    /// Written by a later version.
+    /// A later version wrote it.
     #[error("the record has version {0}, this Handbill knows up to {VERSION}")]
     Newer(u8),
-    /// Its bytes are not those that were written under this slug.
+    /// Other bytes were written under this slug.
     #[error("the record does not match its checksum")]
     Damaged,
-    /// Not what its version says.
+    /// It is not a record of its version.
     #[error("the record does not decode: {0}")]
     Malformed(#[from] postcard::Error),
     /// Bytes are left over.
@@ -53,14 +54,15 @@ pub(super) enum RecordError {
     TooLong(usize),
 }
 
-/// What stands under a slug, in version 1. The order of variants and fields is the format.
+/// A record of version 1. The order of variants and fields is the format.
 #[derive(Serialize, Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a value exists only while a record is written or read")]
 enum StoredV1<'a> {
     Active(PageV1<'a>),
     Deleted(TombstoneV1),
 }
 
-/// `version` comes first, where [`HeadV1`] looks for it.
+/// `version` comes first, because [`HeadV1`] reads it there.
 #[derive(Serialize, Deserialize)]
 struct PageV1<'a> {
     version: u64,
@@ -70,13 +72,15 @@ struct PageV1<'a> {
     title: Option<Cow<'a, Title>>,
     content: Cow<'a, Content>,
     html: Cow<'a, str>,
+    excerpt: Cow<'a, str>,
+    code_blocks: Cow<'a, [u32]>,
     link_origins: Cow<'a, [String]>,
     /// A code of BCP 47.
     language: Option<Cow<'a, str>>,
     renderer_version: u16,
 }
 
-/// `version` comes first, where [`HeadV1`] looks for it.
+/// `version` comes first, because [`HeadV1`] reads it there.
 #[derive(Serialize, Deserialize)]
 struct TombstoneV1 {
     version: u64,
@@ -102,6 +106,8 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
             title: page.title.as_ref().map(Cow::Borrowed),
             content: Cow::Borrowed(&page.content),
             html: Cow::Borrowed(&page.rendered.html),
+            excerpt: Cow::Borrowed(&page.rendered.excerpt),
+            code_blocks: Cow::Borrowed(&page.rendered.code_blocks),
             link_origins: Cow::Borrowed(&page.rendered.link_origins),
             language: page.rendered.language.map(|language| Cow::Borrowed(language.code())),
             renderer_version: page.rendered.renderer_version,
@@ -118,7 +124,7 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
     Ok(bytes)
 }
 
-/// The record that stands under `slug` as `bytes`.
+/// The record with these `bytes` under `slug`.
 pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
     let (stored, rest) = postcard::take_from_bytes::<StoredV1>(body(&slug, bytes)?)?;
     if !rest.is_empty() {
@@ -131,6 +137,8 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
             content: page.content.into_owned(),
             rendered: Rendered {
                 html: page.html.into_owned(),
+                excerpt: page.excerpt.into_owned(),
+                code_blocks: page.code_blocks.into_owned(),
                 link_origins: page.link_origins.into_owned(),
                 language: page.language.as_deref().and_then(Language::from_code),
                 renderer_version: page.renderer_version,
@@ -149,7 +157,7 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
     })
 }
 
-/// The version of the page that stands under `slug` as `bytes`; `None` where they are a tombstone.
+/// The version of the page with these `bytes` under `slug`; `None` if it is a tombstone.
 pub(super) fn active_version(slug: &Slug, bytes: &[u8]) -> Result<Option<PageVersion>, RecordError> {
     Ok(match postcard::from_bytes::<HeadV1>(body(slug, bytes)?)? {
         HeadV1::Active { version } => Some(PageVersion::new(version)),
@@ -157,7 +165,7 @@ pub(super) fn active_version(slug: &Slug, bytes: &[u8]) -> Result<Option<PageVer
     })
 }
 
-/// What follows the version byte and the checksum, which it matches.
+/// The part after the version byte and the checksum. The checksum is verified.
 fn body<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<&'a [u8], RecordError> {
     match bytes.first() {
         None => return Err(RecordError::Empty),
@@ -171,7 +179,7 @@ fn body<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<&'a [u8], RecordError> {
 fn checksum(slug: &Slug, body: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hash = Xxh3::new();
     hash.update(slug.as_str().as_bytes());
-    // No slug holds this byte, so that what follows cannot be taken for a part of one.
+    // No slug has this byte, so the bytes after it cannot pass as a part of a slug.
     hash.update(&[VERSION]);
     hash.update(body);
     hash.digest().to_le_bytes()
@@ -194,6 +202,8 @@ mod tests {
             content: Content::parse("# ü".to_owned()).unwrap(),
             rendered: Rendered {
                 html: "<h2>ü</h2>".to_owned(),
+                excerpt: "ü".to_owned(),
+                code_blocks: vec![300],
                 link_origins: vec!["https://a.example".to_owned()],
                 language: Language::from_code("de"),
                 renderer_version: 7,
@@ -232,7 +242,7 @@ mod tests {
         let mut expected = vec![0, 0xac, 0x02, 2, 1];
         let Record::Active(written) = page(Some("T")) else { unreachable!() };
         expected.extend(postcard::to_allocvec(&written.key_hash).unwrap());
-        expected.extend(b"\x01\x01T\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x01\x11https://a.example\x01\x02de\x07");
+        expected.extend(b"\x01\x01T\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x02\xc3\xbc\x01\xac\x02\x01\x11https://a.example\x01\x02de\x07");
         let bytes = encode(&Record::Active(written)).unwrap();
         assert_eq!((bytes[0], &bytes[HEAD_BYTES..]), (1, expected.as_slice()));
         let checksum = xxhash_rust::xxh3::xxh3_64(b"a-page-22222222\x01\x01\x02\x06\x08").to_le_bytes();

@@ -1,4 +1,4 @@
-//! What the database's bytes lie on: a file, memory, or in tests something that fails on command.
+//! Where the database's bytes are: in a file, in memory, or in tests on a disk that fails on command.
 
 use std::fmt::Debug;
 use std::io;
@@ -9,24 +9,24 @@ use std::sync::Arc;
 use redb::backends::InMemoryBackend;
 use redb::{BackendError, StorageBackend};
 
-/// Opens the same bytes as often as it is asked.
+/// Opens the same bytes any number of times.
 pub trait Storage: Debug + Send + Sync {
-    /// How errors name it.
-    fn place(&self) -> &Path;
+    /// Its name in errors.
+    fn location(&self) -> &Path;
 
-    /// The bytes, to be read and written. Whoever had them before has closed them.
+    /// Opens the bytes for reading and writing. Nobody else has them open.
     fn read_write(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// The bytes, to be read only, where they cannot be written. Nothing is written to what this returns.
+    /// Opens the bytes for reading only, if they cannot be written. Nothing is written to the returned backend.
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
 }
 
-/// Memory: gone with the process.
+/// Memory. It is lost with the process.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Arc<InMemoryBackend>);
 
 impl Storage for Memory {
-    fn place(&self) -> &Path {
+    fn location(&self) -> &Path {
         Path::new("memory")
     }
 
@@ -65,7 +65,7 @@ impl StorageBackend for Shared {
     }
 }
 
-/// A boxed backend as the sized one that `redb` asks for.
+/// A boxed backend as a sized type, which `redb` requires.
 #[derive(Debug)]
 pub(super) struct Boxed(pub(super) Box<dyn StorageBackend>);
 

@@ -1,4 +1,4 @@
-//! The database in the file: its tables, its format, and what is applied and looked up in it.
+//! The database in the file: its tables and format, lookups in it and changes to it.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
-use super::data_dir::OpenError;
+use super::error::OpenError;
 use super::panics::caught;
 use super::record;
 use super::storage::Boxed;
@@ -22,32 +22,32 @@ use super::storage::Boxed;
 /// Slug to record.
 const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
 
-/// A hash of every slug in [`PAGES`]. Where a lookup there finds nothing, it tells a slug that was never used from one
-/// whose key was damaged: else a page would seem never to have been, and its slug would be free.
+/// A hash of every slug in [`PAGES`]. If a lookup there finds nothing, the hash shows whether the slug was never used or its
+/// key is damaged. Without it, a page with a damaged key would seem absent and its slug would be free.
 const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
 
-/// What is known of the file as a whole, by [`FORMAT_KEY`] and [`BATCH_KEY`].
+/// Facts about the whole file, under [`FORMAT_KEY`] and [`BATCH_KEY`].
 const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 
-/// Which tables there are and what they mean. Records carry versions of their own.
+/// The version of the tables and their meaning. Records have versions of their own.
 const FORMAT_KEY: &str = "format";
 
-/// The format that is written and read. Records of format 1, that of Handbill 0.2.0, have no checksum.
+/// The only format that is written and read. Records of format 1, which Handbill 0.2.0 wrote, have no checksum.
 pub(super) const FORMAT: u64 = 2;
 
-/// The number of the last batch that was committed.
+/// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
 
-/// Memory for pages of the file, in bytes: about 600 of the largest posts, while the service as a whole stays
-/// small enough for the smallest machines that are rented out. At most half of it holds what is being written.
+/// Memory for pages of the file, in bytes: enough for about 600 of the largest posts, and small enough for the smallest
+/// machines that one can rent. Unwritten pages take at most half of it.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
 /// One write.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Stores the page unless its slug is taken.
+    /// Stores the page if its slug is free.
     Insert(Arc<Page>),
-    /// Puts `next` in the place of the page that has the version `expected`.
+    /// Replaces the page by `next` if it has the version `expected`.
     CompareAndSet { expected: PageVersion, next: Record },
 }
 
@@ -56,31 +56,31 @@ pub(super) enum Operation {
 pub(super) enum Outcome {
     /// It is stored.
     Done,
-    /// It does not apply; nothing was changed.
+    /// Its condition does not hold; nothing was changed.
     Refused,
 }
 
 /// One answer for each operation of a batch.
 pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
-/// What became of a batch.
+/// The result of a batch.
 pub(super) enum Applied {
     /// It is on disk.
     Committed(Outcomes),
-    /// No operation of it applies; there was nothing to commit.
+    /// The conditions of all its operations failed; there was nothing to commit.
     NothingToCommit(Outcomes),
-    /// It failed before its commit: nothing was changed.
+    /// It failed before its commit; nothing was changed.
     Failed(redb::Error),
-    /// Its commit failed: it may have been made, as a whole. The answers hold if it was.
+    /// Its commit failed. It may still have been done, as a whole; then these are the answers.
     Unknown(redb::Error, Outcomes),
 }
 
-/// Opens the database on `backend`, making the tables where there are none. `path` is for the error.
+/// Opens the database on `backend`, and creates the tables if there are none. `path` is for the error.
 pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
     caught(|| open_or_panic(path, backend)).unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
 }
 
-/// The same, but on some damaged files `redb` panics.
+/// The same, but `redb` panics on some damaged files.
 fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
     let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let database = Builder::new()
@@ -93,7 +93,7 @@ fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Databa
         Format::Older(found) => Err(OpenError::OlderFormat { path: path.to_owned(), found, known: FORMAT }),
         Format::Foreign => Err(damaged("its tables are not Handbill's")),
         Format::Empty => {
-            make_tables(&database).map_err(|error| OpenError::database(path, error))?;
+            create_tables(&database).map_err(|error| OpenError::database(path, error))?;
             Ok(database)
         }
     }
@@ -129,7 +129,7 @@ fn format(database: &Database) -> Result<Format, redb::Error> {
     })
 }
 
-fn make_tables(database: &Database) -> Result<(), redb::Error> {
+fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(PAGES)?;
     transaction.open_table(SLUGS)?;
@@ -151,13 +151,13 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
     Ok(meta.get(BATCH_KEY)?.map_or(0, |batch| batch.value()))
 }
 
-/// What stands under `slug`.
+/// The page or tombstone under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
     let transaction = database.begin_read()?;
     let pages = transaction.open_table(PAGES)?;
     let Some(bytes) = pages.get(slug.as_str())? else {
         let is_used = transaction.open_table(SLUGS)?.get(hash(slug))?.is_some();
-        return Ok(if is_used { Err(StoreError::Unreadable(Hidden.into())) } else { Ok(Lookup::Absent) });
+        return Ok(if is_used { Err(StoreError::Unreadable(HiddenError.into())) } else { Ok(Lookup::Absent) });
     };
     Ok(match record::decode(slug.clone(), bytes.value()) {
         Ok(Record::Active(page)) => Ok(Lookup::Active(page)),
@@ -241,12 +241,12 @@ fn hash(slug: &Slug) -> u64 {
     xxh3_64(slug.as_str().as_bytes())
 }
 
-/// The slug was used and no record stands under it.
+/// The slug was used, but there is no record under it.
 #[derive(Debug, Error)]
 #[error("the key of the record is damaged")]
-struct Hidden;
+struct HiddenError;
 
-/// Whether opening the file anew may help after `error`, where it is no fault of the bytes themselves.
+/// Whether reopening the file may help after `error`, because the bytes themselves are not at fault.
 pub(super) fn is_about_the_disk(error: &redb::Error) -> bool {
     match error {
         redb::Error::Io(error) => error.kind() != io::ErrorKind::InvalidData,
@@ -255,10 +255,10 @@ pub(super) fn is_about_the_disk(error: &redb::Error) -> bool {
     }
 }
 
-/// Whether `error`, once it has come from a file that was opened anew, is a fault of the bytes themselves.
+/// Whether `error`, from a file that was just reopened, means that the bytes themselves are at fault.
 pub(super) fn is_damage(error: &redb::Error) -> bool {
     match error {
-        // A damaged page leads beyond the end of the file.
+        // A damaged page can point beyond the end of the file.
         redb::Error::Io(error) => matches!(error.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof),
         other => !is_about_the_disk(other),
     }

@@ -1,7 +1,7 @@
-//! The one thread that writes: takes what is queued, commits it as one, answers each.
+//! The one thread that writes: it commits all queued operations together and answers each.
 //!
-//! It alone opens and closes the database. Readers share it through a lock that the writer takes for itself only to
-//! exchange one database for another, never while it commits.
+//! Only this thread opens and closes the database. Readers share the database through a lock. The writer takes the lock
+//! exclusively only to replace the database, never during a commit.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -9,84 +9,73 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use redb::Database;
-use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tracing::{error, info};
 
 use crate::ports::page_store::{Cause, StoreError};
 
-use super::data_dir::OpenError;
+use super::error::{ClosedError, OpenError, WriterError};
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::storage::Storage;
 use super::tables::{self, Applied, Operation, Outcome, Outcomes};
 
-/// Most operations in one commit: enough that one fsync is shared by all who wait, few enough that nobody waits for
-/// much more than one commit.
+/// Most operations in one commit: enough that all waiting callers share one fsync, and few enough that nobody waits for much
+/// more than one commit.
 const BATCH_OPERATIONS: usize = 256;
 
-/// A batch takes no further operation from this size on, in bytes. With one more of the largest, and with each value
-/// rounded up to a power of two as `redb` does, it stays within the half of the cache that may hold unwritten pages.
+/// A batch of at least this size gets no further operation, in bytes. Even if its last operation is the largest possible
+/// one, and with each value rounded up to a power of two as `redb` does, it fits in the half of the cache that may hold
+/// unwritten pages.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// How long the writer rests between attempts to open for writing what could only be opened for reading, when nobody
-/// asks for a write meanwhile.
+/// If the database could only be opened for reading, the writer tries this often to open it for writing, even without
+/// operations.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// What the writer is asked.
+/// A request to the writer.
 pub(super) enum Job {
-    /// To commit an operation.
+    /// Commit an operation.
     Write(Write),
-    /// To open the database anew, unless that was done since the epoch that the reader saw.
+    /// Reopen the database, unless the epoch is no longer the one that the reader saw.
     Reopen { seen: u64, done: mpsc::SyncSender<()> },
-    /// To end, after all that was asked before.
+    /// End, after all earlier requests.
     Close,
 }
 
-/// An operation and who waits for it.
+/// An operation, and the channel to its caller.
 pub(super) struct Write {
     pub(super) operation: Operation,
     pub(super) bytes: usize,
     pub(super) answer: oneshot::Sender<Result<Outcome, StoreError>>,
-    /// Room in the queue, given back when this is dropped.
-    pub(super) room: OwnedSemaphorePermit,
-}
-
-/// Why a store does nothing more in this process, though nobody closed it. What it acknowledged is on disk.
-#[derive(Debug, Error)]
-pub enum WriterError {
-    /// The writer thread panicked.
-    #[error("the writer of the page store failed ({0}): what was acknowledged is on disk, start Handbill again")]
-    Panicked(String),
-    /// The database was opened again after a failure, and that is impossible.
-    #[error("the page store cannot be opened again: {0}")]
-    Unusable(Arc<OpenError>),
+    /// The operation's share of the queue; dropping it frees the share.
+    pub(super) permit: OwnedSemaphorePermit,
 }
 
 /// One commit, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// How many operations shared it.
+    /// The number of operations in it.
     pub operations: usize,
-    /// How long it took, from the first operation applied to the last byte on disk.
+    /// Its duration, from the first operation to the last byte on disk.
     pub took: Duration,
 }
 
-/// The database as readers find it.
+/// The database, shared with readers.
 pub(super) struct Shared {
     state: RwLock<DbState>,
-    /// Counts how often the slot's database was exchanged.
+    /// The number of times that the database was replaced.
     epoch: AtomicU64,
     pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
 }
 
-/// What there is to work with.
+/// The state of the database.
 pub(super) enum DbState {
-    /// For reading and writing.
+    /// It can be read and written.
     Writable(Database),
-    /// For reading: the disk refuses writes, for this reason.
+    /// It can be read. The disk refuses writes for this reason.
     ReadOnly(Database, Arc<OpenError>),
-    /// Nothing: the disk refuses reads too, for this reason.
+    /// The disk refuses even reads for this reason.
     Broken(Arc<OpenError>),
     /// The store was closed.
     Closed,
@@ -102,10 +91,10 @@ impl Shared {
     }
 
     fn replace(&self, open: impl FnOnce() -> DbState) {
-        let mut slot = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        // The old one holds the file's lock, so it must be gone before the new one is opened.
-        *slot = DbState::Closed;
-        *slot = open();
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        // The old database holds the file's lock, so it must be dropped before the new one is opened.
+        *state = DbState::Closed;
+        *state = open();
         self.epoch.fetch_add(1, Ordering::Release);
     }
 }
@@ -114,42 +103,42 @@ impl Shared {
 pub(super) struct Writer {
     shared: Arc<Shared>,
     jobs: mpsc::Receiver<Job>,
-    /// A job that was taken from the queue while a batch was gathered, and does not belong to it.
+    /// A job that was taken from the queue for a batch but does not belong to it.
     next: Option<Job>,
     last_batch: u64,
-    /// Dropped last: with it goes the lock on the data directory.
-    medium: Box<dyn Storage>,
+    /// Dropped last, because it holds the lock on the data directory.
+    storage: Box<dyn Storage>,
 }
 
 impl Writer {
-    /// Opens the database on `medium`.
-    pub(super) fn open(medium: Box<dyn Storage>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
-        let database = open_for_writing(&*medium)?;
+    /// Opens the database on `storage`.
+    pub(super) fn open(storage: Box<dyn Storage>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
+        let database = open_for_writing(&*storage)?;
         let last_batch = caught(|| tables::last_batch(&database))
-            .map_err(|panicked| OpenError::panicked(medium.place(), &panicked))?
-            .map_err(|error| OpenError::database(medium.place(), error))?;
+            .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
+            .map_err(|error| OpenError::database(storage.location(), error))?;
         let shared = Arc::new(Shared {
             state: RwLock::new(DbState::Writable(database)),
             epoch: AtomicU64::new(0),
             observer: OnceLock::new(),
         });
-        Ok(Self { shared, jobs, next: None, last_batch, medium })
+        Ok(Self { shared, jobs, next: None, last_batch, storage })
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
         Arc::clone(&self.shared)
     }
 
-    /// Works until it is told to close or nobody is left to tell it. What ends it otherwise is told to `failed`.
+    /// Works until it is told to close or the store is dropped. Sends any other reason for its end to `fatal`.
     ///
-    /// No panic gets past this: a store without its writer would refuse every request while its process looks well.
-    pub(super) fn run(mut self, failed: &watch::Sender<Option<Arc<WriterError>>>) {
+    /// It catches every panic: without its writer the store would refuse every request while the process looks healthy.
+    pub(super) fn run(mut self, fatal: &watch::Sender<Option<Arc<WriterError>>>) {
         let ended = caught(|| self.work()).unwrap_or_else(|panicked| Err(WriterError::Panicked(panicked.to_string())));
         let Err(error) = ended else { return };
         error!(%error, "the page store ended");
-        // Giving up the database may panic as well, and it is not used any more either way.
+        // Dropping the database may panic as well; nobody uses it any more.
         let _ = caught(|| self.shared.replace(|| DbState::Closed));
-        failed.send_replace(Some(Arc::new(error)));
+        fatal.send_replace(Some(Arc::new(error)));
     }
 
     fn work(&mut self) -> Result<(), WriterError> {
@@ -159,16 +148,16 @@ impl Writer {
             {
                 return Err(WriterError::Unusable(Arc::clone(reason)));
             }
-            match self.take() {
+            match self.next_job() {
                 Some(Job::Write(first)) => {
-                    let batch = self.gather(first);
+                    let batch = self.batch_from(first);
                     self.commit(batch);
                 }
                 Some(Job::Reopen { seen, done }) => {
                     if seen == self.shared.epoch() {
                         self.reopen();
                     }
-                    // A reader that no longer waits has seen its time limit.
+                    // A reader that no longer waits has reached its time limit.
                     let _ = done.try_send(());
                 }
                 Some(Job::Close) => break,
@@ -176,17 +165,17 @@ impl Writer {
             }
         }
         self.shared.replace(|| DbState::Closed);
-        // Whatever was asked after the close was not begun, and says so.
+        // Operations that were queued after the close get the answer that they were not started.
         while let Ok(job) = self.jobs.try_recv() {
             if let Job::Write(write) = job {
-                answer(vec![write], unavailable(&Arc::new(Closed)));
+                answer(vec![write], unavailable(&Arc::new(ClosedError)));
             }
         }
         Ok(())
     }
 
-    /// The next job; `None` when it is time to try again to open for writing.
-    fn take(&mut self) -> Option<Job> {
+    /// The next job; `None` if it is time to try again to open the database for writing.
+    fn next_job(&mut self) -> Option<Job> {
         if let Some(next) = self.next.take() {
             return Some(next);
         }
@@ -200,8 +189,8 @@ impl Writer {
         }
     }
 
-    /// All that is queued behind `first`, within the bounds of a batch.
-    fn gather(&mut self, first: Write) -> Vec<Write> {
+    /// `first` and the operations queued after it, within the bounds of a batch.
+    fn batch_from(&mut self, first: Write) -> Vec<Write> {
         let mut bytes = first.bytes;
         let mut batch = vec![first];
         while batch.len() < BATCH_OPERATIONS && bytes < BATCH_BYTES {
@@ -221,7 +210,7 @@ impl Writer {
     }
 
     fn commit(&mut self, mut batch: Vec<Write>) {
-        // Nobody waits for these any more. Not doing them is one of the two things that may become of them.
+        // Their callers have given up. A write of such a caller may be done or not; these are not.
         batch.retain(|write| !write.answer.is_closed());
         if batch.is_empty() {
             return;
@@ -239,7 +228,7 @@ impl Writer {
                 return;
             }
             DbState::Closed => {
-                answer(batch, unavailable(&Arc::new(Closed)));
+                answer(batch, unavailable(&Arc::new(ClosedError)));
                 return;
             }
         };
@@ -254,37 +243,37 @@ impl Writer {
             }
             Ok(Applied::NothingToCommit(outcomes)) => answer(batch, outcomes),
             Ok(Applied::Failed(error)) => {
-                error!(%error, "a batch of writes failed before its commit; the database is opened anew");
+                error!(%error, "a batch of writes failed before its commit; reopening the database");
                 self.reopen();
                 answer(batch, unavailable(&Arc::new(error)));
             }
             Ok(Applied::Unknown(error, outcomes)) => {
-                error!(%error, "a commit failed; the database is opened anew to see whether it was made");
+                error!(%error, "a commit failed; reopening the database to see whether it was done");
                 self.reopen();
                 self.resolve(batch, number, Some(outcomes), &Arc::new(error));
             }
             Err(error) => {
-                error!(%error, "a batch of writes failed; the database is opened anew to see whether it was made");
+                error!(%error, "a batch of writes failed; reopening the database to see whether it was committed");
                 self.reopen();
                 self.resolve(batch, number, None, &Arc::new(error));
             }
         }
     }
 
-    /// Answers a batch whose commit failed by what the file holds.
+    /// Answers a batch after a failed commit. The file shows whether the commit was done.
     fn resolve<E>(&self, batch: Vec<Write>, number: u64, outcomes: Option<Outcomes>, error: &Arc<E>)
     where
         E: std::error::Error + Send + Sync + 'static,
     {
-        let made = match &*self.shared.state() {
+        let committed = match &*self.shared.state() {
             DbState::Writable(_) => Some(self.last_batch >= number),
-            // Seen through the operating system's memory, but not known to be on disk: no fsync has succeeded since.
+            // The operating system's memory has it, but no fsync has succeeded since, so it may not be on disk.
             DbState::ReadOnly(..) if self.last_batch >= number => None,
             DbState::ReadOnly(..) => Some(false),
             DbState::Broken(_) | DbState::Closed => None,
         };
-        match (made, outcomes) {
-            // Opening for writing has written and synced the header, which is all that a commit does last.
+        match (committed, outcomes) {
+            // Opening for writing has written and synced the header, which is also the last step of a commit.
             (Some(true), Some(outcomes)) => answer(batch, outcomes),
             (Some(false), _) => answer(batch, unavailable(error)),
             (None, _) | (Some(true), None) => {
@@ -293,13 +282,13 @@ impl Writer {
         }
     }
 
-    /// Exchanges the database for one that has no failure behind it; readers wait meanwhile.
+    /// Replaces the database by a newly opened one, without the old one's failure. Readers wait meanwhile.
     fn reopen(&mut self) {
-        let medium = &*self.medium;
+        let storage = &*self.storage;
         self.shared.replace(|| {
-            let database = match open_for_writing(medium) {
+            let database = match open_for_writing(storage) {
                 Ok(database) => return DbState::Writable(database),
-                Err(error) => (open_for_reading(medium), error),
+                Err(error) => (open_for_reading(storage), error),
             };
             match database {
                 (Ok(database), error) => DbState::ReadOnly(database, Arc::new(error)),
@@ -307,7 +296,7 @@ impl Writer {
             }
         });
         match &*self.shared.state() {
-            DbState::Writable(_) => info!("the database was opened anew"),
+            DbState::Writable(_) => info!("the database was reopened"),
             DbState::ReadOnly(_, error) => error!(%error, "the database can be read but not written"),
             DbState::Broken(error) => error!(%error, "the database can be neither read nor written"),
             DbState::Closed => {}
@@ -315,14 +304,14 @@ impl Writer {
         self.read_last_batch();
     }
 
-    /// Where the database cannot be written, opens it for writing if that is possible by now.
+    /// If the database cannot be written, tries to open it for writing.
     fn open_for_writing_again(&mut self) {
         match &*self.shared.state() {
             DbState::ReadOnly(..) | DbState::Broken(_) => {}
             DbState::Writable(_) | DbState::Closed => return,
         }
-        // What there is for reading holds no lock on the file, so that readers keep it meanwhile.
-        if let Ok(database) = open_for_writing(&*self.medium) {
+        // A database opened for reading holds no lock on the file, so readers can use it meanwhile.
+        if let Ok(database) = open_for_writing(&*self.storage) {
             self.shared.replace(|| DbState::Writable(database));
             info!("the database can be written again");
             self.read_last_batch();
@@ -337,27 +326,28 @@ impl Writer {
         match last {
             Ok(last) => self.last_batch = last,
             Err(error) => {
-                let error = Arc::new(OpenError::database(self.medium.place(), error));
+                let error = Arc::new(OpenError::database(self.storage.location(), error));
                 self.shared.replace(|| DbState::Broken(error));
             }
         }
     }
 }
 
-fn open_for_writing(medium: &dyn Storage) -> Result<Database, OpenError> {
-    let backend = medium.read_write().map_err(|reason| OpenError::io(medium.place(), reason))?;
-    tables::open(medium.place(), backend)
+fn open_for_writing(storage: &dyn Storage) -> Result<Database, OpenError> {
+    let backend = storage.read_write().map_err(|reason| OpenError::io(storage.location(), reason))?;
+    tables::open(storage.location(), backend)
 }
 
-fn open_for_reading(medium: &dyn Storage) -> Result<Database, OpenError> {
-    let view = medium.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(medium.place(), reason))?;
-    tables::open(medium.place(), Box::new(view))
+fn open_for_reading(storage: &dyn Storage) -> Result<Database, OpenError> {
+    let overlay =
+        storage.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(storage.location(), reason))?;
+    tables::open(storage.location(), Box::new(overlay))
 }
 
 fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {
-    for (Write { answer, room, .. }, outcome) in batch.into_iter().zip(outcomes) {
-        drop(room);
-        // A caller that went away hears nothing.
+    for (Write { answer, permit, .. }, outcome) in batch.into_iter().zip(outcomes) {
+        drop(permit);
+        // It fails if the caller has given up.
         let _ = answer.send(outcome);
     }
 }
@@ -369,15 +359,10 @@ where
     std::iter::repeat_with(|| Err(StoreError::Unavailable(cause(error))))
 }
 
-/// One failure as the cause of many errors.
+/// A failure that is the cause of several errors.
 pub(super) fn cause<E>(error: &Arc<E>) -> Cause
 where
     E: std::error::Error + Send + Sync + 'static,
 {
     Box::new(Arc::clone(error))
 }
-
-/// The store was closed before the operation began.
-#[derive(Debug, thiserror::Error)]
-#[error("the store is closed")]
-pub(super) struct Closed;

@@ -67,16 +67,6 @@ impl Redis {
     /// within a Tokio runtime. Fails only if the settings cannot be used.
     pub fn open(
         settings: &RedisSettings,
-        clock: SharedClock,
-        random: Random,
-        metrics: Arc<Metrics>,
-    ) -> Result<Self, OpenError> {
-        Self::open_with_limits(settings, TimeLimits::default(), clock, random, metrics)
-    }
-
-    /// As [`Redis::open`], with other time limits.
-    pub fn open_with_limits(
-        settings: &RedisSettings,
         limits: TimeLimits,
         clock: SharedClock,
         random: Random,

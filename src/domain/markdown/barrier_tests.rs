@@ -1,4 +1,4 @@
-//! The second barrier lets nothing else through, and has nothing to do after the first.
+//! The second barrier lets only the subset through, and changes nothing that the first one writes.
 
 use proptest::prelude::{ProptestConfig, any, proptest};
 use proptest::{collection, sample};
@@ -26,7 +26,7 @@ fn the_sanitiser_alone_leaves_nothing_that_is_not_on_its_list() {
     assert_eq!(cleaned("<ol start=\"x\"><li>a</li></ol>"), "<ol><li>a</li></ol>");
 }
 
-/// Whether the second barrier leaves what the first one wrote as it is.
+/// Whether the second barrier leaves the first one's HTML unchanged.
 #[track_caller]
 fn assert_sanitiser_changes_nothing(markdown: &str) {
     let filtered = filter(markdown).html;
@@ -120,7 +120,7 @@ const PIECES: [&str; 50] = [
 ];
 
 proptest! {
-    // A case that fails is to become a test with a name, not a file of seeds.
+    // A failing case must become a named test, not a file of seeds.
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the parser's constructs are in the subset.
+//! Translates the parser's constructs into those of the subset.
 
 use pulldown_cmark::{Event, HeadingLevel, Tag, TagEnd};
 
@@ -14,14 +14,14 @@ pub(super) fn heading(level: HeadingLevel) -> &'static str {
     }
 }
 
-/// The language that a fence's info string names first, when it is a plain name.
+/// The first word of a fence's info string, if it is a plain name of a language.
 pub(super) fn language(info: &str) -> Option<&str> {
     let name = info.split(|c: char| c.is_whitespace() || c == ',').next()?;
     let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"+#._-".contains(&b));
     (plain && (1..=MAX_LANGUAGE_BYTES).contains(&name.len())).then_some(name)
 }
 
-/// Whether `event` stands within a line of text, so that no block begins or ends with it.
+/// Whether `event` is within a line of text, so that no block begins or ends with it.
 pub(super) fn is_inline(event: &Event<'_>) -> bool {
     match event {
         Event::Start(tag) => matches!(

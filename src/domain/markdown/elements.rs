@@ -1,10 +1,11 @@
-//! Writes each element of the subset where there is room for it; the caller writes its text in either case.
+//! Writes the elements of the subset. An element is left out if it exceeds the bounds of [`super::html`]; the caller
+//! writes its text in either case.
 
 use super::html::{Element, HtmlWriter};
 use super::links::LinkAddress;
 use super::text_run::TextRun;
 
-/// What a list must have room for.
+/// A list is opened only if at least this fits in it.
 const ITEM: Element<'static> = ("li", &[]);
 
 /// HTML of the subset under construction.
@@ -24,12 +25,12 @@ impl ElementWriter {
         (self.out.into_html(), self.link_origins)
     }
 
-    /// What stands around the elements: text and line ends.
+    /// The writer of the text and line ends around the elements.
     pub(super) fn html(&mut self) -> &mut HtmlWriter {
         &mut self.out
     }
 
-    /// Opens an element that stands in a line.
+    /// Opens an element within a line.
     pub(super) fn inline(&mut self, name: &str) -> bool {
         self.open(&[(name, &[])])
     }
@@ -47,7 +48,7 @@ impl ElementWriter {
         is_open
     }
 
-    /// Opens a list, of items numbered from `start` or without numbers.
+    /// Opens a list. Its items are numbered from `start`, or have no numbers.
     pub(super) fn list(&mut self, name: &str, start: Option<u64>) -> bool {
         self.out.fresh_line();
         let start = start.filter(|&start| start != 1).map(|start| start.to_string());
@@ -98,7 +99,7 @@ impl ElementWriter {
         self.void(("br", &[]));
     }
 
-    /// Writes `text` as code in a line.
+    /// Writes `text` as code within a line.
     pub(super) fn code(&mut self, text: &str) {
         let is_open = self.inline("code");
         self.out.text(text);
@@ -121,7 +122,7 @@ impl ElementWriter {
         true
     }
 
-    /// Writes an image, or its alternative text when it has no address or no room.
+    /// Writes an image, or its alternative text if it has no address or does not fit.
     pub(super) fn image(&mut self, src: Option<&str>, alt: &str) {
         let is_written = src.is_some_and(|src| {
             self.void(("img", &[("src", src), ("alt", alt), ("loading", "lazy"), ("referrerpolicy", "no-referrer")]))
@@ -131,7 +132,7 @@ impl ElementWriter {
         }
     }
 
-    /// Writes the text of `run`, in which bare addresses are links.
+    /// Writes the text of `run` with its bare addresses as links.
     pub(super) fn run(&mut self, run: &TextRun) {
         let mut written = 0;
         while let Some((range, address)) = run.next_address(written) {

@@ -1,11 +1,12 @@
-//! What readers of a page's HTML can see or copy: its text, and the values of its attributes.
+//! Finds text that readers of a page's HTML can see or copy: its text and the values of its attributes.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// Whether `is_found` says so of the text of `html`, with the alternative texts of its images, or of an attribute's value,
-/// as it is or percent-decoded. `html` is what [`super::render`] makes: each `<` and `>` in it belongs to a tag.
+/// Whether `is_found` holds for the text of `html`, including the alternative texts of its images, or for an
+/// attribute's value, as it is or percent-decoded. `html` comes from [`super::render`], so each `<` and `>` in it
+/// belongs to a tag.
 pub(super) fn any(html: &str, is_found: impl Fn(&str) -> bool) -> bool {
     let mut text = String::with_capacity(html.len());
     let mut rest = html;
@@ -28,7 +29,7 @@ pub(super) fn any(html: &str, is_found: impl Fn(&str) -> bool) -> bool {
     is_found(&text)
 }
 
-/// `text` with characters in the places of the references that a serialiser of HTML writes.
+/// `text` with the references that an HTML serialiser writes replaced by their characters.
 fn decoded(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);

@@ -1,12 +1,13 @@
-//! Writes HTML whose depth and size are bounded, escaped exactly as the sanitiser serialises it.
+//! Writes HTML of bounded depth and size, escaped exactly as the sanitiser serialises it.
 
 use super::placeholder;
 
-/// Characters that are hidden from the sanitiser, what stands for each until it is done, and the reference to write then.
+/// Characters that are hidden from the sanitiser: each with its placeholder and the reference that is written in the
+/// end.
 ///
-/// Its serialiser looks through the rest of a text for each reference that it writes: 0.13 s of CPU for 100 KB of `&`.
-/// So it gets to see none. [`with_references`] comes after it: wherever one of these stands, in text or in a quoted
-/// value, it becomes a reference, which cannot be markup.
+/// The sanitiser's serialiser scans the rest of a text for each reference that it writes: 100 KB of `&` take 0.13 s of
+/// CPU. With placeholders it never meets one. [`with_references`] runs after it and turns each placeholder, in text or
+/// in a quoted value, into a reference, which cannot be markup.
 const HIDDEN: [(char, char, &str); 4] = [
     ('&', '\u{fdd2}', "&amp;"),
     ('<', '\u{fdd3}', "&lt;"),
@@ -14,40 +15,40 @@ const HIDDEN: [(char, char, &str); 4] = [
     ('\u{a0}', '\u{fdd5}', "&nbsp;"),
 ];
 
-/// Deepest nesting of elements; the sanitiser's tree costs the square of it (contract decision 12).
+/// Deepest nesting of elements. The cost of the sanitiser's tree grows with its square (contract decision 12).
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// Largest HTML of any content, in bytes (contract decision 12).
 const MAX_BYTES: usize = 4_000_000;
 
-/// Bytes of HTML that any content may have, however short it is (contract decision 12).
+/// Bytes of HTML that even the shortest content may have (contract decision 12).
 const BASE_BYTES: usize = 64_000;
 
 /// Bytes of HTML for each byte of content (contract decision 12). Text alone takes at most five, the length of `&amp;`.
 const BYTES_PER_SOURCE_BYTE: usize = 6;
 
-/// Elements after which no further one is opened: each costs the sanitiser a node, and no text for readers has so many.
+/// Most elements. Each costs the sanitiser a node, and no text for readers has so many.
 const MAX_ELEMENTS: usize = 50_000;
 
-/// Line ends that may stand around an element's tags.
+/// Bytes of the line ends that an element's tags may have around them.
 const LINE_ENDS: usize = 3;
 
 /// The name and the attributes of an element.
 pub(super) type Element<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 
-/// The most bytes of HTML that `source_bytes` of content become.
+/// The most bytes of HTML for content of `source_bytes` bytes.
 pub(super) fn max_bytes(source_bytes: usize) -> usize {
     MAX_BYTES.min(BASE_BYTES + BYTES_PER_SOURCE_BYTE * source_bytes)
 }
 
-/// HTML under construction. An element is opened only where the text that follows still finds room after it.
+/// HTML under construction. An element is opened only if all text that is still to come fits after it.
 pub(super) struct HtmlWriter {
     html: String,
-    /// Bytes of `html` once references stand where characters are hidden.
+    /// Bytes of `html` once the placeholders are replaced by references.
     bytes: usize,
-    /// Bytes that the end tags of the open elements take.
+    /// Bytes of the end tags of the open elements.
     end_tags: usize,
-    /// Bytes that the text to come takes at most.
+    /// Most bytes of the text that is still to come.
     to_come: usize,
     max_bytes: usize,
     depth: usize,
@@ -55,7 +56,7 @@ pub(super) struct HtmlWriter {
 }
 
 impl HtmlWriter {
-    /// A writer of at most `max_bytes`, for content whose text takes at most `to_come` bytes.
+    /// A writer of at most `max_bytes` for content whose text takes at most `to_come` bytes.
     pub(super) fn new(max_bytes: usize, to_come: usize) -> Self {
         Self { html: String::new(), bytes: 0, end_tags: 0, to_come, max_bytes, depth: 0, elements: 0 }
     }
@@ -65,12 +66,12 @@ impl HtmlWriter {
         self.html
     }
 
-    /// Of the text to come, what took at most `bytes` has been written.
+    /// Records that text of at most `bytes` bytes was written, so that it is no longer to come.
     pub(super) fn text_is_past(&mut self, bytes: usize) {
         self.to_come = self.to_come.saturating_sub(bytes);
     }
 
-    /// Whether these elements, each within the one before it, may be opened here.
+    /// Whether these elements, each within the one before, fit here.
     pub(super) fn has_room_for(&self, nested: &[Element<'_>]) -> bool {
         if self.depth + nested.len() > MAX_DEPTH || self.elements + nested.len() > MAX_ELEMENTS {
             return false;
@@ -79,7 +80,7 @@ impl HtmlWriter {
         self.bytes + self.end_tags + self.to_come + tags + LINE_ENDS * (nested.len() + self.depth) <= self.max_bytes
     }
 
-    /// Opens an element. The caller has asked [`Self::has_room_for`] and will [`Self::close`] it.
+    /// Opens an element. The caller must ask [`Self::has_room_for`] before and [`Self::close`] it after.
     pub(super) fn open(&mut self, element: Element<'_>) {
         self.void(element);
         self.end_tags += end_tag_bytes(element.0);
@@ -96,7 +97,7 @@ impl HtmlWriter {
         self.html.push('>');
     }
 
-    /// Writes an element that has no end tag. The caller has asked [`Self::has_room_for`].
+    /// Writes an element without an end tag. The caller must ask [`Self::has_room_for`] before.
     pub(super) fn void(&mut self, element: Element<'_>) {
         let (name, attributes) = element;
         self.elements += 1;
@@ -107,7 +108,7 @@ impl HtmlWriter {
             self.html.push(' ');
             self.html.push_str(attribute);
             self.html.push_str("=\"");
-            // Before the path, an address is checked by the sanitiser: it is to read what a browser will read.
+            // The sanitiser checks an address up to its path, so it must read there what a browser will read.
             let (plain, hidden) = value.split_at(if is_address(attribute) { authority_end(value) } else { 0 });
             escape(plain, Place::Authority, &mut self.html);
             escape(hidden, Place::Value, &mut self.html);
@@ -122,7 +123,7 @@ impl HtmlWriter {
         escape(text, Place::Text, &mut self.html);
     }
 
-    /// Takes back the end of the line when nothing follows it yet.
+    /// Removes the end of the line if nothing follows it yet.
     pub(super) fn trim_line_end(&mut self) {
         if self.html.ends_with('\n') {
             self.html.pop();
@@ -139,7 +140,7 @@ impl HtmlWriter {
     }
 }
 
-/// The most bytes that `text` takes, written as text.
+/// The most bytes of `text` when it is written as text.
 pub(super) fn text_bytes(text: &str) -> usize {
     text.chars().map(|character| escaped_bytes(character, Place::Text)).sum()
 }
@@ -154,7 +155,7 @@ fn end_tag_bytes(name: &str) -> usize {
     "</>".len() + name.len()
 }
 
-/// The most bytes that `character` takes in `place`.
+/// The most bytes of `character` in `place`.
 fn escaped_bytes(character: char, place: Place) -> usize {
     match character {
         '&' => "&amp;".len(),
@@ -168,7 +169,7 @@ fn escaped_bytes(character: char, place: Place) -> usize {
     }
 }
 
-/// `html` with the characters that were hidden from the sanitiser written as references.
+/// `html` with its placeholders replaced by references.
 pub(super) fn with_references(html: &str) -> String {
     let mut out = String::with_capacity(html.len() + html.len() / 8);
     for character in html.chars() {
@@ -184,13 +185,13 @@ fn is_address(attribute: &str) -> bool {
     matches!(attribute, "href" | "src")
 }
 
-/// Where the host of an absolute address ends; 0 when it has none.
+/// The end of the host of an absolute address; 0 if it has none.
 fn authority_end(address: &str) -> usize {
     let Some(authority) = address.find("://").map(|colon| colon + "://".len()) else { return 0 };
     address[authority..].find(['/', '?', '#']).map_or(address.len(), |length| authority + length)
 }
 
-/// Where a text is written, which decides how its characters are escaped.
+/// The place of a text, which decides how its characters are escaped.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     /// Between tags.
@@ -206,7 +207,8 @@ fn escape(text: &str, place: Place, out: &mut String) {
         match character {
             '&' if place == Place::Authority => out.push_str("&amp;"),
             '"' if place != Place::Text => out.push_str("&quot;"),
-            // An HTML parser reads a carriage return as a line feed; so that reading it again changes nothing.
+            // An HTML parser reads a carriage return as a line feed. With a line feed, parsing it again changes
+            // nothing.
             '\r' => out.push('\n'),
             '\0' | '\u{fdd2}'..='\u{fdd5}' => out.push(char::REPLACEMENT_CHARACTER),
             '\u{fdd0}'..='\u{fdd8}' => out.push_str(placeholder::original(character).unwrap_or_default()),
@@ -224,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// A writer with room for anything.
+    /// A writer without bounds.
     fn roomy() -> HtmlWriter {
         HtmlWriter::new(usize::MAX / 2, 0)
     }

@@ -1,4 +1,4 @@
-//! Which addresses a page may name, decided by the URL standard's parser and never by looking for bad ones.
+//! Decides which addresses a page may have. The URL standard's parser decides; there is no list of bad addresses.
 
 use std::sync::LazyLock;
 
@@ -6,15 +6,16 @@ use url::Url;
 
 use crate::domain::origin::Origin;
 
-/// What a same-site address is resolved against, only to see whether it stays on the site: no page is ever served there.
+/// The base against which a same-site address is resolved to see whether it stays on the site. No page is ever served
+/// there.
 static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.invalid/").expect("a constant address"));
 
-/// An address that a link may have.
+/// An allowed address of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkAddress {
     /// The value of `href`.
     pub(super) href: String,
-    /// The origin, of an `http` or `https` address.
+    /// The origin if it is an `http` or `https` address.
     pub(super) origin: Option<Origin>,
 }
 
@@ -35,7 +36,7 @@ pub(super) fn email(written: &str) -> Option<LinkAddress> {
     link(&format!("mailto:{written}"))
 }
 
-/// The address of a link that is written as a bare `http://` or `https://` address.
+/// The address of a link written as a bare `http://` or `https://` address.
 pub(super) fn bare(written: &str) -> Option<LinkAddress> {
     link(written).filter(|address| address.origin.is_some())
 }
@@ -45,13 +46,13 @@ pub(super) fn image(written: &str) -> Option<String> {
     Url::parse(written).ok().filter(|url| url.scheme() == "https" && !has_credentials(url)).map(String::from)
 }
 
-/// Whether `url` holds a user name or a password. `https://bank.example@evil.example` leads to `evil.example`.
+/// Whether `url` has a user name or a password. `https://bank.example@evil.example` leads to `evil.example`.
 fn has_credentials(url: &Url) -> bool {
     !url.username().is_empty() || url.password().is_some_and(|password| !password.is_empty())
 }
 
 fn same_site(written: &str) -> Option<LinkAddress> {
-    // The URL standard's parser drops these at the ends before it looks at anything.
+    // The URL standard's parser first drops these at both ends.
     let first = written.trim_start_matches(|c: char| c <= ' ').chars().next()?;
     let url = ANY_SITE.join(written).ok()?;
     let href = match first {
@@ -62,6 +63,6 @@ fn same_site(written: &str) -> Option<LinkAddress> {
         }
         _ => return None,
     };
-    // `/.//host` resolves to the path `//host`, which would be a host when it is written alone.
+    // `/.//host` resolves to the path `//host`, which alone would name a host.
     (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
 }

@@ -1,24 +1,24 @@
-//! Markdown to the HTML of `content_html` (spec §2.5).
+//! Renders Markdown to the HTML of `content_html` (spec §2.5).
 //!
 //! ```text
 //! source → source::prepare → pulldown-cmark's events → subset::filter → sanitize::clean → HTML
 //! ```
 //!
-//! Two barriers stand one behind the other and share no code. `subset` writes only elements of the subset and escapes
-//! everything else, by the address rules of `links`; `sanitize` parses what it wrote as a browser would and removes
-//! whatever is not on a list of its own. On a day without bugs the second changes nothing, and tests hold it to that.
+//! There are two barriers in a row, and they share no code. `subset` writes only elements of the subset, with addresses
+//! that `links` allows, and escapes everything else. `sanitize` parses the result as a browser would and removes
+//! everything that is not on a list of its own. Without bugs the second barrier changes nothing, and tests check that.
 //!
-//! What is not in the contract and was decided here:
+//! These decisions are not in the contract:
 //!
 //! * Strikethrough is `<del>`. Lists that do not begin at 1 keep their `start`.
-//! * The titles of links and images are left out: they cannot be reached by touch or keyboard.
-//! * Raw HTML is text of the paragraph in which it stands, comments included: a line of it begins no block.
-//! * A bare address in a tag is no link, nor is one in the text of a link that was left out.
-//! * A table has a `|` or a `:` in its second line. The lines up to a blank one are its rows, as on GitHub.
-//! * After 50,000 elements the rest is flattened, as below 32 levels and beyond the bound on bytes. A list or quote whose
-//!   marker stands in column 257 of its line or after does not begin, and the marker is text.
-//! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are no characters, become
-//!   U+FFFD.
+//! * The titles of links and images are left out, because touch and keyboard cannot reach them.
+//! * Raw HTML, including comments, is text of its paragraph: a line of it begins no block.
+//! * A bare address in a tag is not a link, and neither is one in the text of a link that was left out.
+//! * A table has a `|` or a `:` in its second line. All lines before the next blank one are its rows, as on GitHub.
+//! * After 50,000 elements the rest is flattened to text, as below 32 levels and beyond the bound on bytes. A marker of
+//!   a list or quote in column 257 of its line or later is text.
+//! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are not valid characters of
+//!   a text, become U+FFFD.
 
 #[cfg(test)]
 mod barrier_tests;
@@ -38,23 +38,33 @@ mod text_run;
 
 use pulldown_cmark::{Options, Parser};
 
+use super::excerpt::excerpt_of;
 use super::language::Language;
 
 use source::Spared;
 
-/// Changes whenever the same Markdown would give other HTML; a page written by a lower one is rendered anew when read.
+/// The version of the renderer. It grows whenever the same Markdown would give other HTML or another excerpt. A page
+/// with a lower version is rendered again when it is read.
 pub const RENDERER_VERSION: u16 = 2;
 
-/// HTML that is safe to serve, and what must be known of it when it is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The tag that begins a code block. `<` begins a tag and nothing else: text and attributes have a reference instead.
+pub const CODE_BLOCK: &str = "<pre>";
+
+/// HTML that is safe to serve, with the facts that serving it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
     /// Sanitised HTML of the Markdown subset.
     pub html: String,
-    /// The origins of its `http` and `https` links: the first two that differ, since two cannot both be our own.
+    /// How its text begins, as [`excerpt_of`] cuts it.
+    pub excerpt: String,
+    /// The byte offset of each [`CODE_BLOCK`] in the HTML.
+    pub code_blocks: Vec<u32>,
+    /// The origins of its `http` and `https` links. The first two different ones are enough, because only one can be
+    /// our own.
     pub link_origins: Vec<String>,
-    /// The language of its text, where that is certain.
+    /// The language of its text, if that is certain.
     pub language: Option<Language>,
-    /// The [`RENDERER_VERSION`] that made it.
+    /// The [`RENDERER_VERSION`] of the renderer that made it.
     pub renderer_version: u16,
 }
 
@@ -64,7 +74,7 @@ impl Rendered {
         self.link_origins.iter().any(|origin| origin != own.as_str())
     }
 
-    /// Whether `is_found` says so of the text that readers see, or of an attribute's value, such as an address.
+    /// Whether `is_found` holds for the text that readers see, or for an attribute's value, such as an address.
     pub fn exposes(&self, is_found: impl Fn(&str) -> bool) -> bool {
         exposed::any(&self.html, is_found)
     }
@@ -72,12 +82,14 @@ impl Rendered {
 
 /// Renders `markdown`. Never fails or panics.
 ///
-/// The HTML of content that [`super::content::Content`] accepts has at most 64 KB and six bytes for each byte of the
-/// content, never over 4 MB, and no text is lost; elements are nested at most 32 deep.
+/// The HTML of valid [`super::content::Content`] has at most 64 KB plus six bytes for each byte of the content, and
+/// never over 4 MB. No text is lost. Elements are nested at most 32 deep.
 pub fn render(markdown: &str) -> Rendered {
     let filtered = filter(markdown);
     let html = html::with_references(&sanitize::clean(&filtered.html));
     Rendered {
+        excerpt: excerpt_of(&html),
+        code_blocks: html.match_indices(CODE_BLOCK).filter_map(|(at, _)| u32::try_from(at).ok()).collect(),
         language: Language::of_html(&html),
         html,
         link_origins: filtered.link_origins,
@@ -85,10 +97,10 @@ pub fn render(markdown: &str) -> Rendered {
     }
 }
 
-/// Everything before the sanitiser.
+/// All steps before the sanitiser.
 fn filter(markdown: &str) -> subset::Filtered {
     let filtered = filter_sparing(markdown, Spared::Addresses);
-    // A spared line that is no address after all may hide the Markdown after it.
+    // A spared line that turns out not to be an address may hide the Markdown after it.
     if filtered.has_html_block { filter_sparing(markdown, Spared::Nothing) } else { filtered }
 }
 

@@ -1,22 +1,22 @@
-//! Characters that stand for others, or for nothing, where the parser must not read these as markup.
+//! Placeholders for characters that the parser must not read as markup.
 //!
-//! U+FDD0 to U+FDD8 never will be assigned (Unicode §23.7), so they say nothing else in a text. [`super::source`] puts
-//! them in, and whatever leaves the parser gets the originals back. [`super::html`] has U+FDD2 to U+FDD5 for itself.
+//! U+FDD0 to U+FDD8 will never be assigned (Unicode §23.7), so they have no other meaning in a text. [`super::source`]
+//! puts them in, and the originals are put back after the parser. [`super::html`] uses U+FDD2 to U+FDD5 for itself.
 
 use std::borrow::Cow;
 
-/// Stands for the `[` that begins a footnote's definition, so that the parser takes it for text.
+/// Replaces the `[` at the beginning of a footnote's definition, so that the parser reads it as text.
 pub(super) const LITERAL_BRACKET: char = '\u{fdd0}';
 
-/// Stands for nothing, beside what must be text: a marker of a list or quote too far right, a `<`.
+/// Put before a character that must be text: a `<`, or a marker of a list or quote too far right. It is removed again.
 pub(super) const LITERAL_MARKER: char = '\u{fdd1}';
 
-/// Whether `character` is kept for us, so that it must not be taken over from content.
+/// Whether `character` is reserved for placeholders, so that it must not be copied from content.
 pub(super) fn is_reserved(character: char) -> bool {
     matches!(character, '\u{fdd0}'..='\u{fdd8}')
 }
 
-/// What stands for `delimiter`, a character of emphasis or strikethrough.
+/// The placeholder for `delimiter`, a character of emphasis or strikethrough.
 pub(super) fn literal_delimiter(delimiter: char) -> Option<char> {
     match delimiter {
         '*' => Some('\u{fdd6}'),
@@ -26,7 +26,7 @@ pub(super) fn literal_delimiter(delimiter: char) -> Option<char> {
     }
 }
 
-/// What `character` stands for, if it stands for something else.
+/// The original of `character` if that is a placeholder.
 pub(super) fn original(character: char) -> Option<&'static str> {
     match character {
         LITERAL_BRACKET => Some("["),
@@ -38,7 +38,7 @@ pub(super) fn original(character: char) -> Option<&'static str> {
     }
 }
 
-/// `text` with the originals in the places of what stands for them.
+/// `text` with its placeholders replaced by the originals.
 pub(super) fn restored(text: &str) -> Cow<'_, str> {
     if !text.contains(is_reserved) {
         return Cow::Borrowed(text);

@@ -1,6 +1,7 @@
-//! The second barrier: parses finished HTML as a browser would, and keeps what is on this list.
+//! The second barrier: parses the finished HTML as a browser would and keeps only what is on its list.
 //!
-//! It shares no code with the first, so that a bug there is not a hole here. What the first writes, it leaves alone.
+//! It shares no code with the first barrier, so that a bug there is not a hole here. It does not change the HTML that
+//! the first barrier writes.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -1,22 +1,24 @@
-//! Makes the Markdown ready for a parser that knows no footnotes, whose work grows with the depth of nesting, and to which
-//! a line of raw HTML hides the Markdown after it. Characters of [`super::placeholder`] hide from it whatever is text.
+//! Prepares the Markdown for the parser. The parser knows no footnotes, its work grows with the depth of nesting, and a
+//! line of raw HTML makes it skip the Markdown after it. Placeholders ([`super::placeholder`]) hide from it what must
+//! be text.
 
 use super::placeholder::{LITERAL_BRACKET, LITERAL_MARKER, is_reserved, literal_delimiter};
 
-/// Columns of a line in which a list or quote may begin; further right its marker is text.
+/// Columns of a line in which a list or quote may begin. Further right its marker is text.
 ///
-/// The parser visits every open list and quote on every line, 0.8 s of CPU for 50 KB of `- ` and 50 KB of lines after
-/// it. Each of them takes a column at least, so this is also how many are ever open. 32 quotes fit easily, and so do the
-/// 16 lists after which elements are flattened.
+/// The parser visits every open list and quote on every line: 50 KB of `- ` and 50 KB of lines after it take 0.8 s of
+/// CPU. Each list or quote takes at least one column, so this also bounds how many are open. The 32 quotes or 16 lists
+/// after which elements are flattened fit easily.
 const MARKER_COLUMNS: usize = 256;
 
-/// Longest run of delimiters that is taken for a part of a bare web address: looked at from each of its characters.
+/// Longest run of delimiters that may be part of a bare web address. It is bounded because the run is scanned from each
+/// of its characters.
 const MAX_DELIMITERS: usize = 8;
 
-/// Lines that begin with `<` and are left as they are.
+/// The lines that begin with `<` and are left as they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spared {
-    /// Those after a line that ends with `](` or `]:`, since the `<` may begin an address.
+    /// Lines after one that ends with `](` or `]:`, because the `<` may begin an address.
     Addresses,
     /// None.
     Nothing,
@@ -24,12 +26,12 @@ pub(super) enum Spared {
 
 /// `markdown` without its byte order mark, and with this made text:
 ///
-/// * The definitions of footnotes. To a parser without footnotes, `[^1]: note` defines the address of a link named `^1` and
-///   vanishes from the page; yet constructs outside the subset stay text (contract decision 12).
+/// * The definitions of footnotes. A parser without footnotes reads `[^1]: note` as the definition of a link named `^1`
+///   and drops it from the page, but constructs outside the subset must stay text (contract decision 12).
 /// * The markers of lists and quotes too far right.
 /// * Raw HTML at the beginning of a line, except where it is `spared`, and comments, declarations and instructions
-///   anywhere: Markdown in and around them is formatted. A tag within a line hides nothing but itself.
-/// * `*`, `_` and `~` within a bare web address, which GitHub reads before it looks for emphasis.
+///   anywhere, so that Markdown in and around them is formatted. A tag within a line hides only itself.
+/// * `*`, `_` and `~` within a bare web address, because GitHub finds addresses before it looks for emphasis.
 pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     let markdown = markdown.strip_prefix('\u{feff}').unwrap_or(markdown);
     let mut prepared = String::with_capacity(markdown.len() + markdown.len() / 8);
@@ -57,15 +59,15 @@ pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     prepared
 }
 
-/// The white space and the markers of lists and quotes with which a line begins.
+/// The white space and the markers of lists and quotes at the beginning of a line.
 struct Markers {
     bytes: usize,
     end: End,
 }
 
-/// What comes after them.
+/// The text after them.
 enum End {
-    /// Anything else, or nothing.
+    /// No further marker.
     Text,
     /// A further marker, [`MARKER_COLUMNS`] or more into the line.
     TooFar,
@@ -81,7 +83,7 @@ fn markers(line: &str) -> Markers {
             Some(b'\t') => (at, column) = (at + 1, column / 4 * 4 + 4),
             _ => {
                 let length = marker_length(&bytes[at..]);
-                // A thematic break may be as long as it likes, though it looks like many empty lists.
+                // A thematic break may have any length, though it looks like many empty lists.
                 if length == 0 || at >= rule {
                     return Markers { bytes: at, end: End::Text };
                 }
@@ -115,8 +117,8 @@ fn marker_length(rest: &[u8]) -> usize {
     }
 }
 
-/// Where the thematic break begins that ends `line`: from there on, only one of `-`, `*` three times or more and white
-/// space. The length of the line when there is none.
+/// The start of the thematic break at the end of `line`: three or more of one of `-`, `*`, with only white space
+/// between and after them. The length of the line if there is none.
 fn rule_start(line: &[u8]) -> usize {
     let mut start = line.len();
     let mut character = None;
@@ -158,7 +160,7 @@ fn awaits_address(line: &str) -> bool {
 
 /// Appends `line` from after its markers.
 fn push_line(line: &str, out: &mut String) {
-    // Up to here, `*`, `_` and `~` belong to a bare web address.
+    // Before this position, `*`, `_` and `~` belong to a bare web address.
     let mut address_end = 0;
     for (at, character) in line.char_indices() {
         let rest = &line[at + character.len_utf8()..];
@@ -186,8 +188,8 @@ fn ends_with_web_scheme(text: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// How many bytes of `rest`, which follows the scheme of a bare web address, belong to it whatever stands around it: it
-/// may as well be between quotes, in code, in angle brackets, or the address of a link.
+/// The number of bytes of `rest`, the text after the scheme of a bare web address, that belong to the address in any
+/// case. The address may be between quotes, in code, in angle brackets, or that of a link.
 fn address_bytes(rest: &str) -> usize {
     let mut open = 0_usize;
     let end = rest.find(|character: char| match character {
@@ -206,8 +208,8 @@ fn address_bytes(rest: &str) -> usize {
     rest[..end.unwrap_or(rest.len())].trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '/').len()
 }
 
-/// Whether an address goes on after a delimiter: emphasis that ends before other scripts' letters or punctuation, which
-/// need no space before them, is emphasis.
+/// Whether an address continues after a delimiter. It does not before letters or punctuation of other scripts: these
+/// need no space before them, so the delimiter ends emphasis.
 fn goes_on(rest: &str) -> bool {
     let next = rest.chars().take(MAX_DELIMITERS).find(|c| !matches!(c, '*' | '_' | '~'));
     next.is_some_and(|c| c.is_ascii())

@@ -1,6 +1,6 @@
 //! The first barrier: writes the elements of the Markdown subset, and everything else as text (spec §2.5).
 //!
-//! An element that finds no room (see [`super::html`]) is flattened: its text stands where it would have stood.
+//! An element that exceeds the bounds of [`super::html`] is flattened: only its text is written.
 
 use std::mem;
 use std::ops::Range;
@@ -18,13 +18,13 @@ use super::text_run::TextRun;
 /// HTML of the subset, before the sanitiser.
 pub(super) struct Filtered {
     pub(super) html: String,
-    /// The origins of the links that were kept: the first two that differ.
+    /// The first two different origins of the links that were kept.
     pub(super) link_origins: Vec<String>,
-    /// Whether the parser took lines for a block of raw HTML, in which it reads no Markdown.
+    /// Whether the parser found a block of raw HTML, in which it reads no Markdown.
     pub(super) has_html_block: bool,
 }
 
-/// Writes the events of `source`, with where they stand in it, as HTML of at most `max_bytes`, if its text alone has no
+/// Writes the events of `source`, each with its range in it, as HTML of at most `max_bytes`, unless its text alone has
 /// more. Any sequence of events is accepted, balanced or not.
 pub(super) fn filter<'a>(
     source: &str,
@@ -58,9 +58,9 @@ pub(super) fn filter<'a>(
     Filtered { html, link_origins, has_html_block: filter.has_html_block }
 }
 
-/// What the end of a construct has to do.
+/// The action at the end of a construct.
 enum Open {
-    /// Close this element, which stands in a line of text.
+    /// Close this element within a line of text.
     Inline(&'static str),
     /// Close this element and end the line.
     Block(&'static str),
@@ -68,46 +68,46 @@ enum Open {
     CodeBlock,
     /// Close this link.
     Link,
-    /// Write the image whose address this is, or its alternative text when it has none.
+    /// Write the image with this address, or its alternative text if it has none.
     Image(Option<String>),
     /// End a link that was flattened.
     FlatLink,
-    /// Nothing: a construct in a line of text that was flattened.
+    /// Nothing: a construct within a line of text was flattened.
     FlatInline,
-    /// End the line: a block that was flattened.
+    /// End the line: a block was flattened.
     FlatBlock,
 }
 
-/// What the lines are that the text of an event stands in.
+/// The kind of block that the text of an event is in.
 #[derive(PartialEq, Eq)]
 enum Lines {
-    /// Of a paragraph, in which a table may begin.
+    /// A paragraph, in which a table may begin.
     Paragraph,
-    /// The one line of a heading.
+    /// A heading, which has one line.
     Heading,
-    /// Of code, which is verbatim.
+    /// Code, which is verbatim.
     Code,
 }
 
 struct Filter<'s> {
     source: &'s str,
-    /// Where in the source the text begins that was not written yet, at the earliest.
+    /// The earliest position in the source of text that was not written yet.
     text_from: usize,
     out: ElementWriter,
     open: Vec<Open>,
-    /// The alternative text of the image that is being read; what is inside an image is only ever its text.
+    /// The alternative text of the image that is being read. Everything inside an image is only its text.
     alt: Option<String>,
-    /// How many images the event stands in.
+    /// The number of images around the event.
     images: usize,
-    /// How many links, kept or flattened, the event stands in.
+    /// The number of links, kept or flattened, around the event.
     links: usize,
-    /// How many quotes the event stands in.
+    /// The number of quotes around the event.
     quotes: usize,
     lines: Lines,
     line_begins: bool,
     /// The text since the last markup.
     run: TextRun,
-    /// Where the table stands that is being read.
+    /// The range of the table that is being read.
     table: Option<Range<usize>>,
     has_html_block: bool,
 }
@@ -187,7 +187,7 @@ impl Filter<'_> {
                 let name = if start.is_some() { "ol" } else { "ul" };
                 if self.out.list(name, *start) { Open::Block(name) } else { Open::FlatBlock }
             }
-            // An item of a list that was flattened has nowhere to be.
+            // An item of a flattened list is flattened too.
             Tag::Item if matches!(self.open.last(), Some(Open::Block("ul" | "ol"))) => self.block("li"),
             Tag::Emphasis => self.inline("em"),
             Tag::Strong => self.inline("strong"),
@@ -198,7 +198,7 @@ impl Filter<'_> {
                 self.alt = Some(String::new());
                 Open::Image(links::image(&restored(dest_url)))
             }
-            // Constructs whose extension is off, so that the parser leaves them as text.
+            // Their extensions are off, so the parser leaves these constructs as text.
             Tag::Superscript | Tag::Subscript => Open::FlatInline,
             Tag::Item
             | Tag::FootnoteDefinition(_)
@@ -249,7 +249,8 @@ impl Filter<'_> {
         }
     }
 
-    /// The text before `position` was written, or never will be; an image's is written after the image.
+    /// Records that the text before `position` was written or never will be. An image's text is written after the
+    /// image.
     fn pass_text_before(&mut self, position: usize) {
         if self.images == 0
             && let Some(passed) = self.source.get(self.text_from..position)
@@ -272,7 +273,7 @@ impl Filter<'_> {
         if written.starts_with('#') {
             self.lines = Lines::Heading;
         } else if tables::any_begins(written, self.quotes) {
-            // To a parser without tables, a rule after a table underlines it.
+            // A parser without tables reads a rule after a table as the underline of a heading.
             return self.paragraph(range);
         }
         self.block(constructs::heading(level))
@@ -312,7 +313,7 @@ impl Filter<'_> {
         }
     }
 
-    /// Writes the text since the last markup. The text of a link holds no links of its own.
+    /// Writes the text since the last markup. The text of a link contains no further links.
     fn end_run(&mut self) {
         if self.links == 0 {
             self.out.run(&self.run);
@@ -322,14 +323,14 @@ impl Filter<'_> {
         self.run.clear();
     }
 
-    /// Whether a table begins with the line whose first markup or text stands at `position`.
+    /// Whether a table begins with the line whose first markup or text is at `position`.
     fn has_table_at(&self, position: usize) -> bool {
         self.lines == Lines::Paragraph
             && self.alt.is_none()
             && tables::begins(self.source, self.line_start(position), self.quotes)
     }
 
-    /// Where the line begins that the parser says begins at `position`: it leaves out a backslash that escapes.
+    /// The start of the line whose content begins at `position` by the parser, which leaves out an escaping backslash.
     fn line_start(&self, position: usize) -> usize {
         let is_escaped = self.source.get(..position).is_some_and(|before| before.ends_with('\\'));
         position - usize::from(is_escaped)
@@ -349,11 +350,11 @@ impl Filter<'_> {
         self.table = Some(start..start);
     }
 
-    /// Writes the table that was read, if there is one, as its source. `next` is what ends it.
+    /// Writes the source of the table that was read, if there is one. `next` is the event that ends it.
     fn end_table(&mut self, next: Option<&Event<'_>>) {
         let Some(table) = self.table.take() else { return };
         let (text, after) = (&self.source[table.clone()], &self.source[table.end..]);
-        // To a parser without tables, a rule or a row of `=` underlines the table.
+        // A parser without tables reads a rule or a row of `=` as the underline of a heading.
         let is_underlined = matches!(next, Some(Event::End(TagEnd::Heading(_))));
         let last_row = if is_underlined { tables::rows(after, self.quotes).next() } else { None };
         let last_row = last_row.filter(|row| row.starts_with('='));

@@ -1,9 +1,9 @@
 //! Finds the tables of GitHub's Markdown, which are shown as their source.
 //!
-//! The parser's own tables are off: it fills up rows that are too short, 262,144 cells for each 3.5 KB of content.
+//! The parser's own tables are off, because it fills up short rows: 3.5 KB of content can become 262,144 cells.
 
-/// Whether a table begins at `start`, where a line of a paragraph within `quotes` quotes begins: its head, then a row of
-/// as many `---`, `:--`, `--:` or `:-:`, with a `|` in one of the two.
+/// Whether a table begins at `start`, the start of a line in a paragraph within `quotes` quotes. A table is a head and
+/// a row of as many `---`, `:--`, `--:` or `:-:`, with a `|` in one of the two lines.
 pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
     let Some((head, after)) = source.get(start..).and_then(split_line) else { return false };
     let delimiters = without_prefix(after.split(['\n', '\r']).next().unwrap_or_default(), quotes).trim_end();
@@ -15,7 +15,7 @@ pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
         && delimiter_cells(delimiters).is_some_and(|cells| cells == head_cells(head))
 }
 
-/// Whether a line of `text`, which stands within `quotes` quotes, begins a table.
+/// Whether a table begins in a line of `text`, which is within `quotes` quotes.
 pub(super) fn any_begins(text: &str, quotes: usize) -> bool {
     let mut start = 0;
     while start < text.len() {
@@ -31,12 +31,12 @@ pub(super) fn any_begins(text: &str, quotes: usize) -> bool {
     false
 }
 
-/// The rows of the table that is `text`, which stands within `quotes` quotes.
+/// The rows of the table `text`, which is within `quotes` quotes.
 pub(super) fn rows(text: &str, quotes: usize) -> impl Iterator<Item = &str> {
     text.split(['\n', '\r']).map(move |line| without_prefix(line, quotes).trim_end()).filter(|row| !row.is_empty())
 }
 
-/// The first line, and what follows its end; `None` when it does not end.
+/// The first line and the text after its end; `None` if the line has no end.
 fn split_line(text: &str) -> Option<(&str, &str)> {
     let end = text.find(['\n', '\r'])?;
     let after = &text[end..];
@@ -55,7 +55,7 @@ fn without_prefix(line: &str, quotes: usize) -> &str {
     rest
 }
 
-/// How many cells the row of delimiters `line` has, if it is one.
+/// The number of cells in `line`, if it is a row of delimiters.
 fn delimiter_cells(line: &str) -> Option<usize> {
     let mut cells = 0;
     for cell in inner(line).split('|') {
@@ -70,7 +70,7 @@ fn delimiter_cells(line: &str) -> Option<usize> {
     Some(cells)
 }
 
-/// How many cells the head `line` has: a `|` after a backslash divides none.
+/// The number of cells in the head `line`. A `|` after a backslash does not divide cells.
 fn head_cells(line: &str) -> usize {
     let (mut cells, mut escaped) = (1, false);
     for byte in inner(line).bytes() {
@@ -80,7 +80,7 @@ fn head_cells(line: &str) -> usize {
     cells
 }
 
-/// `line` without the `|` with which it may begin and end.
+/// `line` without a `|` at its beginning and end.
 fn inner(line: &str) -> &str {
     let line = line.trim();
     let line = line.strip_prefix('|').unwrap_or(line);

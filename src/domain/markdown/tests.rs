@@ -1,4 +1,4 @@
-//! What each construct of Markdown becomes.
+//! The HTML of each construct of Markdown.
 
 use super::{filter, html, render};
 
@@ -224,7 +224,7 @@ fn lists_and_quotes_begin_in_the_first_256_columns_and_their_markers_are_text_af
     let quotes = |count: usize| render(&(">".repeat(count) + "a")).html;
     assert!(!quotes(256).contains("&gt;"));
     assert!(quotes(258).contains("\n&gt;&gt;a\n"), "{}", quotes(258));
-    // What stands as far right in code is code.
+    // A marker as far right within code stays code.
     let line = format!("{}- a", " ".repeat(300));
     assert_renders(&format!("```\n{line}\n```"), &format!("<pre><code>{line}\n</code></pre>\n"));
 }

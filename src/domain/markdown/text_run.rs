@@ -1,7 +1,8 @@
-//! Text between two pieces of markup, and the bare web addresses in it, found as GitHub finds them (GFM §6.9).
+//! Text between two pieces of markup. It finds bare web addresses in it as GitHub does (GFM §6.9).
 //!
-//! GitHub's own parser counts where it differs from the specification: a host needs no period, and quotes around an address
-//! are not part of it. Only `http` and `https` are looked for. Beyond both, a `]` at the end is treated as `)` is.
+//! Where GitHub's parser differs from its specification, the parser is followed: a host needs no period, and quotes
+//! around an address are not part of it. Only `http` and `https` are looked for. Unlike both, a `]` at the end is
+//! treated like `)`.
 
 use std::ops::Range;
 
@@ -12,9 +13,9 @@ use super::placeholder::restored;
 #[derive(Default)]
 pub(super) struct TextRun {
     text: String,
-    /// Where a character stands that was written with a backslash before it, in ascending order.
+    /// Positions of characters that were escaped by a backslash, in ascending order.
     escaped: Vec<usize>,
-    /// Where characters stand that were written as references, such as `&amp;`, in ascending order.
+    /// Ranges of characters that were written as references, such as `&amp;`, in ascending order.
     references: Vec<Range<usize>>,
 }
 
@@ -29,7 +30,7 @@ impl TextRun {
         self.references.clear();
     }
 
-    /// Appends `text`, which stands at `range` of `source`.
+    /// Appends `text`, which is at `range` of `source`.
     pub(super) fn push(&mut self, text: &str, source: &str, range: &Range<usize>) {
         let start = self.text.len();
         self.text.push_str(&restored(text));
@@ -41,7 +42,7 @@ impl TextRun {
         }
     }
 
-    /// The first bare address from `from` on that may be a link, and where it stands.
+    /// The first bare address from `from` on that may be a link, with its range.
     pub(super) fn next_address(&self, from: usize) -> Option<(Range<usize>, LinkAddress)> {
         let mut from = from;
         while let Some(found) = self.text[from..].find("://") {
@@ -50,7 +51,7 @@ impl TextRun {
             from = host;
             let Some(start) = self.scheme_start(colon) else { continue };
             let Some(end) = self.end(host) else { continue };
-            // An address within it is no link by itself, even where the whole may not be one.
+            // An address within this one is not a link, even if this one is none.
             from = end;
             if let Some(address) = links::bare(&self.text[start..end]) {
                 return Some((start..end, address));
@@ -59,7 +60,7 @@ impl TextRun {
         None
     }
 
-    /// Where the `http` or `https` before `colon` begins.
+    /// The start of the `http` or `https` before `colon`.
     fn scheme_start(&self, colon: usize) -> Option<usize> {
         let letters = self.text[..colon].bytes().rev().take(6).take_while(u8::is_ascii_alphabetic).count();
         let start = colon - letters;
@@ -74,7 +75,7 @@ impl TextRun {
         (is_web && is_plain).then_some(start)
     }
 
-    /// Where the address ends whose host begins at `host`.
+    /// The end of the address whose host begins at `host`.
     fn end(&self, host: usize) -> Option<usize> {
         let rest = &self.text[host..];
         if !is_domain(rest) {
@@ -85,7 +86,7 @@ impl TextRun {
         (end > host).then_some(end)
     }
 
-    /// The length of `rest`, which stands at `offset`, without the punctuation that belongs to the sentence around it.
+    /// The length of `rest`, which is at `offset`, without the punctuation of the sentence around it.
     fn without_trailing_punctuation(&self, rest: &str, offset: usize) -> usize {
         let count = |character: char| rest.matches(character).count();
         let (opening, mut closing) = ([count('('), count('[')], [count(')'), count(']')]);
@@ -122,8 +123,8 @@ impl TextRun {
     }
 }
 
-/// Whether `rest` begins with a domain: letters, digits, hyphens and underscores divided by periods, no underscore in the
-/// last two of them.
+/// Whether `rest` begins with a domain: parts of letters, digits, hyphens and underscores, divided by periods, with no
+/// underscore in the last two parts.
 fn is_domain(rest: &str) -> bool {
     let is_host = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_whitespace());
     if !rest.starts_with(is_host) {

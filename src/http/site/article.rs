@@ -1,29 +1,51 @@
-//! What a page for people changes in `content_html`, which it holds byte for byte otherwise (contract decision 13).
+//! The two changes that a page for people makes to `content_html`. All else stays byte for byte (contract decision 13).
 
 use crate::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
+use crate::domain::markdown::CODE_BLOCK;
 
-/// `content_html` as the article of a page called `title`: without a leading heading that repeats the title, which stands
-/// right above it, and with code blocks that the keyboard can reach, because a long line of code scrolls.
-pub(super) fn article(content_html: &str, title: Option<&str>) -> String {
+/// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
+const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
+
+/// A heading is compared with the title only if it has at most this much HTML, in bytes. A title has 200 characters.
+const MAX_HEADING_BYTES: usize = 16 * 1024;
+
+/// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the
+/// title is right above it. The tags at `code_blocks` get a `tabindex`.
+///
+/// It searches only the leading heading; the rest of the HTML is copied.
+pub(super) fn article(content_html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
     let shown = title.map_or(content_html, |title| without_heading(content_html, title));
-    // `<` begins a tag and nothing else: in text and in attributes it is written as a reference.
-    shown.replace("<pre>", r#"<pre tabindex="0">"#)
+    let mut article = String::with_capacity(shown.len() + code_blocks.len() * FOCUSABLE_CODE_BLOCK.len());
+    let mut copied = content_html.len() - shown.len();
+    for at in code_blocks.iter().filter_map(|&at| usize::try_from(at).ok()) {
+        // Offsets that do not fit this HTML are ignored.
+        if let (Some(before), Some(CODE_BLOCK)) =
+            (content_html.get(copied..at), content_html.get(at..at + CODE_BLOCK.len()))
+        {
+            article.push_str(before);
+            article.push_str(FOCUSABLE_CODE_BLOCK);
+            copied = at + CODE_BLOCK.len();
+        }
+    }
+    article.push_str(&content_html[copied..]);
+    article
 }
 
-/// `html` without the heading that it begins with, where that says what `title` does and is nothing but text.
+/// `html` without its first heading, if that has the same text as `title` and nothing but text.
 fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
+    let searched = &html[..html.floor_char_boundary(MAX_HEADING_BYTES)];
     let heading = ["h2", "h3", "h4"].into_iter().find_map(|name| {
-        let inside = html.strip_prefix(&format!("<{name}>"))?;
+        let inside = searched.strip_prefix(&format!("<{name}>"))?;
         inside.split_once(&format!("</{name}>"))
     });
-    let Some((heading, rest)) = heading else { return html };
+    let Some((heading, after)) = heading else { return html };
     // A link or an image would be lost with the heading.
     let is_plain = |piece| match piece {
         Piece::Tag(tag) => ["em", "strong", "del", "code"].contains(&element(tag)),
         Piece::Text(_) | Piece::Character(_) => true,
     };
     let repeats = pieces(heading).all(is_plain) && visible_text(heading) == collapsed(title);
-    if repeats { rest.trim_start_matches('\n') } else { html }
+    if repeats { html[searched.len() - after.len()..].trim_start_matches('\n') } else { html }
 }
 
 #[cfg(test)]
@@ -32,7 +54,8 @@ mod tests {
     use crate::domain::markdown::render;
 
     fn article_of(markdown: &str, title: &str) -> String {
-        article(&render(markdown).html, Some(title))
+        let rendered = render(markdown);
+        article(&rendered.html, &rendered.code_blocks, Some(title))
     }
 
     #[test]
@@ -55,19 +78,51 @@ mod tests {
             "# A title![](https://a.example/x)",
         ] {
             let html = render(markdown).html;
-            assert_eq!(article(&html, Some("A title")), html, "{markdown}");
-            assert_eq!(article(&html, None), html, "{markdown}");
+            assert_eq!(article(&html, &[], Some("A title")), html, "{markdown}");
+            assert_eq!(article(&html, &[], None), html, "{markdown}");
         }
         assert_eq!(article_of("# A title\n\n# A title", "A title"), "<h2>A title</h2>\n");
-        assert_eq!(article("<h2>A title</h2>\n", None), "<h2>A title</h2>\n");
+        assert_eq!(article("<h2>A title</h2>\n", &[], None), "<h2>A title</h2>\n");
     }
 
     #[test]
     fn a_code_block_can_be_reached_by_the_keyboard() {
         assert_eq!(article_of("    code", "t"), "<pre tabindex=\"0\"><code>code</code></pre>\n");
         for markdown in ["<pre>", "`<pre>`", "![<pre>](https://a.example/%3Cpre%3E)", "[a](</<pre>>)"] {
-            let html = render(markdown).html;
-            assert!(!article(&html, None).contains("tabindex"), "{html}");
+            let rendered = render(markdown);
+            let article = article(&rendered.html, &rendered.code_blocks, None);
+            assert!(!article.contains("tabindex"), "{article}");
+        }
+    }
+
+    #[test]
+    fn every_code_block_can_be_reached_and_offsets_of_other_html_change_nothing() {
+        let rendered = render("# t\n\n    a\n\nb\n\n```\nc\n```\n\n> é\n>\n>     d");
+        for title in [None, Some("t"), Some("u")] {
+            let article = article(&rendered.html, &rendered.code_blocks, title);
+            assert_eq!(article.replace(r#" tabindex="0""#, ""), super::article(&rendered.html, &[], title));
+            assert_eq!(article.matches(FOCUSABLE_CODE_BLOCK).count(), 3, "{article}");
+        }
+        for offset in (0..100).chain([u32::MAX]).filter(|offset| !rendered.code_blocks.contains(offset)) {
+            assert_eq!(article(&rendered.html, &[offset, 0], None), rendered.html, "{offset}");
+        }
+    }
+
+    #[test]
+    fn a_heading_of_any_size_is_compared_in_bounded_time() {
+        let heading = |size| format!("<h2>A{}title</h2>\n<p>text</p>\n", " ".repeat(size));
+        assert_eq!(article(&heading(10_000), &[], Some("A title")), "<p>text</p>\n");
+        assert_eq!(article(&heading(20_000), &[], Some("A title")), heading(20_000));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_offsets_of_the_renderer_lead_to_every_code_block(
+            markdown in "([a<>é|>#-]|<pre>|\\n|    x\\n|```\\n|~~~\\n|- |> ){0,60}",
+        ) {
+            let rendered = render(&markdown);
+            let found = rendered.html.replace(CODE_BLOCK, FOCUSABLE_CODE_BLOCK);
+            proptest::prop_assert_eq!(article(&rendered.html, &rendered.code_blocks, None), found);
         }
     }
 }

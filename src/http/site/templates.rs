@@ -21,7 +21,7 @@ use time::macros::format_description;
 use super::article::article;
 use super::assets::{self, FAVICON, STYLE};
 use crate::api::metadata;
-use crate::domain::html_text::visible_text;
+use crate::domain::excerpt::shorten;
 use crate::domain::language::{Language, UNDETERMINED};
 use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
@@ -37,14 +37,8 @@ pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Longest description, in Unicode scalar values; previews cut at about as many.
-const MAX_DESCRIPTION_CHARS: usize = 160;
-
 /// Longest name made from the text of a page without a title, in Unicode scalar values.
 const MAX_NAME_CHARS: usize = 60;
-
-/// How much HTML is searched for a description, in bytes: where this much has no text, there is nothing to describe.
-const MAX_DESCRIPTION_SOURCE_BYTES: usize = 16 * 1024;
 
 /// The name of a page without title and text.
 const UNTITLED: &str = "Untitled page";
@@ -63,9 +57,11 @@ pub struct PageTemplate<'a> {
     pub title: Option<&'a str>,
     /// Sanitised HTML, embedded as `article` makes it.
     pub content_html: &'a str,
+    /// The byte offset of each code block in it.
+    pub code_blocks: &'a [u32],
     /// The language of the text.
     pub language: Option<Language>,
-    /// Plain text for previews, from [`description`]; left out if empty.
+    /// Plain text for previews; left out if empty.
     pub description: &'a str,
     /// When it was created.
     pub created_at: UnixMillis,
@@ -124,7 +120,7 @@ impl PageTemplate<'_> {
 
     /// The title, or how the text begins.
     fn name(&self) -> Cow<'_, str> {
-        match (self.title, excerpt(self.description, MAX_NAME_CHARS)) {
+        match (self.title, shorten(self.description, MAX_NAME_CHARS)) {
             (Some(title), _) => title.into(),
             (None, beginning) if beginning.is_empty() => UNTITLED.into(),
             (None, beginning) => beginning.into(),
@@ -132,7 +128,7 @@ impl PageTemplate<'_> {
     }
 
     fn article(&self) -> String {
-        article(self.content_html, self.title)
+        article(self.content_html, self.code_blocks, self.title)
     }
 
     fn published(&self) -> String {
@@ -162,18 +158,6 @@ pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
     // Templates are filled with text and numbers, and a `String` accepts all of it, so this cannot fail.
     debug_assert!(written.is_ok(), "{written:?}");
     html
-}
-
-/// How the visible text of sanitised HTML begins, as plain text on one line: at most 160 characters and an ellipsis.
-///
-/// Takes the same time however long `content_html` is. Empty where the text does not begin within the first 16 KiB.
-pub fn description(content_html: &str) -> String {
-    let source = beginning(content_html);
-    let mut text = visible_text(source);
-    if source.len() < content_html.len() && !text.is_empty() {
-        text.push('…');
-    }
-    excerpt(&text, MAX_DESCRIPTION_CHARS)
 }
 
 /// A hash that changes whenever the same values would give another page. It is part of the `ETag` of HTML, so that a
@@ -218,26 +202,6 @@ fn quota_sentence(quota: Quota) -> String {
     format!("One network address can publish {} {pages} {window}.", quota.limit)
 }
 
-/// The first [`MAX_DESCRIPTION_SOURCE_BYTES`] of `html`, without the half of a character or of a reference at the cut.
-fn beginning(html: &str) -> &str {
-    let cut = &html[..html.floor_char_boundary(MAX_DESCRIPTION_SOURCE_BYTES)];
-    match cut.rfind('&') {
-        Some(at) if cut.len() < html.len() && !cut[at..].contains(';') => &cut[..at],
-        _ => cut,
-    }
-}
-
-/// `text`, or its first `max_chars` characters at most, cut after a word where there is one, and an ellipsis.
-fn excerpt(text: &str, max_chars: usize) -> String {
-    let Some((end, _)) = text.char_indices().nth(max_chars) else { return text.to_owned() };
-    let cut = &text[..end];
-    let at_word_end = text[end..].starts_with(' ');
-    // A text that is written without spaces is cut between characters.
-    let last_space = cut.rfind(' ').filter(|&space| space > end / 2 && !at_word_end);
-    let kept = &cut[..last_space.unwrap_or(end)];
-    format!("{}…", kept.trim_end_matches([' ', ',', ';', ':', '…']))
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -256,6 +220,7 @@ mod tests {
             markdown_url: "https://pages.example/a-22222222.md",
             title: Some("A title"),
             content_html: "<p>Text.</p>\n",
+            code_blocks: &[],
             language: None,
             description: "Text.",
             created_at: UnixMillis::new(1_795_235_400_123),
@@ -346,12 +311,12 @@ mod tests {
         assert!(unchanged.contains(PUBLISHED));
         assert!(!unchanged.contains("updated") && !unchanged.contains("modified_time"));
 
-        let same_day = page().created_at.plus(Duration::from_hours(1));
+        let same_day = UnixMillis::new(page().created_at.get() + 3_600_000);
         let html = super::html(&PageTemplate { updated_at: same_day, ..page() }, 0);
         assert!(html.contains("updated <time datetime=\"2026-11-21T05:30:00.123Z\">05:30 UTC</time>"));
         assert!(html.contains("<meta property=\"article:modified_time\" content=\"2026-11-21T05:30:00.123Z\">"));
 
-        let later = page().created_at.plus(Duration::from_hours(48));
+        let later = UnixMillis::new(page().created_at.get() + 48 * 3_600_000);
         let html = super::html(&PageTemplate { updated_at: later, ..page() }, 0);
         assert!(html.contains("updated <time datetime=\"2026-11-23T04:30:00.123Z\">23 November 2026</time>"));
     }
@@ -421,42 +386,6 @@ mod tests {
     }
 
     #[test]
-    fn a_description_is_the_visible_text_on_one_line() {
-        let html = "<h2>One</h2>\n<p>t<em>wo</em> <a href=\"/a>b\" rel=\"nofollow ugc\">three</a>,<br>four\n \
-                    <img src=\"https://a.example/x\" alt=\"no\">five</p>\n<hr>";
-        assert_eq!(description(html), "One two three, four five");
-        assert_eq!(description("<hr>\n<p><img alt=\"a\"></p>"), "");
-    }
-
-    #[test]
-    fn a_description_decodes_each_reference_once() {
-        assert_eq!(description("<p>&lt;b&gt; &amp;lt; &quot;&#39;&#x1F4D3;&nbsp;x</p>"), "<b> &lt; \"'📓 x");
-        assert_eq!(description("&unknown; &#xD800; &#0; & &; &"), "&unknown; &#xD800; & &; &");
-        assert_eq!(description("<p>é&é;é</p><p open"), "é&é;é");
-    }
-
-    #[test]
-    fn a_description_ends_after_a_word_within_160_characters() {
-        let text = description(&format!("<p>{}</p>", "word ".repeat(100)));
-        assert_eq!(text, format!("{}…", "word ".repeat(32).trim_end()));
-        let exact = "é".repeat(MAX_DESCRIPTION_CHARS);
-        assert_eq!(description(&exact), exact);
-        assert_eq!(description(&"字".repeat(500)).chars().count(), MAX_DESCRIPTION_CHARS + 1);
-    }
-
-    #[test]
-    fn a_description_reads_no_more_than_the_beginning() {
-        let late = format!("{}<p>late</p>", "<hr>\n".repeat(MAX_DESCRIPTION_SOURCE_BYTES));
-        assert_eq!(description(&late), "");
-        let cut_in_a_reference = format!("<p>early{}&amp;amp</p>", " ".repeat(MAX_DESCRIPTION_SOURCE_BYTES - 10));
-        assert_eq!(description(&cut_in_a_reference), "early…");
-        for shift in 0..4 {
-            let cut_in_a_character = format!("{}{}", "a".repeat(shift), "📓".repeat(MAX_DESCRIPTION_SOURCE_BYTES));
-            assert_eq!(description(&cut_in_a_character).chars().count(), MAX_DESCRIPTION_CHARS + 1);
-        }
-    }
-
-    #[test]
     fn the_fingerprint_is_short_and_the_policy_allows_no_script() {
         assert_eq!(fingerprint().len(), 16);
         assert_eq!(fingerprint(), fingerprint());
@@ -472,18 +401,6 @@ mod tests {
                 let name = template.file_name().to_str().unwrap();
                 assert!(covered.iter().any(|rest| rest.starts_with(name)), "{name}");
             }
-        }
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn a_description_is_bounded_and_on_one_line_whatever_it_is_made_from(
-            html in "(\\PC|[<>&;\"#x/ \\n]|&amp;|<p>|</a>){0,400}",
-        ) {
-            let text = description(&html);
-            proptest::prop_assert!(text.chars().count() <= MAX_DESCRIPTION_CHARS + 1);
-            proptest::prop_assert!(!text.contains(char::is_control));
-            proptest::prop_assert_eq!(text.trim(), &text);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Ends the process when draining should be over and is not, even with every other thread stuck.
+//! Ends the process if draining takes too long, even if every other thread is stuck.
 //!
-//! Draining is work of the async runtime, and so is hearing signals there: a runtime whose threads all wait for
-//! something does neither. A thread of its own counts the same time and hears the same signals.
+//! The async runtime does the draining and receives the signals. If all of its threads are blocked, it does neither. So a
+//! separate thread measures the same time and receives the same signals.
 
 use std::io;
 use std::thread;
@@ -11,27 +11,27 @@ use thiserror::Error;
 
 use super::{DrainLimits, StopSignals};
 
-/// How long after the drain's whole time the process may still close its store and write its last lines. Supervisors
-/// that allow for a little more than the drain, such as the chart with its 5 s, need not kill it.
+/// How long after the time for draining the process may still close its store and write its last log lines. A supervisor
+/// that allows slightly more than the drain, such as the chart with its 5 s, does not have to kill it.
 const CLOSING_GRACE: Duration = Duration::from_secs(3);
 
-/// How long after a second signal the process may still end by itself.
+/// How long after a second signal the process has to end by itself.
 const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(1);
 
 /// Why the process did not end by itself.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Overdue {
     /// The time for draining is over.
-    #[error("the time for draining is over and the process has not ended: it is ended now")]
+    #[error("the process did not end within the time for draining: ending it now")]
     Timeout,
     /// A second signal came.
-    #[error("a second signal came and the process has not ended: it is ended now")]
+    #[error("the process did not end after a second signal: ending it now")]
     SecondSignal,
 }
 
-/// From the first signal on, calls `end` on a thread of its own where the process has not ended in time.
+/// Starts a thread that calls `end` if the process does not end in time after the first signal.
 ///
-/// Like [`StopSignals::install`], it takes the signals over.
+/// Like [`StopSignals::install`], it replaces the default action of the signals.
 pub fn enforce(limits: DrainLimits, end: impl FnOnce(Overdue) + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { StopSignals::install() })?;
@@ -42,7 +42,7 @@ pub fn enforce(limits: DrainLimits, end: impl FnOnce(Overdue) + Send + 'static) 
     Ok(())
 }
 
-/// Returns once the process should have ended, by what `signal` waits for.
+/// Returns once the process should have ended. `signal` waits for one signal.
 async fn overdue(mut signal: impl AsyncFnMut(), limits: DrainLimits) -> Overdue {
     signal().await;
     let whole = limits.delay.saturating_add(limits.timeout).saturating_add(CLOSING_GRACE);

@@ -1,4 +1,5 @@
-//! How the process ends: not ready → wait → finish requests → send the last spans → exit. A second signal exits at once.
+//! Ends the process in steps: not ready → wait → finish requests → send the last spans → exit. A second signal exits at
+//! once.
 
 mod deadline;
 
@@ -15,7 +16,7 @@ use tokio::time::Instant;
 
 pub use self::deadline::{Overdue, enforce};
 
-/// Whether this process should be sent requests, and if not, why.
+/// Whether load balancers should send requests to this process, and if not, why.
 #[derive(Debug)]
 pub struct Readiness {
     reasons: Mutex<BTreeMap<&'static str, String>>,
@@ -23,24 +24,24 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// Ready, as nothing is missing yet.
+    /// A process that is ready.
     pub fn new(draining: Gauge) -> Self {
         Self { reasons: Mutex::default(), draining }
     }
 
-    /// Says that `component` is missing, and why.
+    /// Records that `component` is not ready, and why.
     pub fn set_missing(&self, component: &'static str, reason: impl Into<String>) {
-        self.reasons.lock().expect("no holder panics").insert(component, reason.into());
+        self.reasons.lock().expect("no thread panics while it holds this lock").insert(component, reason.into());
     }
 
-    /// Says that `component` is there.
+    /// Records that `component` is ready.
     pub fn set_present(&self, component: &'static str) {
-        self.reasons.lock().expect("no holder panics").remove(component);
+        self.reasons.lock().expect("no thread panics while it holds this lock").remove(component);
     }
 
-    /// What keeps the process from being ready, by component; empty when it is.
+    /// Why the process is not ready, by component; empty if it is.
     pub fn missing(&self) -> BTreeMap<&'static str, String> {
-        self.reasons.lock().expect("no holder panics").clone()
+        self.reasons.lock().expect("no thread panics while it holds this lock").clone()
     }
 
     fn drain(&self) {
@@ -49,21 +50,21 @@ impl Readiness {
     }
 }
 
-/// What the process wants of its listeners.
+/// The phase of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Requests.
+    /// It serves requests.
     Serving,
-    /// Requests still, but that clients go elsewhere with the next.
+    /// It serves requests, but asks clients to send the next one elsewhere.
     Leaving,
-    /// To finish what has begun.
+    /// It only finishes requests that have begun.
     Stopping,
 }
 
 /// How long draining may take.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainLimits {
-    /// How long requests are still accepted, so that load balancers learn that this process is not ready.
+    /// How long requests are still accepted, so that load balancers notice that this process is not ready.
     pub delay: Duration,
     /// How long requests in flight may then take to finish.
     pub timeout: Duration,
@@ -74,12 +75,12 @@ pub struct DrainLimits {
 pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
-    /// Nothing where whoever started the process has it ignored, as `nohup` does.
+    /// `None` if the parent process made it ignored, as `nohup` does.
     hangup: Option<Signal>,
 }
 
 impl StopSignals {
-    /// Takes the signals over from the operating system's default, which would end the process at once.
+    /// Replaces the default action of the signals, which would end the process at once.
     pub fn install() -> io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
@@ -122,22 +123,22 @@ fn is_hangup_ignored() -> bool {
 pub enum Drained {
     /// Every request was answered.
     Complete,
-    /// Requests were still in flight when the time was over, or when a second signal came.
+    /// Requests were still in flight at the end of the time or at a second signal.
     CutShort,
 }
 
 /// How serving ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// What became of the requests in flight.
+    /// Whether the requests in flight were answered.
     pub drained: Drained,
-    /// What is left of the time that draining may take, for what is to be done without requests.
+    /// The time for draining that is left, for work that follows the last request.
     pub left: Duration,
 }
 
 /// Serves until a signal comes, then drains.
 ///
-/// `serving` must end by itself soon after `phase` says stop: once no request is in flight.
+/// `serving` must end by itself soon after `phase` becomes [`Phase::Stopping`]: once no request is in flight.
 pub async fn run(
     serving: impl Future<Output = ()>,
     phase: watch::Sender<Phase>,

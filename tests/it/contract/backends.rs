@@ -35,7 +35,7 @@ const STORES: [Start<dyn PageStore>; 2] = [
     },
 ];
 
-/// Every store, each without any page that the test knows of.
+/// Every store, each without any page of the test.
 pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
     let mut started = Vec::new();
     for start in STORES {
@@ -49,19 +49,19 @@ pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>
     limiters().into_iter().map(|limiter| (limiter.name, limiter.backend)).collect()
 }
 
-/// A limiter and the clock that it goes by.
+/// A limiter and its clock.
 pub(crate) struct Limiter {
     pub(crate) name: &'static str,
     pub(crate) backend: Arc<dyn RateLimiter>,
     pub(crate) clock: Arc<TestClock>,
 }
 
-/// Every limiter that goes by the test's clock, each with nothing counted.
+/// Every limiter that uses the test's clock, each empty.
 pub(crate) fn limiters() -> Vec<Limiter> {
     let clock = Arc::new(TestClock::new());
     let few = Arc::new(TestClock::new());
     let limiter = MemoryRateLimiter::new(clock.clone());
-    // Every test of the contract has fewer clients, so that its cap must not show.
+    // Every test of the contract has fewer clients, so the limiter's cap must have no effect.
     let bounded = MemoryRateLimiter::with_capacity(few.clone(), NonZeroUsize::new(300).unwrap());
     vec![
         Limiter { name: "in process", backend: Arc::new(limiter), clock },
@@ -74,14 +74,14 @@ pub(crate) fn reservations_by_any_clock() -> Vec<(&'static str, Arc<dyn SlugRese
     reservations().into_iter().map(|reservations| (reservations.name, reservations.backend)).collect()
 }
 
-/// Reservations and the clock that they go by.
+/// Reservations and their clock.
 pub(crate) struct Reserving {
     pub(crate) name: &'static str,
     pub(crate) backend: Arc<dyn SlugReservations>,
     pub(crate) clock: Arc<TestClock>,
 }
 
-/// Every kind of reservations that goes by the test's clock, each with none made.
+/// Every kind of reservations that uses the test's clock, each empty.
 pub(crate) fn reservations() -> Vec<Reserving> {
     let clock = Arc::new(TestClock::new());
     vec![Reserving { name: "in process", backend: Arc::new(MemorySlugReservations::new(clock.clone())), clock }]

@@ -1,4 +1,4 @@
-//! How the embedded store's writes share commits, and what readers and callers see meanwhile.
+//! Commits that several writes of the embedded store share, and what readers and callers see meanwhile.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -14,16 +14,16 @@ use tokio::time;
 use super::disk::Disk;
 use crate::support::pages::{CREATED, edited, page, page_at};
 
-/// A store on `disk`, and how many operations each of its commits had.
+/// A store on `disk`, and the number of operations in each of its commits.
 fn observed(disk: &Disk) -> (RedbStore, Arc<Mutex<Vec<usize>>>) {
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let commits = Arc::new(Mutex::new(Vec::new()));
     let counted = commits.clone();
     store.observe_commits(move |commit| counted.lock().unwrap().push(commit.operations));
     (store, commits)
 }
 
-/// Polls `future` once, which queues what it asks for.
+/// Polls `future` once, which queues its operation.
 fn begin<T>(future: &mut Pin<Box<dyn Future<Output = T> + Send + '_>>) {
     assert!(future.now_or_never().is_none());
 }
@@ -64,8 +64,8 @@ async fn a_batch_is_bounded_in_operations_and_in_bytes() {
     drop(held);
     join_all(writes).await;
     store.close().await;
-    // 256 small ones; then the other 44 and large ones of 0.2 MB until 8 MiB are reached. Those after them
-    // find their slug taken, so that there is nothing to commit.
+    // First 256 small ones; then the other 44, and large ones of 0.2 MB up to 8 MiB. The slugs of those after them are
+    // taken, so there is nothing to commit.
     assert_eq!(*commits.lock().unwrap(), [1, 256, 44 + 40]);
 }
 
@@ -103,7 +103,7 @@ async fn operations_of_one_batch_see_those_before_them() {
 #[tokio::test]
 async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let there = Arc::new(page("there"));
     store.insert_if_absent(there.clone()).await.unwrap();
     let (coming, next) = (Arc::new(page("coming")), edited(&there, "next"));
@@ -118,7 +118,7 @@ async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
         assert_eq!(store.lookup(&there.slug).await.unwrap(), Lookup::Active(there.clone()));
     }
     assert!((&mut insert).now_or_never().is_none());
-    let survived = RedbStore::on(disk.after_power_failure().medium()).unwrap();
+    let survived = RedbStore::on(disk.after_power_failure().storage()).unwrap();
     assert_eq!(survived.lookup(&coming.slug).await.unwrap(), Lookup::Absent);
 
     drop(held);
@@ -131,7 +131,7 @@ async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
 #[tokio::test]
 async fn a_write_given_up_before_its_turn_is_not_done_and_one_given_up_later_is() {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let (begun, waiting) = (Arc::new(page("begun")), Arc::new(page("waiting")));
     let held = disk.hold_syncs();
     let mut first = store.insert_if_absent(begun.clone());
@@ -146,14 +146,14 @@ async fn a_write_given_up_before_its_turn_is_not_done_and_one_given_up_later_is(
     assert_eq!(store.lookup(&waiting.slug).await.unwrap(), Lookup::Absent);
 }
 
-// Time is paused: it advances to the limit once nothing else can happen.
+// Time is paused. It advances to the limit when nothing else can happen.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and_not_done() {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let large = Arc::new(page(&"x".repeat(102_400)));
     let held = disk.hold_syncs();
-    // Each counts 0.2 MB, and the queue has room for 64 MiB.
+    // Each takes 0.2 MB of the queue's 64 MiB.
     let mut queued: Vec<_> = (0..321).map(|_| store.insert_if_absent(large.clone())).collect();
     for write in &mut queued {
         tokio::task::unconstrained(async { begin(write) }).await;
@@ -173,7 +173,7 @@ async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and
 #[tokio::test]
 async fn closing_finishes_what_is_queued_and_refuses_what_comes_later() {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let pages: Vec<_> = (0..10).map(|number| Arc::new(page(&format!("page {number}")))).collect();
     let held = disk.hold_syncs();
     let mut writes: Vec<_> = pages.iter().map(|page| store.insert_if_absent(page.clone())).collect();
@@ -188,7 +188,7 @@ async fn closing_finishes_what_is_queued_and_refuses_what_comes_later() {
     let refused = store.lookup(&pages[0].slug).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
 
-    let again = RedbStore::on(disk.medium()).unwrap();
+    let again = RedbStore::on(disk.storage()).unwrap();
     for page in pages {
         assert_eq!(again.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
     }

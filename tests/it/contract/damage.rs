@@ -1,4 +1,4 @@
-//! What the embedded store answers from a file whose bytes have changed: what was written, or that it cannot be read.
+//! The embedded store's answers from a file with changed bytes: what was written, or that it cannot be read.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::support::pages::{CREATED, edited, page};
 /// A page of the database's file, in bytes.
 const BLOCK_BYTES: usize = 4096;
 
-/// Whether a page of the file holds one record: a leaf, a byte of padding, the number of entries.
+/// Whether a page of the file has one record: a leaf, a byte of padding, the number of entries.
 fn is_leaf_of_one(block: &[u8]) -> bool {
     block[0] == 1 && block[2..4] == [1, 0]
 }
 
-/// Where `part` begins in `bytes`, wherever it does.
+/// Every offset of `part` in `bytes`.
 fn places(bytes: &[u8], part: &[u8]) -> Vec<usize> {
     (0..bytes.len().saturating_sub(part.len())).filter(|&at| bytes[at..].starts_with(part)).collect()
 }
 
-/// The bytes of a file that holds one page alone, and what stands under its slug once `change` was made to it.
+/// The bytes of a file with a single page, and the record under its slug after `change`.
 async fn file_of(page: &Arc<Page>, change: Option<Record>) -> (Vec<u8>, Lookup) {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     store.insert_if_absent(page.clone()).await.unwrap();
     if let Some(next) = change {
         assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), CasResult::Swapped);
@@ -38,7 +38,7 @@ async fn file_of(page: &Arc<Page>, change: Option<Record>) -> (Vec<u8>, Lookup) 
     (disk.bytes(), written)
 }
 
-/// What became of a lookup in a damaged file.
+/// The result of a lookup in a damaged file.
 #[derive(Default, Debug)]
 struct Seen {
     refused_at_start: usize,
@@ -47,10 +47,10 @@ struct Seen {
 }
 
 impl Seen {
-    /// Looks `slug` up in a file of these bytes, under which `written` stands.
+    /// Looks up `slug` in a file of these bytes, which has `written` under it.
     async fn look(&mut self, bytes: Vec<u8>, slug: &Slug, written: &Lookup) {
         let disk = Disk::with(bytes);
-        let Ok(store) = RedbStore::on(disk.medium()) else {
+        let Ok(store) = RedbStore::on(disk.storage()) else {
             self.refused_at_start += 1;
             return;
         };
@@ -76,7 +76,7 @@ async fn a_flipped_bit_anywhere_in_a_record_is_found_and_never_another_text() {
     ] {
         let (whole, written) = file_of(page, change).await;
         let mut seen = Seen::default();
-        // The value of a record follows its key, at most this long: its texts and 100 bytes for all else.
+        // A record's value follows its key. Its length is at most this: its texts, and 100 bytes for the other fields.
         let len = page.slug.as_str().len() + page.content.as_str().len() + page.rendered.html.len() + 100;
         for key in places(&whole, page.slug.as_str().as_bytes()) {
             for at in (key..whole.len().min(key + len)).step_by(1 + len / 300) {
@@ -97,7 +97,7 @@ async fn a_slug_whose_key_is_damaged_is_neither_free_nor_unknown() {
     for at in places(&bytes, page.slug.as_str().as_bytes()) {
         bytes[at + 3] ^= 1;
     }
-    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
+    let store = RedbStore::on(Disk::with(bytes).storage()).unwrap();
     let error = store.lookup(&page.slug).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");
     assert_eq!(store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::SlugTaken);
@@ -106,13 +106,13 @@ async fn a_slug_whose_key_is_damaged_is_neither_free_nor_unknown() {
 #[tokio::test]
 async fn a_record_in_the_place_of_another_is_found() {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let (first, second) = (Arc::new(page("first")), Arc::new(page("other")));
     for page in [&first, &second] {
         store.insert_if_absent(page.clone()).await.unwrap();
     }
     drop(store);
-    // The two keys change places; all else in the file stays.
+    // Only the two keys are swapped.
     let (one, other) = (first.slug.as_str().as_bytes(), second.slug.as_str().as_bytes());
     let mut bytes = disk.bytes();
     let (mut at, mut swapped) = (0, 0);
@@ -144,25 +144,25 @@ async fn damage_that_makes_the_database_panic_is_unreadable_each_time_and_does_n
     let mut leaves = 0;
     for block in bytes.chunks_exact_mut(BLOCK_BYTES).filter(|block| is_leaf_of_one(block)) {
         if !places(block, page.slug.as_str().as_bytes()).is_empty() {
-            // Where the value ends: far beyond the page.
+            // The end of the value: far beyond the page.
             block[8..12].fill(0xff);
             leaves += 1;
         }
     }
     assert!(leaves > 0);
-    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
+    let store = RedbStore::on(Disk::with(bytes).storage()).unwrap();
     for _ in 0..3 {
         let error = store.lookup(&page.slug).await.unwrap_err();
         let StoreError::Unreadable(cause) = error else { panic!("{error}") };
         assert!(cause.to_string().contains("the database panicked"), "{cause}");
     }
-    assert!(store.failed().now_or_never().is_none());
+    assert!(store.fatal_error().now_or_never().is_none());
 }
 
 #[tokio::test]
 async fn a_damaged_record_is_not_changed() {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let damaged = Arc::new(page("A page that will be damaged."));
     store.insert_if_absent(damaged.clone()).await.unwrap();
     drop(store);
@@ -172,7 +172,7 @@ async fn a_damaged_record_is_not_changed() {
     for at in places {
         bytes[at] ^= 1;
     }
-    let store = RedbStore::on(Disk::with(bytes).medium()).unwrap();
+    let store = RedbStore::on(Disk::with(bytes).storage()).unwrap();
     let next = Record::Active(edited(&damaged, "next"));
     let error = store.compare_and_set(damaged.version, next).await.unwrap_err();
     assert!(matches!(error, StoreError::Unreadable(_)), "{error}");

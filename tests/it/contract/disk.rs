@@ -1,4 +1,4 @@
-//! A disk that can be full, broken or slow on command, and that knows what a power failure would leave on it.
+//! A disk that can be full, broken or slow on command, and that knows what a power failure would leave of it.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,7 +11,7 @@ use redb::StorageBackend;
 /// Unit of space on the disk, in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What a disk writes at once, in bytes: a power failure leaves each of these wholly old or wholly new.
+/// Size of the unit that a disk writes at once, in bytes: after a power failure each is completely old or completely new.
 const SECTOR_BYTES: usize = 512;
 
 /// A disk with one file on it.
@@ -27,13 +27,13 @@ struct Shared {
 #[expect(clippy::struct_excessive_bools, reason = "each is one way to fail, and any of them go together")]
 #[derive(Debug, Default)]
 struct State {
-    /// The file as processes see it.
+    /// The file's bytes as processes see them.
     bytes: Vec<u8>,
-    /// The file as the last sync left it.
+    /// The file's bytes at the last sync.
     durable: Vec<u8>,
-    /// What was written since the last sync, in order.
+    /// The writes since the last sync, in order.
     unsynced: Vec<(u64, Vec<u8>)>,
-    /// Blocks that have been given space.
+    /// Blocks that have space.
     given: BTreeSet<u64>,
     open_for_writing: bool,
     full: bool,
@@ -41,7 +41,7 @@ struct State {
     refuses_reads: bool,
     fails_one_read: bool,
     panics_when_opened: bool,
-    /// How many syncs succeed before one fails.
+    /// The number of syncs that succeed before one fails.
     syncs_until_failure: Option<usize>,
     /// Whether all syncs after that fail too.
     syncs_keep_failing: bool,
@@ -57,13 +57,13 @@ struct State {
 pub(crate) struct Moment {
     durable: Vec<u8>,
     unsynced: Vec<(u64, Vec<u8>)>,
-    /// What [`Disk::acknowledge`] had counted.
+    /// The count of [`Disk::acknowledge`] at this moment.
     pub(crate) acknowledged: usize,
 }
 
 impl Moment {
-    /// A disk after a power failure at this moment, on which `kept` says of each sector that was not synced whether it
-    /// was written.
+    /// A disk after a power failure at this moment. For each sector that was not synced, `kept` decides whether it was
+    /// written.
     pub(crate) fn power_failure(&self, mut kept: impl FnMut() -> bool) -> Disk {
         let mut bytes = self.durable.clone();
         for (offset, data) in &self.unsynced {
@@ -79,7 +79,7 @@ impl Moment {
     }
 }
 
-/// While this lives, syncs wait.
+/// Syncs wait during the life of this value.
 pub(crate) struct HeldSyncs(Disk);
 
 impl Drop for HeldSyncs {
@@ -90,7 +90,7 @@ impl Drop for HeldSyncs {
 }
 
 impl HeldSyncs {
-    /// Returns when a sync has begun to wait.
+    /// Returns when a sync waits.
     pub(crate) fn wait_for_one(&self) {
         let state = self.0.state();
         let waiting = self.0.0.changed.wait_while(state, |state| state.held_syncs == 0);
@@ -106,12 +106,12 @@ impl Disk {
         Self(Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() }))
     }
 
-    /// As the store takes it.
-    pub(crate) fn medium(&self) -> Box<dyn Storage> {
+    /// The disk as the store's storage.
+    pub(crate) fn storage(&self) -> Box<dyn Storage> {
         Box::new(self.clone())
     }
 
-    /// From now on blocks that have no space yet get none. Others can be overwritten, as on real file systems.
+    /// From now on blocks without space get none. Others can be overwritten, as on real file systems.
     pub(crate) fn fill(&self) {
         self.state().full = true;
     }
@@ -141,22 +141,22 @@ impl Disk {
         !self.state().fails_one_read
     }
 
-    /// From now on whoever opens the file panics.
+    /// From now on opening the file panics.
     pub(crate) fn panic_when_opened(&self) {
         self.state().panics_when_opened = true;
     }
 
-    /// The file as it stands.
+    /// The file's present bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         self.state().bytes.clone()
     }
 
-    /// Changes the file behind the back of whoever has it open.
+    /// Changes the file while others have it open.
     pub(crate) fn damage(&self, damage: impl FnOnce(&mut Vec<u8>)) {
         damage(&mut self.state().bytes);
     }
 
-    /// After `succeeding` more syncs one fails, and if `keep_failing` every later one until [`Disk::heal_syncs`].
+    /// After `succeeding` more syncs one fails. With `keep_failing` every later one fails too, until [`Disk::heal_syncs`].
     pub(crate) fn fail_sync(&self, succeeding: usize, keep_failing: bool) {
         let mut state = self.state();
         state.syncs_until_failure = Some(succeeding);
@@ -174,17 +174,17 @@ impl Disk {
         HeldSyncs(self.clone())
     }
 
-    /// A copy with only what was synced.
+    /// A copy of the disk with only its synced bytes.
     pub(crate) fn after_power_failure(&self) -> Self {
         Self::with(self.state().durable.clone())
     }
 
-    /// From now on every sync leaves a [`Moment`].
+    /// From now on every sync records a [`Moment`].
     pub(crate) fn keep_moments(&self) {
         self.state().keeps_moments = true;
     }
 
-    /// Counts one more write as acknowledged, in the moments to come.
+    /// Counts one more acknowledged write, for later moments.
     pub(crate) fn acknowledge(&self) {
         self.state().acknowledged += 1;
     }
@@ -204,7 +204,7 @@ impl Disk {
 }
 
 impl Storage for Disk {
-    fn place(&self) -> &Path {
+    fn location(&self) -> &Path {
         Path::new("the disk of a test")
     }
 
@@ -256,7 +256,7 @@ impl StorageBackend for Handle {
         let mut state = self.writable()?;
         let len = usize::try_from(len).unwrap();
         state.bytes.resize(len, 0);
-        // Most file systems journal a length apart from the data; that it is kept at once is the harder case here.
+        // Most file systems journal a length separately from the data. Keeping it at once is the harder case here.
         state.durable.resize(len, 0);
         Ok(())
     }
@@ -278,7 +278,7 @@ impl StorageBackend for Handle {
                 if !state.syncs_keep_failing {
                     state.syncs_until_failure = None;
                 }
-                // As Linux does: what could not be written is no longer remembered as unwritten.
+                // As on Linux: data that could not be written no longer counts as unwritten.
                 state.unsynced.clear();
                 return Err(io::Error::other("the disk does not answer"));
             }

@@ -1,4 +1,4 @@
-//! What the embedded store keeps when the disk fails, fills up or loses power.
+//! The embedded store on a disk that fails, fills up or loses power.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ fn large() -> Arc<Page> {
 /// A store on a new disk with one page in it.
 async fn with_one_page() -> (Disk, RedbStore, Arc<Page>) {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     let page = Arc::new(page("there"));
     store.insert_if_absent(page.clone()).await.unwrap();
     (disk, store, page)
@@ -33,7 +33,7 @@ async fn found(store: &RedbStore, page: &Arc<Page>) -> bool {
 }
 
 async fn survives_power_failure(disk: &Disk, page: &Arc<Page>) -> bool {
-    found(&RedbStore::on(disk.after_power_failure().medium()).unwrap(), page).await
+    found(&RedbStore::on(disk.after_power_failure().storage()).unwrap(), page).await
 }
 
 #[tokio::test]
@@ -45,14 +45,14 @@ async fn what_was_acknowledged_survives_a_power_failure() {
     assert!(survives_power_failure(&disk, &next).await);
     let tombstone = next.tombstone(UnixMillis::new(CREATED + 2000));
     store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
-    let survived = RedbStore::on(disk.after_power_failure().medium()).unwrap();
+    let survived = RedbStore::on(disk.after_power_failure().storage()).unwrap();
     assert_eq!(survived.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone));
 }
 
 #[tokio::test]
 async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_nothing_acknowledged() {
     let disk = Disk::default();
-    let store = RedbStore::on(disk.medium()).unwrap();
+    let store = RedbStore::on(disk.storage()).unwrap();
     disk.keep_moments();
     let mut pages = Vec::new();
     for number in 1..=6 {
@@ -63,7 +63,7 @@ async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_n
     }
     let moments = disk.moments();
     assert!(moments.len() >= 12, "a commit has two phases");
-    // Which sectors are kept: none, all, and some by a fixed sequence of numbers.
+    // The sectors that are kept: none, all, and some by a fixed sequence of numbers.
     let mut state = 1_u32;
     let mut random = move || {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -73,12 +73,12 @@ async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_n
         let mut disks = vec![moment.power_failure(|| false), moment.power_failure(|| true)];
         disks.extend((0..6).map(|_| moment.power_failure(&mut random)));
         for disk in disks {
-            let survived = RedbStore::on(disk.medium()).unwrap();
+            let survived = RedbStore::on(disk.storage()).unwrap();
             for page in &pages[..moment.acknowledged] {
                 assert!(found(&survived, page).await);
             }
             for page in &pages[moment.acknowledged..] {
-                // Not acknowledged: wholly there or not at all.
+                // It was not acknowledged, so it is there completely or not at all.
                 found(&survived, page).await;
             }
             assert_eq!(survived.insert_if_absent(large()).await.unwrap(), InsertResult::Inserted);
@@ -205,7 +205,7 @@ async fn on_a_disk_that_does_not_answer_a_begun_write_is_unknown_and_all_else_un
 #[tokio::test]
 async fn a_lookup_that_meets_one_failed_read_finds_its_page_all_the_same() {
     let (disk, store, page) = with_one_page().await;
-    // More than the cache holds, so that some of them must be read from the disk.
+    // More than fits in the cache, so that some of them must be read from the disk.
     let mut pages = Vec::new();
     for _ in 0..20 {
         let mut large = page_like(&page);
@@ -230,7 +230,7 @@ async fn a_panic_while_the_file_is_opened_again_ends_the_store_and_says_why() {
     disk.fail_sync(1, false);
     let unknown = store.insert_if_absent(Arc::new(page_like(&page))).await.unwrap_err();
     assert!(matches!(unknown, StoreError::OutcomeUnknown(_)), "the commit may have been made: {unknown}");
-    let why = store.failed().await.to_string();
+    let why = store.fatal_error().await.to_string();
     assert!(why.contains("as planned") && !why.contains('\n'), "{why}");
     let refused = store.insert_if_absent(large()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
@@ -244,9 +244,9 @@ async fn a_panic_while_the_file_is_opened_again_ends_the_store_and_says_why() {
 async fn a_panic_anywhere_on_the_writer_thread_ends_the_store_and_says_why() {
     let (disk, store, page) = with_one_page().await;
     store.observe_commits(|_| panic!("as planned"));
-    // The commit before this one may not have been observed yet, in which case this one is not begun.
+    // The commit before this one may not have been observed yet; then this one has not started.
     let _ = store.insert_if_absent(large()).await;
-    let why = store.failed().await.to_string();
+    let why = store.fatal_error().await.to_string();
     assert!(why.contains("as planned") && !why.contains('\n'), "{why}");
     assert!(survives_power_failure(&disk, &page).await);
 }
@@ -257,17 +257,17 @@ async fn a_file_that_was_damaged_so_that_it_cannot_be_opened_again_ends_the_stor
     disk.damage(|bytes| bytes[4096..].fill(0xaa));
     disk.fail_sync(0, false);
     store.insert_if_absent(Arc::new(page_like(&page))).await.unwrap_err();
-    let why = store.failed().await.to_string();
+    let why = store.fatal_error().await.to_string();
     assert!(why.contains("is damaged") && !why.contains('\n'), "{why}");
 }
 
 #[tokio::test]
 async fn a_store_that_works_or_was_closed_has_not_failed() {
     let (_disk, store, page) = with_one_page().await;
-    assert!(store.failed().now_or_never().is_none());
+    assert!(store.fatal_error().now_or_never().is_none());
     store.close().await;
     store.lookup(&page.slug).await.unwrap_err();
-    assert!(store.failed().now_or_never().is_none());
+    assert!(store.fatal_error().now_or_never().is_none());
 }
 
 fn page_like(page: &Page) -> Page {

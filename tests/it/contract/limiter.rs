@@ -1,4 +1,4 @@
-//! The window of the limiter in memory, by a clock that the test moves, and its bounds.
+//! The window of the limiter in memory, by a clock that the test moves.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

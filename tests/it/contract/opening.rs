@@ -1,4 +1,4 @@
-//! What the embedded store makes of a data directory, and which ones it refuses.
+//! Data directories that the embedded store creates, opens or refuses.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -76,7 +76,7 @@ fn what_is_no_directory_is_refused() {
     assert!(matches!(refused(&file.path().join("below")), OpenError::NotADirectory(_)));
 }
 
-/// Writes that the database in `directory` has this format.
+/// Sets the format of the database in `directory`.
 fn set_format(directory: &Path, format: u64) {
     let meta: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
     let database = Database::open(directory.join(DATABASE_FILE)).unwrap();
@@ -117,7 +117,7 @@ async fn a_damaged_file_is_refused() {
     let whole = fs::read(&path).unwrap();
     let mut headless = whole.clone();
     headless[..4096].fill(0);
-    // With its head alone intact `redb` panics over what follows.
+    // If only its head is intact, `redb` panics on the rest.
     let mut bodiless = whole.clone();
     bodiless[4096..].fill(0xaa);
     let short = &whole[..4096];

@@ -1,4 +1,4 @@
-//! How reservations in memory end, by a clock that the test moves, and their bounds.
+//! How reservations in memory end, by a clock that the test moves.
 
 use std::time::Duration;
 

@@ -44,9 +44,10 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() 
         content: Content::parse("Some text.".to_owned()).unwrap(),
         rendered: Rendered {
             html: "<p>as it was</p>".to_owned(),
+            excerpt: "as it was".to_owned(),
             link_origins: vec!["https://elsewhere.example".to_owned()],
-            language: None,
             renderer_version: RENDERER_VERSION - 1,
+            ..Rendered::default()
         },
         key_hash: EditKey::random(|_| 1).hash(),
         version: PageVersion::FIRST,
@@ -62,6 +63,7 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_anew_when_it_is_read() 
 
     let html = app.get(&format!("/{slug}")).await;
     assert!(!html.text().contains("as it was"), "{html:?}");
+    assert!(html.text().contains(r#"<meta name="description" content="Some text.">"#), "{html:?}");
     assert!(!html.headers.contains_key("x-robots-tag"), "the old renderer's links count no more: {html:?}");
     assert_eq!(app.read(slug).await.header("etag"), new.etag, "the tag names the renderer that made the answer");
 }
@@ -80,6 +82,7 @@ async fn old_page(app: &TestApp) -> (Published, Arc<Page>, Calls) {
     let current = stored(app, &page).await;
     let old = Rendered {
         html: "<p>as it was</p>".to_owned(),
+        excerpt: "as it was".to_owned(),
         renderer_version: RENDERER_VERSION - 1,
         ..current.rendered.clone()
     };

@@ -26,8 +26,8 @@ async fn page_with_links_to(app: &TestApp, origins: &[&str]) -> &'static str {
         rendered: Rendered {
             html: "<p>Some <em>text</em>.</p>\n".to_owned(),
             link_origins: origins.iter().map(|&origin| origin.to_owned()).collect(),
-            language: None,
             renderer_version: RENDERER_VERSION,
+            ..Rendered::default()
         },
         key_hash: EditKey::random(|_| 1).hash(),
         version: PageVersion::FIRST,

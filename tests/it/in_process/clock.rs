@@ -33,7 +33,7 @@ impl TestClock {
 
 impl Clock for TestClock {
     fn now(&self) -> UnixMillis {
-        UnixMillis::new(START).plus(self.monotonic())
+        UnixMillis::new(START.saturating_add(i64::try_from(self.monotonic().as_millis()).unwrap_or(i64::MAX)))
     }
 
     fn monotonic(&self) -> Duration {

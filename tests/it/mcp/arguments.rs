@@ -1,4 +1,4 @@
-//! How arguments are read: alike by every tool that takes them (contract, decision 15).
+//! Every tool reads its arguments in the same way (contract, decision 15).
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::in_process::app::{Setup, TestApp};
 use crate::support::app::BASE_URL;
 use crate::support::calls::Published;
 
-/// Every tool with arguments of the right shape.
+/// Every tool with valid arguments.
 fn right(page: &Published) -> [(&'static str, Value); 4] {
     [
         ("create_page", json!({"title": "T", "content": "c"})),
@@ -24,7 +24,7 @@ fn with(arguments: &Value, name: &str, value: Value) -> Value {
     arguments
 }
 
-/// Ways in which people write which page they mean.
+/// The ways in which people name a page.
 fn names_of(slug: &str) -> Vec<String> {
     vec![
         slug.to_owned(),
@@ -41,7 +41,7 @@ fn names_of(slug: &str) -> Vec<String> {
     ]
 }
 
-/// Ways in which people write a key.
+/// The ways in which people write a key.
 fn forms_of(key: &str) -> Vec<String> {
     vec![
         key.to_owned(),
@@ -109,7 +109,7 @@ async fn what_is_no_name_of_a_page_is_not_found_by_every_tool_alike_and_is_not_c
             }
         }
     }
-    // The one edit that the limit admits is left.
+    // The one edit that the limit allows was not used.
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
 }
 

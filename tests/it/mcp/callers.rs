@@ -1,4 +1,4 @@
-//! By which hosts and from which origins the tools may be called (contract, decision 16).
+//! The hosts and origins that may call the tools (contract, decision 16).
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What a call that fails says, and that its words alone are enough to recover (contract, decisions 3 and 15).
+//! Failed calls: their codes, and that the text alone is enough to recover (contract, decisions 3 and 15).
 
 use serde_json::{Value, json};
 

@@ -1,11 +1,11 @@
-//! What the 2026-07-28 revision asks of the headers and the `_meta` of every request.
+//! The headers and the `_meta` that the 2026-07-28 revision requires of every request.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::{Value, json};
 
 use super::client::{Client, post};
 use crate::in_process::app::TestApp;
-use crate::support::revision::{LEGACY, MODERN};
+use crate::support::revision::{LEGACY, MODERN, opening};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
@@ -30,6 +30,50 @@ async fn a_header_that_is_missing_twice_there_or_other_than_the_body_is_a_mismat
     for header in ["mcp-method", "mcp-name"] {
         let value = if header == "mcp-name" { "get_page" } else { "tools/call" };
         app.send(client.carrying(&message).header(header, value)).await.refuses(400, -32020);
+    }
+}
+
+#[tokio::test]
+async fn initialize_needs_no_header_and_one_that_contradicts_it_is_refused() {
+    let app = TestApp::new();
+    let message = |revision: &str| {
+        json!({"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": opening(revision)}).to_string()
+    };
+    for (revision, header) in [("2025-11-25", "2025-06-18"), ("2025-11-25", MODERN), (MODERN, "2025-11-25")] {
+        app.send(post(message(revision))).await.expect_status(200);
+        let request = post(message(revision)).header("mcp-protocol-version", header);
+        let answer = app.send(request).await;
+        answer.refuses(400, -32600);
+        assert_eq!(answer.json()["id"], 7);
+    }
+    let modern = || post(message(MODERN)).header("mcp-protocol-version", MODERN);
+    app.send(modern()).await.expect_status(200);
+    app.send(modern().header("mcp-method", "initialize")).await.expect_status(200);
+    app.send(modern().header("mcp-method", "tools/list")).await.refuses(400, -32020);
+    let twice = modern().header("mcp-method", "initialize").header("mcp-method", "initialize");
+    app.send(twice).await.refuses(400, -32020);
+}
+
+#[tokio::test]
+async fn a_notification_has_the_headers_of_its_revision_too() {
+    let app = TestApp::new();
+    let client = Client::new(&app, MODERN);
+    let mut message = client.message("notifications/cancelled", json!({"requestId": 1}));
+    message.as_object_mut().unwrap().remove("id");
+    app.send(client.carrying(&message)).await.expect_status(202);
+    app.send(client.carrying(&message).without("mcp-method")).await.refuses(400, -32020);
+}
+
+#[tokio::test]
+async fn a_request_may_name_a_revision_with_a_handshake_in_its_meta() {
+    let app = TestApp::new();
+    for revision in LEGACY {
+        let mut message = Client::new(&app, revision).message("tools/list", json!({}));
+        message["params"]["_meta"] = json!({VERSION: revision});
+        let request = || post(message.to_string());
+        let answer = app.send(request().header("mcp-protocol-version", revision)).await;
+        assert!(answer.expect_status(200).json()["result"].get("resultType").is_none(), "{answer:?}");
+        app.send(request()).await.refuses(400, -32020);
     }
 }
 
@@ -124,7 +168,7 @@ async fn what_a_refusal_would_repeat_is_left_out_where_it_is_a_key() {
     let app = TestApp::new();
     let key = app.published().await.key;
     let client = Client::new(&app, MODERN);
-    // `TestApp` holds against every error that no key is in it.
+    // `TestApp` checks every error for keys.
     app.send(client.carrying(&reading(&client)).without("mcp-name").header("mcp-name", &key))
         .await
         .refuses(400, -32020);
@@ -136,7 +180,7 @@ async fn what_a_refusal_would_repeat_is_left_out_where_it_is_a_key() {
     app.send(request).await.refuses(400, -32022);
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     app.send(post(list.to_string()).header("mcp-protocol-version", &key)).await.refuses(400, -32022);
-    // Nor in another form than its own.
+    // The key is not repeated in base64 either.
     let encoded = format!("=?base64?{}?=", BASE64_STANDARD.encode(&key));
     for header in ["mcp-protocol-version", "mcp-method", "mcp-name"] {
         let request = client.carrying(&reading(&client)).without(header).header(header, &encoded);

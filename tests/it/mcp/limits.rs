@@ -1,4 +1,4 @@
-//! The limits, which tools and REST share.
+//! The rate limits, which tools and REST share.
 
 use std::time::Duration;
 

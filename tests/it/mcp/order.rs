@@ -1,4 +1,4 @@
-//! Which of several faults a tool answers: the one that REST answers (contract, decision 1).
+//! Of several errors a tool answers the one that REST answers (contract, decision 1).
 
 use serde_json::{Value, json};
 
@@ -7,12 +7,12 @@ use crate::in_process::app::{Setup, TestApp};
 
 const NEVER_USED: &str = "never-was-2222bbbb";
 
-/// The faults that a call may have, the one that is answered first at the front.
+/// Calls with errors of the key, in the order in which they are answered.
 fn faults(slug: &str, wrong_key: &str) -> [Value; 3] {
     [json!({"slug": slug}), json!({"slug": slug, "edit_key": wrong_key}), json!({"slug": slug, "edit_key": "nonsense"})]
 }
 
-/// `arguments` with others that do not fit either.
+/// `arguments`, and the same with further invalid ones.
 fn misshapen(arguments: &Value, tool: &str) -> Vec<Value> {
     let mut unknown = arguments.clone();
     unknown["unknown"] = json!(1);

@@ -1,5 +1,4 @@
-//! What is no message, or comes in no way that messages come, is refused in JSON; each test that names a defect of
-//! `rmcp` fails without its mend.
+//! Invalid messages, and requests that cannot carry a message, are refused in JSON.
 
 use std::convert::Infallible;
 
@@ -58,7 +57,7 @@ async fn what_is_no_message_is_an_invalid_request_and_so_is_a_batch() {
     }
     let twice = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/list", "method": "ping"}"#;
     send(&app, twice).await.refuses(400, -32600);
-    // Defect: `rmcp` takes the last of two arguments of one name.
+    // Two arguments with one name: Serde alone would take the last.
     let twice = r#"{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "create_page", "arguments": {"title": "A", "title": "B", "content": "c"}}}"#;
     let error = send(&app, twice).await.refuses(400, -32600);
     assert!(error["message"].as_str().unwrap().contains("twice"), "{error}");

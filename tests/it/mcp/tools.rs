@@ -1,4 +1,4 @@
-//! The four tools: what is told of them, and what they do (contract, decision 15).
+//! The four tools: how they are described, and what they do (contract, decision 15).
 
 use serde_json::{Value, json};
 

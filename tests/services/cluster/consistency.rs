@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
-use handbill::backends::redis::Redis;
+use handbill::backends::redis::{Redis, TimeLimits};
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
@@ -126,7 +126,8 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         stores.push(Arc::new(store));
     }
     let metrics = Arc::new(Metrics::new());
-    let redis = Redis::open(&service.redis_settings(), clock.clone(), Random::System, metrics).unwrap();
+    let redis =
+        Redis::open(&service.redis_settings(), TimeLimits::default(), clock.clone(), Random::System, metrics).unwrap();
     let unlimited = Quotas { create: None, edit: None, token: None };
     for (round, reservations) in
         [Arc::new(redis.reservations()) as Arc<dyn SlugReservations>, Arc::new(Lost)].iter().enumerate()
@@ -140,7 +141,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
                 store,
                 limiter,
                 Arc::clone(reservations),
-                Arc::new(RenderThreads::new()),
+                Arc::new(RenderThreads::default()),
                 clock,
                 random,
                 unlimited,

@@ -1,6 +1,6 @@
 //! New versions: replicas that are replaced one after the other, and a schema that is ahead of them.
 
-use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaState, check};
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState, check};
 use handbill::backends::cql::{LeaseTimes, builder, migrate_with};
 use handbill::ports::random::Random;
 use scylla::value::Row;
@@ -33,8 +33,10 @@ async fn replicas_are_replaced_one_after_the_other_and_no_request_fails() {
 /// What a later version might add.
 const ADDS_A_COLUMN: Migration = Migration {
     number: 9999,
+    phase: Phase::Expand,
     name: "motto",
-    text: "-- expand: a motto for each page.\nALTER TABLE pages ADD motto text;\n",
+    only_on: None,
+    statement: "ALTER TABLE pages ADD motto text",
 };
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,7 +12,7 @@ use handbill::ports::random::{Random, index_below};
 use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
-/// Time enough on any machine, so that only what a test is about can fail it.
+/// Enough time on any machine, so that a test fails only by its own subject.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[derive(Parser)]
@@ -29,7 +29,7 @@ fn named_by(variable: &str) -> String {
     value.unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"))
 }
 
-/// A store on the CQL server, in a keyspace that this run alone uses.
+/// A store on the CQL server, in a keyspace that only this run uses.
 pub(crate) async fn cql() -> CqlStore {
     static KEYSPACE: OnceCell<String> = OnceCell::const_new();
     let settings = |keyspace: &str| {
@@ -45,11 +45,11 @@ pub(crate) async fn cql() -> CqlStore {
         keyspace
     });
     let settings = settings(keyspace.await);
-    let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, turn: TEST_TIMEOUT, in_flight: 256 };
+    let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, permit: TEST_TIMEOUT, in_flight: 256 };
     CqlStore::connect(&settings, limits, Random::System, |_| {}).await.unwrap()
 }
 
-/// A way to the Redis server.
+/// Access to the Redis server.
 pub(crate) fn redis() -> Redis {
     let url = named_by("HANDBILL_TEST_REDIS");
     let settings = Line::try_parse_from(["handbill", "--redis-url", &url]).unwrap().redis;
@@ -60,5 +60,5 @@ pub(crate) fn redis() -> Redis {
         probe_interval: TEST_TIMEOUT,
     };
     let clock = Arc::new(SystemClock::new());
-    Redis::open_with_limits(&settings, limits, clock, Random::System, Arc::new(Metrics::new())).unwrap()
+    Redis::open(&settings, limits, clock, Random::System, Arc::new(Metrics::new())).unwrap()
 }

@@ -1,4 +1,4 @@
-//! What the proxy does to requests and answers.
+//! Faults that the proxy causes in requests and answers.
 
 use handbill::domain::slug::Slug;
 use scylla_proxy::{
@@ -10,13 +10,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::server::Proxied;
 
-/// Requests that name `text`: pages by their content, everything else by its slug.
+/// Requests that contain `text`: writes of pages by their content, all others by their slug.
 pub(crate) fn requests_with(text: &str) -> Condition {
     let names = Condition::BodyContainsCaseSensitive(text.as_bytes().into());
     Condition::RequestOpcode(RequestOpcode::Execute).and(names)
 }
 
-/// The next request that names `text`, and none after it.
+/// Only the next request that contains `text`.
 pub(crate) fn next_request_with(text: &str) -> Condition {
     requests_with(text).and(Condition::TrueForLimitedTimes(1))
 }
@@ -34,8 +34,8 @@ impl Proxied {
         node.change_response_rules(Some(responses));
     }
 
-    /// The next write is applied, and its answer replaced by a timeout. From then on `slug` cannot be read, until the
-    /// rules are taken away. Yields whenever it was tried to.
+    /// The next write is applied, and its answer is replaced by a timeout. After that `slug` cannot be read until the rules
+    /// are removed. The receiver yields at each attempt to read it.
     pub(crate) fn apply_the_next_write_in_secret(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
         let secret = ResponseRule(next_verdict(), timeout_in_its_place());
         let (block, tried) = block_reads(slug, content);
@@ -43,7 +43,7 @@ impl Proxied {
         tried
     }
 
-    /// The next write that names `content` is swallowed and answered by a timeout; then as above.
+    /// The next write that contains `content` is dropped and answered by a timeout; then as above.
     pub(crate) fn swallow_the_next_write(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
         let timeout = RequestReaction::forge_with_error(paxos_timeout());
         let (block, tried) = block_reads(slug, content);
@@ -56,7 +56,7 @@ impl Proxied {
         self.proxy.turn_off_rules();
     }
 
-    /// The answer to the next write gets lost.
+    /// The answer to the next write is lost.
     pub(crate) fn lose_the_next_verdict(&mut self) {
         self.rules(Vec::new(), vec![ResponseRule(next_verdict(), ResponseReaction::drop_frame())]);
     }
@@ -74,7 +74,7 @@ impl Proxied {
 
 pub(crate) use scylla::errors::{DbError, WriteType};
 
-/// What Cassandra answers when a round took too long.
+/// Cassandra's answer after a round that took too long.
 pub(crate) fn paxos_timeout() -> DbError {
     DbError::WriteTimeout {
         consistency: scylla::statement::Consistency::LocalSerial,
@@ -90,12 +90,12 @@ fn timeout_in_its_place() -> ResponseReaction {
     }))
 }
 
-/// Reads of `slug` fail. They are told from writes by not naming `content`.
+/// Reads of `slug` fail. They differ from writes in that they do not contain `content`.
 fn block_reads(slug: &Slug, content: &str) -> (RequestRule, UnboundedReceiver<()>) {
     let (tell, tried) = unbounded_channel();
     let reads = requests_with(slug.as_str()).and(Condition::not(requests_with(content)));
     let forge = RequestReaction::forge_response(Arc::new(move |frame| {
-        // Nobody listens once a test has seen enough.
+        // It fails after the test has stopped to listen.
         let _ = tell.send(());
         ResponseFrame::forged_error(frame.params, example_db_errors::read_timeout(), None).unwrap()
     }));

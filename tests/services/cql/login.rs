@@ -1,4 +1,4 @@
-//! Logins and TLS, on a server that takes nobody without both.
+//! Logins and TLS, on a server that requires both.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use tokio::sync::mpsc::unbounded_channel;
 use super::server::{PATIENT, fresh_keyspace, settings};
 use crate::support::pages::page;
 
-/// The login that the server has from its first start.
+/// The login that the server creates at its first start.
 const LOGIN: &str = "cassandra";
 
-/// What no server takes, on any machine.
+/// Longer than any server takes on any machine.
 const FAR_TOO_LONG: Duration = Duration::from_mins(2);
 
 fn variable(name: &str) -> String {
@@ -32,7 +32,7 @@ fn file(text: &str) -> NamedTempFile {
     file
 }
 
-/// The settings that lead to the secured server, with its certificate and the password in `password`.
+/// The settings for the secured server, with its certificate and the password in `password`.
 fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
     let (password, ca) = (password.path().to_str().unwrap(), variable("HANDBILL_TEST_CQL_SECURED_CA"));
     let login = ["--scylla-username", LOGIN, "--scylla-password-file", password, "--scylla-ca-file", &ca];
@@ -42,7 +42,7 @@ fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
     settings
 }
 
-/// Why a store with `settings` does not come up; it keeps trying meanwhile.
+/// The reason why a store with `settings` does not connect. It keeps trying.
 async fn refused(settings: &CqlSettings) -> String {
     let (tell, mut told) = unbounded_channel();
     let connecting = CqlStore::connect(settings, PATIENT, Random::System, move |progress| {
@@ -61,7 +61,7 @@ async fn refused(settings: &CqlSettings) -> String {
 async fn pages_are_kept_by_a_server_that_wants_tls_and_a_login() {
     let password = file("cassandra\n");
     let settings = secured(&fresh_keyspace(), &password);
-    // The login itself is made some time after the server's first start.
+    // The server creates the login some time after its first start.
     migrate(&settings, &Random::System).await.expect("the login exists");
     let store = CqlStore::connect(&settings, PATIENT, Random::System, |_| {}).await.unwrap();
     let page = Arc::new(page("secret"));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, SchemaError, SchemaState, check};
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState, Server, check};
 use handbill::backends::cql::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
 use handbill::config::CqlSettings;
 use handbill::ports::random::Random;
@@ -12,11 +12,21 @@ use scylla::value::Row;
 
 use super::server::{change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
 
-const ADDS_A_COLUMN: Migration =
-    Migration { number: 3, name: "note", text: "-- expand: a note.\nALTER TABLE pages ADD note text;\n" };
+const ADDS_A_COLUMN: Migration = Migration {
+    number: 3,
+    phase: Phase::Expand,
+    name: "note",
+    only_on: None,
+    statement: "-- A note; it may be null.\nALTER TABLE pages ADD note text;\n",
+};
 
-const TAKES_IT_AWAY: Migration =
-    Migration { number: 4, name: "no_note", text: "-- contract: no note.\nALTER TABLE pages DROP note;\n" };
+const DROPS_THE_COLUMN: Migration = Migration {
+    number: 4,
+    phase: Phase::Contract,
+    name: "no_note",
+    only_on: None,
+    statement: "ALTER TABLE pages DROP note",
+};
 
 async fn migrating(
     session: &Session,
@@ -50,7 +60,7 @@ async fn all_migrations_add_up_to_the_schema_that_is_shown() {
     let (migrated, shown) = (fresh_keyspace(), fresh_keyspace());
     let report = migrating(&session, &settings(&migrated, &[]), MIGRATIONS).await.unwrap();
     assert!(report.made_keyspace);
-    assert_eq!(report.applied, ["0001 pages", "0002 language"]);
+    assert_eq!(report.applied, ["0001 pages", "0002 read_repair"]);
 
     let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&session));
     change_schema(&session, format!("CREATE KEYSPACE {shown} WITH replication = {replication}")).await;
@@ -83,6 +93,56 @@ async fn migrating_again_changes_nothing() {
 }
 
 #[tokio::test]
+async fn every_statement_can_be_run_again() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    let migrations = with(&[ADDS_A_COLUMN]);
+    let first = migrating(&session, &settings, &migrations).await.unwrap();
+    let before = shape(&session, &keyspace).await;
+    // As if the process had ended after each statement and before it was recorded.
+    for migration in &migrations {
+        let cql = "DELETE FROM schema_migrations WHERE component = 'handbill' AND number = ? IF EXISTS";
+        session.query_unpaged(cql, (migration.number,)).await.unwrap();
+    }
+    let second = migrating(&session, &settings, &migrations).await.unwrap();
+    assert_eq!(second.applied, first.applied);
+    assert_eq!(shape(&session, &keyspace).await, before);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_statement_for_the_other_server_is_left_out_and_counts_as_applied() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let is_scylla = session.get_cluster_state().get_nodes_info().iter().any(|node| node.sharder().is_some());
+    let (other, same) =
+        if is_scylla { (Server::Cassandra, Server::Scylla) } else { (Server::Scylla, Server::Cassandra) };
+    let left_out = Migration { number: 3, only_on: Some(other), statement: "not CQL", ..ADDS_A_COLUMN };
+    let run = Migration { number: 4, only_on: Some(same), ..ADDS_A_COLUMN };
+    let migrations = with(&[left_out, run]);
+    migrating(&session, &settings(&keyspace, &[]), &migrations).await.unwrap();
+    assert_eq!(check(&session, &keyspace, &migrations).await.unwrap(), SchemaState::Current);
+    assert!(shape(&session, &keyspace).await.iter().any(|line| line.contains("Text(\"note\")")));
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_statement_that_the_server_refuses_ends_the_migration_and_is_not_recorded() {
+    let session = session().await;
+    let keyspace = fresh_keyspace();
+    let settings = settings(&keyspace, &[]);
+    let two = "ALTER TABLE pages ADD note text; ALTER TABLE pages ADD other text;";
+    for refused in [two, "ALTER TABLE nowhere ADD note text", "not CQL"] {
+        let migrations = with(&[Migration { statement: refused, ..ADDS_A_COLUMN }]);
+        let error = migrating(&session, &settings, &migrations).await.unwrap_err();
+        assert!(matches!(error, MigrateError::Execution(_)), "{refused}: {error}");
+        assert_eq!(check(&session, &keyspace, &migrations).await.unwrap(), SchemaState::Older, "{refused}");
+    }
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
 async fn of_processes_that_migrate_at_once_one_does_it_and_all_succeed() {
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &[]);
@@ -90,7 +150,7 @@ async fn of_processes_that_migrate_at_once_one_does_it_and_all_succeed() {
     let racing = (0..3).map(|_| async { migrating(&*session().await, &settings, &migrations).await.unwrap() });
     let reports = join_all(racing).await;
     let applied: Vec<String> = reports.into_iter().flat_map(|report| report.applied).collect();
-    assert_eq!(applied, ["0001 pages", "0002 language", "0003 note"]);
+    assert_eq!(applied, ["0001 pages", "0002 read_repair", "0003 note"]);
     drop_keyspace(&*session().await, &keyspace).await;
 }
 
@@ -119,7 +179,7 @@ async fn a_migration_that_a_crash_left_half_done_is_finished() {
     let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
     assert_eq!(report.applied, ["0003 note"]);
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages DROP note")).await;
-    let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN, TAKES_IT_AWAY])).await.unwrap();
+    let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN, DROPS_THE_COLUMN])).await.unwrap();
     assert_eq!(report.applied, ["0004 no_note"]);
     drop_keyspace(&session, &keyspace).await;
 }
@@ -129,7 +189,7 @@ async fn a_program_tells_a_missing_an_older_and_a_newer_schema_from_its_own() {
     let session = session().await;
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &[]);
-    let (expanded, contracted) = (with(&[ADDS_A_COLUMN]), with(&[ADDS_A_COLUMN, TAKES_IT_AWAY]));
+    let (expanded, contracted) = (with(&[ADDS_A_COLUMN]), with(&[ADDS_A_COLUMN, DROPS_THE_COLUMN]));
     assert_eq!(check(&session, &keyspace, MIGRATIONS).await.unwrap(), SchemaState::Missing);
     migrating(&session, &settings, MIGRATIONS).await.unwrap();
     assert_eq!(check(&session, &keyspace, MIGRATIONS).await.unwrap(), SchemaState::Current);
@@ -152,7 +212,7 @@ async fn an_applied_migration_that_was_changed_is_refused() {
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &[]);
     migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
-    let changed = Migration { text: "-- expand: a note.\nALTER TABLE pages ADD note blob;\n", ..ADDS_A_COLUMN };
+    let changed = Migration { statement: "ALTER TABLE pages ADD note blob;\n", ..ADDS_A_COLUMN };
     let refused = migrating(&session, &settings, &with(&[changed])).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Schema(SchemaError::Changed { number: 3 })), "{refused}");
     drop_keyspace(&session, &keyspace).await;
@@ -180,8 +240,9 @@ async fn the_lock_of_a_process_that_died_is_taken_over_after_its_lease_and_not_b
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &[]);
     migrating(&session, &settings, MIGRATIONS).await.unwrap();
-    let dead =
-        format!("UPDATE {keyspace}.schema_lock SET holder = 0x01, beat = 5 WHERE component = 'handbill' IF EXISTS");
+    let dead = format!(
+        "UPDATE {keyspace}.schema_lock SET holder = 0x01, heartbeat = 5 WHERE component = 'handbill' IF EXISTS"
+    );
     session.query_unpaged(dead, ()).await.unwrap();
 
     let migrating = async |times| {
@@ -189,8 +250,8 @@ async fn the_lock_of_a_process_that_died_is_taken_over_after_its_lease_and_not_b
     };
     let hour = Duration::from_hours(1);
     let short = Duration::from_millis(20);
-    let refused = migrating(LeaseTimes { beat: short, lease: hour, patience: short }).await.unwrap_err();
+    let refused = migrating(LeaseTimes { heartbeat: short, lease: hour, max_wait: short }).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Lease(LeaseError::Held)), "{refused}");
-    migrating(LeaseTimes { beat: short, lease: Duration::from_millis(200), patience: hour }).await.unwrap();
+    migrating(LeaseTimes { heartbeat: short, lease: Duration::from_millis(200), max_wait: hour }).await.unwrap();
     drop_keyspace(&session, &keyspace).await;
 }

@@ -20,7 +20,7 @@ async fn a_slug_that_was_never_inserted_is_absent_and_cannot_be_replaced() {
     assert_eq!(store.compare_and_set(page.version, next).await.unwrap(), CasResult::Stale);
     let tombstone = Record::Deleted(page.tombstone(UnixMillis::new(CREATED)));
     assert_eq!(store.compare_and_set(page.version, tombstone).await.unwrap(), CasResult::Stale);
-    // A condition that holds for a row that is not there would have made one.
+    // A condition that also holds without a row would have created one.
     assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Absent);
     assert_eq!(store.insert_if_absent(Arc::new(page)).await.unwrap(), InsertResult::Inserted);
 }
@@ -151,7 +151,7 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_what_is_found() {
 async fn of_many_writers_that_read_and_set_no_update_is_lost() {
     const WRITERS: u64 = 8;
     const WRITES: u64 = 20;
-    // Two sessions, as of two replicas.
+    // Two sessions, like those of two replicas.
     let stores = [store().await, store().await];
     let first = Arc::new(page("0"));
     stores[0].insert_if_absent(first.clone()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Writes whose outcome is in doubt: what is done about each, on a real server behind a proxy that lies.
+//! Writes with an unknown outcome, and how the store finds the outcome, on a real server behind a proxy that lies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::faults::{DbError, next_request_with, paxos_timeout, requests_with};
 use super::server::{PATIENT, Proxied, proxied, store};
 use crate::support::pages::{CREATED, edited, page, page_at};
 
-/// A lost answer is given up after this; nothing else may take that long for nothing.
+/// The store stops waiting for a lost answer after this time. Nothing else in these tests may take this long.
 const GIVING_UP_SOON: CqlTimeouts = CqlTimeouts { attempt: Duration::from_millis(400), ..PATIENT };
 
 async fn inserted(store: &CqlStore, content: &str) -> Arc<Page> {
@@ -30,7 +30,7 @@ fn setting(proxied: &Proxied, expected: PageVersion, next: Record) -> JoinHandle
     tokio::spawn(async move { store.compare_and_set(expected, next).await })
 }
 
-/// Inserts, replaces and buries a page, each after `lie`, and finds each done once.
+/// Inserts, replaces and deletes a page, each after `lie`, and expects that each is done once.
 async fn every_write_is_done_once(mut proxied: Proxied, lie: impl Fn(&mut Proxied, &Page)) {
     let first = Arc::new(page("first text"));
     lie(&mut proxied, &first);
@@ -77,7 +77,8 @@ async fn a_write_that_never_arrived_is_sent_again() {
 
 #[tokio::test]
 async fn a_write_that_arrives_after_it_was_looked_for_is_done_once() {
-    // The first arrives after it was given up and not found, the second after the first: it is refused because of it.
+    // The first attempt arrives after the store has given it up and not found its effect. The second arrives after the first,
+    // and is refused because of it.
     let delay = |proxied: &mut Proxied, page: &Page| {
         let late = |after| {
             let delayed = RequestReaction::delay(GIVING_UP_SOON.attempt * after / 4);
@@ -106,7 +107,7 @@ async fn a_write_that_a_node_refused_for_now_is_sent_again() {
     every_write_is_done_once(proxied(PATIENT).await, refuse).await;
 }
 
-/// `others` more writes come between one that was applied in secret and the first look at what became of it.
+/// After a write that was applied without an answer, `others` more writes come before the store reads the outcome back.
 async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
@@ -204,7 +205,7 @@ async fn an_insert_of_unknown_outcome_whose_slug_another_took_is_refused() {
     assert_eq!(other.lookup(&theirs.slug).await.unwrap(), Lookup::Active(theirs));
 }
 
-/// Every answer that a server can give to a write in place of a verdict, and whether the write is then certainly not done.
+/// Every error that a server can answer to a write, and whether the write is then certainly not done.
 fn answers() -> Vec<(DbError, bool)> {
     let unavailable = |consistency| DbError::Unavailable { consistency, required: 2, alive: 1 };
     let failure = |error| (error, false);
@@ -299,7 +300,7 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
 
 #[tokio::test]
 async fn what_is_too_much_at_once_is_refused_and_never_sent() {
-    let limits = CqlTimeouts { in_flight: 1, turn: Duration::from_millis(50), ..PATIENT };
+    let limits = CqlTimeouts { in_flight: 1, permit: Duration::from_millis(50), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let (first, second) = (page("first text"), Arc::new(page("second text")));
     let mut looked = proxied.swallow_the_next_write(&first.slug, "first text");

@@ -1,4 +1,4 @@
-//! The server under test: where it is, a keyspace on it, and stores over that, straight or through a proxy that can lie.
+//! The server under test: its address, a keyspace on it, and stores on that, directly or through a proxy that can lie.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
@@ -14,21 +14,21 @@ use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
 use tokio::sync::OnceCell;
 
-/// Where the server is, as `host:port,…`; one node is enough.
+/// The variable with the server's nodes, as `host:port,…`; one node is enough.
 const NODES_VARIABLE: &str = "HANDBILL_TEST_CQL";
 
-/// The keyspace that all tests of pages share: each has slugs of its own. Other migrations have another keyspace, since
-/// a server may have been used by an earlier version of these tests.
+/// The keyspace that all tests of pages share; each test has its own slugs. Its name depends on the migrations, because an
+/// earlier version of these tests may have used the server.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
     let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
     format!("handbill_tests_{}", checksums.collect::<Vec<_>>().join("_"))
 });
 
-/// Time enough on any machine, so that only what a test is about can fail it.
+/// Enough time on any machine, so that a test fails only by its own subject.
 pub(crate) const PATIENT: CqlTimeouts = CqlTimeouts {
     operation: Duration::from_mins(2),
     attempt: Duration::from_mins(1),
-    turn: Duration::from_mins(1),
+    permit: Duration::from_mins(1),
     in_flight: 256,
 };
 
@@ -39,7 +39,7 @@ pub(crate) fn nodes() -> String {
     nodes.unwrap_or_else(|_| panic!("{NODES_VARIABLE} is not set: run ./tests/run, which starts the servers"))
 }
 
-/// The settings that `args` and the server's nodes give.
+/// The settings with `args` and the server's nodes.
 pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
     #[derive(Parser)]
     struct Line {
@@ -53,9 +53,9 @@ pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
     Line::try_parse_from([&server[..], &copies, args].concat()).map(|line| line.settings).unwrap()
 }
 
-/// A session that goes straight to the server.
+/// A session directly with the server.
 pub(crate) async fn session() -> Arc<Session> {
-    // The driver waits for a server that works hard for longer than a service would.
+    // The driver waits longer for a busy server than a service would.
     let builder = builder(&settings(&KEYSPACE, &[])).unwrap().connection_timeout(Duration::from_secs(30));
     Arc::new(builder.keepalive_timeout(Duration::from_secs(30)).build().await.expect("the server is there"))
 }
@@ -65,25 +65,25 @@ pub(crate) fn datacenter(session: &Session) -> String {
     session.get_cluster_state().get_nodes_info()[0].datacenter.clone().unwrap()
 }
 
-/// A keyspace that no other test has, nor an earlier run of this one.
+/// A keyspace that no other test and no earlier run of this one uses.
 pub(crate) fn fresh_keyspace() -> String {
     let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
     format!("handbill_test_{}", letters.collect::<String>())
 }
 
-/// Changes the schema, however long that takes.
+/// Changes the schema, with enough time on any machine.
 pub(crate) async fn change_schema(session: &Session, cql: impl Into<String>) {
     let mut statement = Statement::new(cql);
     statement.set_request_timeout(Some(Duration::from_mins(2)));
     session.query_unpaged(statement, ()).await.unwrap();
 }
 
-/// Removes what [`fresh_keyspace`] named.
+/// Removes a keyspace of [`fresh_keyspace`].
 pub(crate) async fn drop_keyspace(session: &Session, keyspace: &str) {
     change_schema(session, format!("DROP KEYSPACE IF EXISTS {keyspace}")).await;
 }
 
-/// The shared keyspace, migrated once a run.
+/// The shared keyspace, migrated once in each run.
 pub(crate) async fn migrated_keyspace() -> &'static str {
     static MIGRATED: OnceCell<()> = OnceCell::const_new();
     let migrated = MIGRATED.get_or_init(async || {
@@ -96,25 +96,25 @@ pub(crate) async fn migrated_keyspace() -> &'static str {
     &KEYSPACE
 }
 
-/// A store that goes straight to the server.
+/// A store directly on the server.
 pub(crate) async fn store() -> Arc<CqlStore> {
     store_on(session().await, PATIENT).await
 }
 
 /// A store on `session` in the shared keyspace.
-pub(crate) async fn store_on(session: Arc<Session>, limits: CqlTimeouts) -> Arc<CqlStore> {
+pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
     let keyspace = migrated_keyspace().await;
-    Arc::new(CqlStore::on(session, keyspace, Random::System, limits).await.unwrap())
+    Arc::new(CqlStore::on(session, keyspace, Random::System, timeouts).await.unwrap())
 }
 
-/// A store whose every request goes through a proxy.
+/// A store that sends every request through a proxy.
 pub(crate) struct Proxied {
     pub(crate) store: Arc<CqlStore>,
     pub(crate) proxy: RunningProxy,
 }
 
-/// A store with `limits` through a proxy that has no rules yet.
-pub(crate) async fn proxied(limits: CqlTimeouts) -> Proxied {
+/// A store with `timeouts` behind a proxy without rules.
+pub(crate) async fn proxied(timeouts: CqlTimeouts) -> Proxied {
     let keyspace = migrated_keyspace().await;
     let nodes = nodes();
     let first = nodes.split(',').next().unwrap();
@@ -130,5 +130,5 @@ pub(crate) async fn proxied(limits: CqlTimeouts) -> Proxied {
     let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
     let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
     let session = Arc::new(builder.build().await.expect("the server is there"));
-    Proxied { store: store_on(session, limits).await, proxy }
+    Proxied { store: store_on(session, timeouts).await, proxy }
 }

@@ -1,5 +1,5 @@
-//! Both servers' answers to conditional writes. ScyllaDB's are forged, by its documentation: always the key and the
-//! columns of the condition (for an insert all columns) beside `[applied]`, with nulls where there was no row.
+//! Both servers' answers to conditional writes. ScyllaDB's are forged by its documentation: beside `[applied]` they always
+//! have the key and the columns of the condition (for an insert all columns), with nulls if there was no row.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ const TEXT: u16 = 0x0d;
 const BIGINT: u16 = 0x02;
 const BLOB: u16 = 0x03;
 
-/// A RESULT frame's body with one row of `columns`: name, type, value.
+/// The body of a RESULT frame with one row of `columns`: name, type, value.
 fn one_row(columns: &[(&str, u16, Option<&[u8]>)]) -> Vec<u8> {
     let string = |text: &str| [&u16::try_from(text.len()).unwrap().to_be_bytes()[..], text.as_bytes()].concat();
     let count = i32::try_from(columns.len()).unwrap().to_be_bytes();
@@ -49,7 +49,7 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_insert() {
     let mut proxied = proxied(PATIENT).await;
     let slug = "taken-22222222";
     for (applied, inserted) in [(true, InsertResult::Inserted), (false, InsertResult::SlugTaken)] {
-        // The old values: nulls where there was no row, the row that was in the way otherwise.
+        // The old values: nulls if there was no row, else the row that was in the way.
         let old = |value: &'static [u8]| (!applied).then_some(value);
         let answer = one_row(&[
             ("[applied]", BOOLEAN, Some(&[u8::from(applied)])),
@@ -71,7 +71,7 @@ async fn a_verdict_is_found_by_its_name_in_scylladbs_answers_to_an_update() {
     let first = page("first");
     let replaced = Record::Active(edited(&first, "next"));
     let buried = Record::Deleted(first.tombstone(UnixMillis::new(CREATED)));
-    // Whether it was applied, and the version that was there, where there was a row.
+    // Whether it was applied, and the version of the row if there was one.
     for (applied, version, swapped) in
         [(true, Some(1_i64), CasResult::Swapped), (false, Some(9), CasResult::Stale), (false, None, CasResult::Stale)]
     {

@@ -196,7 +196,7 @@ async fn a_replica_that_a_new_password_shuts_out_returns_once_its_file_has_it() 
 
 fn refusal(settings: &RedisSettings) -> OpenError {
     let clock = Arc::new(StillClock);
-    let opened = Redis::open(settings, clock, Random::System, Arc::new(Metrics::new()));
+    let opened = Redis::open(settings, TimeLimits::default(), clock, Random::System, Arc::new(Metrics::new()));
     opened.err().expect("the settings are refused")
 }
 

@@ -98,8 +98,7 @@ pub(crate) struct Replica {
 impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = Arc::new(Metrics::new());
-        let redis =
-            Redis::open_with_limits(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
+        let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
         let (limiter, reservations, out_of_reach) = (redis.limiter(), redis.reservations(), redis.out_of_reach());
         Self { limiter, reservations, metrics, out_of_reach }
     }

@@ -1,9 +1,9 @@
-//! The lock of `migrate`: a row that its holder keeps counting up.
+//! The lock of `migrate`: a row with a number that its holder raises again and again.
 //!
-//! No clocks are compared. Whoever wants the lock watches the row and takes it over only when it has itself seen the
-//! count stand still for the whole lease. A holder that cannot count up stops. One that was suspended in the middle of a
-//! statement may still finish that statement after another has taken over, which is harmless, because every statement
-//! is safe to run twice and all go through one node.
+//! No clocks are compared. A process that wants the lock reads the row repeatedly, and takes over only after it has seen
+//! the same number for the whole lease. A holder that cannot raise the number stops. If a holder is suspended in the
+//! middle of a statement, that statement may finish after another process has taken over. This is harmless: every
+//! statement can be repeated, and all go through one node.
 
 use std::time::Duration;
 
@@ -11,6 +11,8 @@ use rand::Rng;
 use scylla::DeserializeRow;
 use scylla::client::session::Session;
 use scylla::errors::ExecutionError;
+use scylla::response::query_result::QueryResult;
+use scylla::serialize::row::SerializeRow;
 use scylla::statement::{Consistency, Statement};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
@@ -20,51 +22,39 @@ use crate::backends::cql::rows::applied;
 use crate::ports::page_store::Cause;
 use crate::ports::random::Random;
 
-/// How often a statement of the bookkeeping that was not answered is sent again, and after how long.
-pub(super) const STATEMENT_REPEATS: usize = 3;
+/// How often [`repeated`] sends a statement again, and the pause before each.
+const STATEMENT_REPEATS: usize = 3;
 pub(super) const STATEMENT_PAUSE: Duration = Duration::from_millis(500);
 
 /// The times of a lease.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTimes {
-    /// How often the holder counts up.
-    pub beat: Duration,
-    /// How long the count must stand still before another may take over.
+    /// How often the holder raises the number.
+    pub heartbeat: Duration,
+    /// How long the number must stay the same before another process may take over.
     pub lease: Duration,
     /// How long to wait for another process in all.
-    pub patience: Duration,
+    pub max_wait: Duration,
 }
 
 impl Default for LeaseTimes {
     fn default() -> Self {
-        Self { beat: Duration::from_secs(3), lease: Duration::from_secs(20), patience: Duration::from_mins(5) }
+        Self { heartbeat: Duration::from_secs(3), lease: Duration::from_secs(20), max_wait: Duration::from_mins(5) }
     }
 }
 
-/// Why the lock is not held.
+/// Why this process does not hold the lock.
 #[derive(Debug, Error)]
 pub enum LeaseError {
-    /// Another process has held it all the time.
+    /// Another process held it for the whole wait.
     #[error("another process is migrating; run this again when it has finished")]
     Held,
     /// Another process took over while this one worked.
-    #[error("another process took over, because this one was not heard of for too long; run this again")]
+    #[error("another process took over, because this one did not renew its lock in time; run this again")]
     Lost,
     /// The database did not answer.
-    #[error("the lock of migrate cannot be had: {0}")]
-    Database(Cause),
-}
-
-impl From<ExecutionError> for LeaseError {
-    fn from(error: ExecutionError) -> Self {
-        Self::Database(Box::new(error))
-    }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, DeserializeRow)]
-struct LockRow {
-    holder: Option<Vec<u8>>,
-    beat: Option<i64>,
+    #[error("the lock of migrate cannot be read or written: {0}")]
+    Database(#[from] Cause),
 }
 
 /// Does `work` while this process alone holds the lock.
@@ -80,11 +70,33 @@ pub(super) async fn while_held<T>(
     lock.take(times).await?;
     let done = tokio::select! {
         done = work => done,
-        lost = lock.beat(times) => return Err(lost),
+        lost = lock.renew(times) => return Err(lost),
     };
-    // Should this fail, the next process waits for the lease.
+    // If this fails, the next process waits for the whole lease.
     let _ = lock.release().await;
     Ok(done)
+}
+
+/// The answer to a statement that may be sent several times. An attempt that fails is repeated a few times.
+pub(super) async fn repeated(
+    session: &Session,
+    statement: Statement,
+    values: impl SerializeRow,
+) -> Result<QueryResult, ExecutionError> {
+    for _ in 0..STATEMENT_REPEATS {
+        if let Ok(answer) = session.query_unpaged(statement.clone(), &values).await {
+            return Ok(answer);
+        }
+        sleep(STATEMENT_PAUSE).await;
+    }
+    session.query_unpaged(statement, &values).await
+}
+
+/// The row of the lock; all null as long as there is none.
+#[derive(Debug, Default, PartialEq, Eq, DeserializeRow)]
+struct LockRow {
+    holder: Option<Vec<u8>>,
+    heartbeat: Option<i64>,
 }
 
 struct Lock<'a> {
@@ -95,99 +107,63 @@ struct Lock<'a> {
 impl Lock<'_> {
     async fn take(&self, times: LeaseTimes) -> Result<(), LeaseError> {
         let started = Instant::now();
-        let mut seen: Option<(LockRow, Instant)> = None;
+        let (mut seen, mut since) = (self.read().await?, Instant::now());
         loop {
-            let row = self.read().await?;
-            let is_free = row.as_ref().is_none_or(|row| row.holder.is_none());
-            let stands_still = match (&seen, &row) {
-                (Some((before, since)), Some(row)) if before == row => since.elapsed() >= times.lease,
-                _ => {
-                    seen = row.clone().map(|row| (row, Instant::now()));
-                    false
-                }
-            };
-            if (is_free || stands_still) && self.replace(row.as_ref()).await? {
+            let is_free = seen.holder.is_none() || since.elapsed() >= times.lease;
+            if is_free && self.replace(&seen).await? {
                 return Ok(());
             }
-            if started.elapsed() >= times.patience {
+            if started.elapsed() >= times.max_wait {
                 return Err(LeaseError::Held);
             }
-            sleep(times.beat.min(Duration::from_secs(1))).await;
+            sleep(times.heartbeat.min(Duration::from_secs(1))).await;
+            let row = self.read().await?;
+            if row != seen {
+                (seen, since) = (row, Instant::now());
+            }
         }
     }
 
-    /// Counts up for ever, or returns why that is no longer possible.
-    async fn beat(&self, times: LeaseTimes) -> LeaseError {
-        let mut answered = Instant::now();
-        loop {
-            sleep(times.beat).await;
-            match self.count_up().await {
-                Ok(true) => answered = Instant::now(),
-                Ok(false) => return LeaseError::Lost,
-                Err(error) if answered.elapsed() + times.beat >= times.lease => return error,
+    /// Raises the number until that is no longer possible, and returns the reason.
+    async fn renew(&self, times: LeaseTimes) -> LeaseError {
+        let mut renewed = Instant::now();
+        for heartbeat in 1_i64.. {
+            sleep(times.heartbeat).await;
+            match self.update("heartbeat = ?", "holder = ?", (heartbeat, self.holder.as_slice())).await {
+                Ok(true) => renewed = Instant::now(),
+                Ok(false) => break,
+                Err(error) if renewed.elapsed() + times.heartbeat >= times.lease => return error.into(),
                 Err(_) => {}
             }
         }
+        LeaseError::Lost
     }
 
-    async fn read(&self) -> Result<Option<LockRow>, LeaseError> {
-        let mut failed = None;
-        for _ in 0..=STATEMENT_REPEATS {
-            let mut statement =
-                Statement::new(format!("SELECT holder, beat FROM schema_lock WHERE component = '{COMPONENT}'"));
-            statement.set_consistency(Consistency::LocalSerial);
-            match self.session.query_unpaged(statement, ()).await {
-                Ok(answer) => {
-                    let rows = answer.into_rows_result().map_err(|error| LeaseError::Database(error.into()))?;
-                    return rows.maybe_first_row().map_err(|error| LeaseError::Database(error.into()));
-                }
-                Err(error) => failed = Some(error),
-            }
-            sleep(STATEMENT_PAUSE).await;
-        }
-        Err(failed.expect("every try has failed").into())
+    async fn release(&self) -> Result<bool, Cause> {
+        self.update("holder = null", "holder = ?", (self.holder.as_slice(),)).await
     }
 
-    /// Puts this holder in the place of `row`, if the lock still stands as it did then.
-    async fn replace(&self, row: Option<&LockRow>) -> Result<bool, LeaseError> {
-        let written = match row {
-            None => {
-                let cql = format!(
-                    "INSERT INTO schema_lock (component, holder, beat) VALUES ('{COMPONENT}', ?, 0) IF NOT EXISTS"
-                );
-                self.write(&cql, (self.holder.as_slice(),)).await
-            }
-            Some(LockRow { holder, beat }) => {
-                let cql = format!(
-                    "UPDATE schema_lock SET holder = ?, beat = 0 WHERE component = '{COMPONENT}' \
-                     IF holder = ? AND beat = ?"
-                );
-                self.write(&cql, (self.holder.as_slice(), holder, beat)).await
-            }
-        };
-        match written {
-            Ok(written) => Ok(written),
-            // It may have been written all the same.
-            Err(_) => Ok(self.read().await?.is_some_and(|row| row.holder.as_deref() == Some(&self.holder))),
+    /// Makes this process the holder if the lock is still as in `row`.
+    async fn replace(&self, row: &LockRow) -> Result<bool, Cause> {
+        let values = (self.holder.as_slice(), &row.holder, row.heartbeat);
+        match self.update("holder = ?, heartbeat = 0", "holder = ? AND heartbeat = ?", values).await {
+            Ok(replaced) => Ok(replaced),
+            // The write may have been done although it failed.
+            Err(_) => Ok(self.read().await?.holder.as_deref() == Some(&self.holder)),
         }
     }
 
-    async fn count_up(&self) -> Result<bool, LeaseError> {
-        let Some(LockRow { holder, beat }) = self.read().await? else { return Ok(false) };
-        if holder.as_deref() != Some(&self.holder) {
-            return Ok(false);
-        }
-        let cql = format!("UPDATE schema_lock SET beat = ? WHERE component = '{COMPONENT}' IF holder = ?");
-        self.write(&cql, (beat.unwrap_or(0) + 1, self.holder.as_slice())).await
+    async fn read(&self) -> Result<LockRow, Cause> {
+        let cql = format!("SELECT holder, heartbeat FROM schema_lock WHERE component = '{COMPONENT}'");
+        let mut statement = Statement::new(cql);
+        statement.set_consistency(Consistency::LocalSerial);
+        let rows = repeated(self.session, statement, ()).await?.into_rows_result()?;
+        Ok(rows.maybe_first_row()?.unwrap_or_default())
     }
 
-    async fn release(&self) -> Result<bool, LeaseError> {
-        let cql = format!("UPDATE schema_lock SET holder = null WHERE component = '{COMPONENT}' IF holder = ?");
-        self.write(&cql, (self.holder.as_slice(),)).await
-    }
-
-    async fn write(&self, cql: &str, values: impl scylla::serialize::row::SerializeRow) -> Result<bool, LeaseError> {
-        let answer = self.session.query_unpaged(Statement::new(cql), values).await?;
-        applied(answer).map_err(LeaseError::Database)
+    /// A conditional write. A condition `= null` also holds if there is no row; the write then creates it.
+    async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, Cause> {
+        let cql = format!("UPDATE schema_lock SET {set} WHERE component = '{COMPONENT}' IF {condition}");
+        applied(self.session.query_unpaged(cql, values).await?)
     }
 }

@@ -1,37 +1,41 @@
 //! `handbill migrate`: brings a keyspace up to date, one process at a time.
+//!
+//! Every numbered file in `migrations/` holds one statement, so nothing here has to find where a statement ends. The
+//! server gets the file as it is; it ignores the comments.
 
 mod lease;
 pub mod schema;
-mod script;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use scylla::client::session::Session;
-use scylla::errors::{ExecutionError, NewSessionError, UseKeyspaceError};
+use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError, UseKeyspaceError};
 use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
 use scylla::statement::Statement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 pub use self::lease::{LeaseError, LeaseTimes};
-use self::schema::{COMPONENT, MIGRATIONS, Migration, SchemaError, SchemaState, UnusableMigration};
-use self::script::{DoneWhen, Server, Step};
-use super::connect::LOOK_AGAIN_AFTER;
+use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, Server};
 use super::session::{self, SettingsError};
 use crate::config::CqlSettings;
 use crate::ports::random::Random;
 
-/// Longest that one change of the schema may take; a busy server takes seconds.
-const SCHEMA_CHANGE: Duration = Duration::from_mins(1);
+/// Longest time for one change of the schema; a busy server takes seconds.
+const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// What migrating did.
+/// Parts of the messages by which a server refuses a change that an earlier run has made: `ADD` on Cassandra 5 and on
+/// ScyllaDB, and `DROP` on both. The text for ScyllaDB is from its source; it was not run.
+const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
+
+/// What a migration did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The keyspace.
     pub keyspace: String,
-    /// Whether it had to be made.
+    /// Whether the migration created it.
     pub made_keyspace: bool,
     /// The migrations that were applied, as `number name`, in order.
     pub applied: Vec<String>,
@@ -49,7 +53,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Why the schema is not up to date. What was applied until then stays; it is safe to run again.
+/// Why the schema is not up to date. Migrations that were applied before the error remain; it is safe to run again.
 #[derive(Debug, Error)]
 pub enum MigrateError {
     /// A setting cannot be used.
@@ -58,7 +62,7 @@ pub enum MigrateError {
     /// The cluster cannot be reached.
     #[error("the cluster cannot be reached: {0}")]
     Session(#[from] NewSessionError),
-    /// A statement was refused or not answered.
+    /// The database refused or did not answer a statement.
     #[error("the database refused or did not answer: {0}")]
     Execution(#[from] ExecutionError),
     /// The keyspace cannot be used.
@@ -67,25 +71,34 @@ pub enum MigrateError {
     /// The schema cannot be read, or is not ours.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// A migration of this program cannot be used.
-    #[error(transparent)]
-    Migration(#[from] UnusableMigration),
     /// Another process migrates, or took over.
     #[error(transparent)]
     Lease(#[from] LeaseError),
-    /// The keyspace was contracted by a later program.
+    /// A later program removed something from the schema.
     #[error("the schema was contracted by a later version of Handbill: run that version's migrate")]
     TooNew,
-    /// After all of them the schema is still not this program's.
+    /// The schema is not this program's although all migrations ran.
     #[error("after migrating the schema is {0:?}, not up to date")]
     NotCurrent(SchemaState),
 }
 
-/// Brings the keyspace of `settings` up to date with this program, making it where it is not there. Waits for a cluster
-/// that does not answer yet for as long as `--schema-wait`.
+/// Brings the keyspace of `settings` up to date with this program, and creates it if there is none. Waits up to
+/// `--schema-wait` for a cluster that does not answer.
 pub async fn migrate(settings: &CqlSettings, random: &Random) -> Result<Report, MigrateError> {
-    let session = reach(settings).await?;
-    let datacenter = session::settle_datacenter(&session, settings).await?;
+    let started = Instant::now();
+    let mut is_logged = false;
+    #[expect(clippy::result_large_err, reason = "the error is made once, and ends the program")]
+    let (session, datacenter) = session::connect(settings, |error| {
+        if started.elapsed() >= settings.schema_wait {
+            return Err(MigrateError::Session(error));
+        }
+        if !is_logged {
+            tracing::warn!(%error, "waiting for the database");
+            is_logged = true;
+        }
+        Ok(())
+    })
+    .await?;
     migrate_with(&session, settings, &datacenter, MIGRATIONS, LeaseTimes::default(), random).await
 }
 
@@ -99,53 +112,34 @@ pub async fn migrate_with(
     random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.scylla_keyspace.as_str();
-    let runner = Runner { session, keyspace };
-    let made_keyspace = runner.make_keyspace(settings, datacenter).await?;
-    // Migrations name no keyspace.
-    enter_keyspace(session, keyspace, SCHEMA_CHANGE).await?;
-    for step in crate::backends::cql::migrate::script::steps(schema::BOOKKEEPING)
-        .map_err(|refused| UnusableMigration::Statement(0, refused))?
-    {
-        runner.run(&step).await?;
+    let made_keyspace = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
+    if made_keyspace {
+        change_schema(session, &keyspace_statement(settings, datacenter)).await?;
     }
-    let applied = lease::while_held(session, times, random, runner.apply(migrations)).await??;
+    // The files name no keyspace.
+    enter_keyspace(session, keyspace, SCHEMA_CHANGE_TIMEOUT).await?;
+    for statement in OWN_TABLES {
+        change_schema(session, statement).await?;
+    }
+    let applied = lease::while_held(session, times, random, apply(session, keyspace, migrations)).await??;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 
-async fn reach(settings: &CqlSettings) -> Result<Session, MigrateError> {
-    let started = Instant::now();
-    let mut is_told = false;
-    loop {
-        // Built anew each time, so that a password or certificate that was put right is read again.
-        match session::builder(settings)?.build().await {
-            Ok(session) => return Ok(session),
-            Err(error) if started.elapsed() >= settings.schema_wait => return Err(error.into()),
-            Err(error) => {
-                if !is_told {
-                    tracing::warn!(%error, "waiting for the database");
-                    is_told = true;
-                }
-            }
-        }
-        sleep(LOOK_AGAIN_AFTER).await;
-    }
-}
-
-/// Makes `keyspace` the one that statements mean when they name none.
+/// Makes `keyspace` the default for statements that name none.
 ///
-/// While another process makes it, its row in `system_schema` can be read before the node knows it, so a node that does
-/// not know it yet is asked again for as long as `patience`.
-pub async fn enter_keyspace(session: &Session, keyspace: &str, patience: Duration) -> Result<(), UseKeyspaceError> {
+/// While another process creates the keyspace, `system_schema` may show it before a node can use it. So this tries again
+/// for up to `max_wait`.
+pub async fn enter_keyspace(session: &Session, keyspace: &str, max_wait: Duration) -> Result<(), UseKeyspaceError> {
     let started = Instant::now();
     loop {
         match session.use_keyspace(keyspace, false).await {
-            Err(_) if started.elapsed() < patience => sleep(lease::STATEMENT_PAUSE).await,
+            Err(_) if started.elapsed() < max_wait => sleep(lease::STATEMENT_PAUSE).await,
             done => return done,
         }
     }
 }
 
-/// The statement that makes the keyspace, as `migrations/keyspace.cql` shows it.
+/// The statement that creates the keyspace, as `migrations/keyspace.cql` shows it.
 fn keyspace_statement(settings: &CqlSettings, datacenter: &str) -> String {
     let tablets =
         settings.scylla_tablets.map(|enabled| format!(" AND tablets = {{'enabled': {enabled}}}")).unwrap_or_default();
@@ -158,103 +152,72 @@ fn keyspace_statement(settings: &CqlSettings, datacenter: &str) -> String {
     )
 }
 
-struct Runner<'a> {
-    session: &'a Session,
-    keyspace: &'a str,
+/// Applies the migrations that are missing, and returns their names.
+async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> Result<Vec<String>, MigrateError> {
+    let applied = schema::applied(session, keyspace).await?;
+    if schema::compare(migrations, &applied)? == SchemaState::NewerContracted {
+        return Err(MigrateError::TooNew);
+    }
+    let mut names = Vec::new();
+    for migration in migrations {
+        if applied.iter().any(|applied| applied.number == migration.number) {
+            continue;
+        }
+        if migration.only_on.is_none_or(|server| server == server_of(session)) {
+            change_schema(session, migration.statement).await?;
+        }
+        record(session, migration).await?;
+        names.push(format!("{:04} {}", migration.number, migration.name));
+    }
+    match schema::check(session, keyspace, migrations).await? {
+        SchemaState::Current | SchemaState::NewerExpanded => Ok(names),
+        state => Err(MigrateError::NotCurrent(state)),
+    }
 }
 
-impl Runner<'_> {
-    async fn make_keyspace(&self, settings: &CqlSettings, datacenter: &str) -> Result<bool, MigrateError> {
-        if schema::exists(self.session, "keyspaces WHERE keyspace_name = ?", &[self.keyspace]).await? {
-            return Ok(false);
-        }
-        self.change_schema(&keyspace_statement(settings, datacenter)).await?;
-        Ok(true)
+/// Runs `cql` on the one node that gets all schema changes, and waits until all nodes have the change. A change that
+/// was made before is no error.
+///
+/// Cassandra 5 does not order changes that go through different nodes: if two processes create one table at the same
+/// time on two nodes, it can get two identities. A single node does them one after the other.
+async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError> {
+    let mut statement = Statement::new(cql);
+    let state = session.get_cluster_state();
+    let reachable = state.get_nodes_info().iter().filter(|node| node.is_connected());
+    if let Some(node) = reachable.min_by_key(|node| node.host_id) {
+        let policy = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
+        statement.set_load_balancing_policy(Some(policy));
     }
-
-    /// Applies what is not applied yet, and says what that was.
-    async fn apply(&self, migrations: &[Migration]) -> Result<Vec<String>, MigrateError> {
-        let applied = schema::applied(self.session, self.keyspace).await?;
-        if schema::judge(migrations, &applied)? == SchemaState::NewerContracted {
-            return Err(MigrateError::TooNew);
-        }
-        let mut names = Vec::new();
-        for migration in migrations {
-            if applied.iter().any(|applied| applied.number == migration.number) {
-                continue;
-            }
-            for step in migration.steps()? {
-                self.run(&step).await?;
-            }
-            self.record(migration).await?;
-            names.push(format!("{:04} {}", migration.number, migration.name));
-        }
-        match schema::check(self.session, self.keyspace, migrations).await? {
-            SchemaState::Current | SchemaState::NewerExpanded => Ok(names),
-            state => Err(MigrateError::NotCurrent(state)),
-        }
+    // The driver then waits for agreement.
+    statement.set_request_timeout(Some(SCHEMA_CHANGE_TIMEOUT));
+    match session.query_unpaged(statement, ()).await {
+        Err(error) if !is_already_done(&error) => Err(error.into()),
+        _ => Ok(()),
     }
+}
 
-    async fn run(&self, step: &Step) -> Result<(), MigrateError> {
-        if step.only_on.is_some_and(|server| server != self.server()) {
-            return Ok(());
+async fn record(session: &Session, migration: &Migration) -> Result<(), MigrateError> {
+    let columns = "(component, number, name, phase, checksum) VALUES";
+    let statement = format!("INSERT INTO schema_migrations {columns} ('{COMPONENT}', ?, ?, ?, ?) IF NOT EXISTS");
+    let values = (migration.number, migration.name, migration.phase.name(), migration.checksum());
+    // It does not matter whether this or an earlier attempt writes the row: `apply` checks it at the end.
+    lease::repeated(session, Statement::new(statement), values).await?;
+    Ok(())
+}
+
+/// Only ScyllaDB tells its drivers how it is sharded.
+fn server_of(session: &Session) -> Server {
+    let state = session.get_cluster_state();
+    let is_sharded = state.get_nodes_info().iter().any(|node| node.sharder().is_some());
+    if is_sharded { Server::Scylla } else { Server::Cassandra }
+}
+
+fn is_already_done(error: &ExecutionError) -> bool {
+    match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, message)) => {
+            ALREADY_DONE.iter().any(|part| message.contains(part))
         }
-        let is_done = match &step.done_when {
-            DoneWhen::Harmless => false,
-            DoneWhen::ColumnIsThere { table, column } => self.has_column(table, column).await?,
-            DoneWhen::ColumnIsGone { table, column } => !self.has_column(table, column).await?,
-        };
-        if is_done { Ok(()) } else { self.change_schema(&step.text).await }
-    }
-
-    async fn has_column(&self, table: &str, column: &str) -> Result<bool, SchemaError> {
-        let which = "columns WHERE keyspace_name = ? AND table_name = ? AND column_name = ?";
-        schema::exists(self.session, which, &[self.keyspace, table, column]).await
-    }
-
-    /// Runs `cql` on the node that all schema changes go to, and waits until all nodes have it.
-    ///
-    /// Cassandra 5 does not order changes that are made through different nodes: a table that two processes create at
-    /// once on two nodes can end up with two identities. One node does them one after the other.
-    async fn change_schema(&self, cql: &str) -> Result<(), MigrateError> {
-        let mut statement = Statement::new(cql);
-        let state = self.session.get_cluster_state();
-        let reachable = state.get_nodes_info().iter().filter(|node| node.is_connected());
-        if let Some(node) = reachable.min_by_key(|node| node.host_id) {
-            let policy = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
-            statement.set_load_balancing_policy(Some(policy));
-        }
-        // The driver then waits for agreement.
-        statement.set_request_timeout(Some(SCHEMA_CHANGE));
-        self.session.query_unpaged(statement, ()).await?;
-        Ok(())
-    }
-
-    async fn record(&self, migration: &Migration) -> Result<(), MigrateError> {
-        let statement = Statement::new(format!(
-            "INSERT INTO {}.schema_migrations (component, number, name, phase, checksum) \
-             VALUES ('{COMPONENT}', ?, ?, ?, ?) IF NOT EXISTS",
-            self.keyspace
-        ));
-        let values = (migration.number, migration.name, migration.phase()?.name(), migration.checksum());
-        // Whether it is applied now or was before is the same; what stands there is checked at the end.
-        let mut result = self.session.query_unpaged(statement.clone(), &values).await;
-        for _ in 0..lease::STATEMENT_REPEATS {
-            if result.is_ok() {
-                break;
-            }
-            sleep(lease::STATEMENT_PAUSE).await;
-            result = self.session.query_unpaged(statement.clone(), &values).await;
-        }
-        result?;
-        Ok(())
-    }
-
-    /// Only ScyllaDB tells its drivers how it is sharded.
-    fn server(&self) -> Server {
-        let state = self.session.get_cluster_state();
-        let is_sharded = state.get_nodes_info().iter().any(|node| node.sharder().is_some());
-        if is_sharded { Server::Scylla } else { Server::Cassandra }
+        _ => false,
     }
 }
 
@@ -274,6 +237,25 @@ mod tests {
             scylla_ca_file: None,
             schema_wait: Duration::ZERO,
         }
+    }
+
+    fn refused(message: &str) -> ExecutionError {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(DbError::Invalid, message.to_owned()))
+    }
+
+    #[test]
+    fn a_column_that_was_added_or_dropped_before_is_done_on_both_servers() {
+        for message in [
+            "Column with name 'note' already exists",
+            "Invalid column name note because it conflicts with an existing column",
+            "Column note was not found in table pages",
+        ] {
+            assert!(is_already_done(&refused(message)), "{message}");
+        }
+        for message in ["Invalid column name note because it conflicts with a PRIMARY KEY part", "unconfigured table"] {
+            assert!(!is_already_done(&refused(message)), "{message}");
+        }
+        assert!(!is_already_done(&ExecutionError::EmptyPlan));
     }
 
     #[test]

@@ -38,6 +38,8 @@ async fn a_page_without_a_title_and_every_other_field_is_kept() {
     for store in stores().await {
         let mut untitled = page("text");
         untitled.title = None;
+        untitled.rendered.excerpt = "How it begins…".to_owned();
+        untitled.rendered.code_blocks = vec![0, 5, 4_000_000];
         untitled.rendered.link_origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
         untitled.rendered.language = Language::from_code("de");
         untitled.rendered.renderer_version = u16::MAX;
@@ -232,7 +234,7 @@ async fn what_a_caller_that_went_away_had_asked_for_is_wholly_done_or_not_at_all
         let _ = (&mut lookup).now_or_never();
         drop(lookup);
 
-        // Whatever was asked before this is decided when it is answered.
+        // When this is answered, all earlier requests are decided.
         let after = Arc::new(page("after"));
         assert_eq!(
             store.backend.insert_if_absent(after.clone()).await.unwrap(),

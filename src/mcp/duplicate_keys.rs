@@ -1,21 +1,21 @@
-//! JSON that tells whether all members of its objects have names of their own. Serde itself keeps the last of two and
-//! says nothing.
+//! JSON read together with the answer to one question: does any object in it repeat a name? Serde keeps the last of two
+//! members with the same name and reports nothing.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// A value, read once.
+/// A value, and whether its names are unique.
 pub(super) struct Read {
-    /// As Serde reads it.
+    /// The value as Serde reads it.
     pub(super) value: Value,
-    /// Whether no object in it has two members of one name.
+    /// Whether no object in it has two members with the same name.
     pub(super) is_unique: bool,
 }
 
 impl<T: Into<Value>> From<T> for Read {
-    /// What holds no members.
+    /// A value without members.
     fn from(value: T) -> Self {
         Self { value: value.into(), is_unique: true }
     }
@@ -23,13 +23,13 @@ impl<T: Into<Value>> From<T> for Read {
 
 impl<'de> Deserialize<'de> for Read {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reading)
+        deserializer.deserialize_any(ReadVisitor)
     }
 }
 
-struct Reading;
+struct ReadVisitor;
 
-impl<'de> Visitor<'de> for Reading {
+impl<'de> Visitor<'de> for ReadVisitor {
     type Value = Read;
 
     fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {

@@ -1,0 +1,152 @@
+//! Errors of the store as a whole: it cannot be opened, has failed, or is closed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use super::panics::Panicked;
+
+/// Why the store cannot be opened. Each message is one line that says what to do.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// Another process uses it.
+    #[error("{} is in use by another process: stop that one, or choose another data directory", .0.display())]
+    InUse(PathBuf),
+    /// There is a file in place of the directory.
+    #[error("{} is not a directory: choose another data directory", .0.display())]
+    NotADirectory(PathBuf),
+    /// This user may not read and write it.
+    #[error("{} cannot be read and written ({reason}): change its owner or mode, or choose another data directory", path.display())]
+    Denied {
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's error.
+        reason: io::Error,
+    },
+    /// No space, or no quota, is left.
+    #[error("there is no space for {} ({reason}): free some space, or choose another data directory", path.display())]
+    Full {
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's error.
+        reason: io::Error,
+    },
+    /// A later version of Handbill wrote it in a format that this one does not know.
+    #[error("{} has format {found} and this Handbill knows up to {known}: start the version that wrote it", path.display())]
+    NewerFormat {
+        /// The database.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The newest format that is known here.
+        known: u64,
+    },
+    /// An earlier version of Handbill wrote it in a format that this one does not read.
+    #[error("{} has format {found}, which Handbill 0.2.0 and before wrote, and this Handbill reads only format {known}: start the version that wrote it, or choose another data directory", path.display())]
+    OlderFormat {
+        /// The database.
+        path: PathBuf,
+        /// Its format.
+        found: u64,
+        /// The format that is known here.
+        known: u64,
+    },
+    /// Handbill did not write this content.
+    #[error("{} is damaged or no Handbill database ({reason}): restore it from a backup, or choose another data directory", path.display())]
+    Damaged {
+        /// The database.
+        path: PathBuf,
+        /// The fault.
+        reason: String,
+    },
+    /// The operating system refuses access for another reason.
+    #[error("{} cannot be opened: {reason}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The operating system's error.
+        reason: io::Error,
+    },
+}
+
+impl OpenError {
+    /// Whether opening it again cannot succeed, even on a disk that works.
+    pub(super) fn is_final(&self) -> bool {
+        match self {
+            Self::NewerFormat { .. } | Self::OlderFormat { .. } | Self::Damaged { .. } => true,
+            Self::InUse(_) | Self::NotADirectory(_) | Self::Denied { .. } | Self::Full { .. } | Self::Io { .. } => {
+                false
+            }
+        }
+    }
+
+    pub(super) fn io(path: &Path, reason: io::Error) -> Self {
+        let path = path.to_owned();
+        match reason.kind() {
+            io::ErrorKind::NotADirectory => Self::NotADirectory(path),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Self::Denied { path, reason },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                Self::Full { path, reason }
+            }
+            // How `redb` reports a file that is not one of its own, or ends too early.
+            io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                Self::Damaged { path, reason: reason.to_string() }
+            }
+            _ => Self::Io { path, reason },
+        }
+    }
+
+    pub(super) fn panicked(path: &Path, panicked: &Panicked) -> Self {
+        Self::Damaged { path: path.to_owned(), reason: panicked.to_string() }
+    }
+
+    pub(super) fn database(path: &Path, error: impl Into<redb::Error>) -> Self {
+        match error.into() {
+            redb::Error::Io(reason) => Self::io(path, reason),
+            redb::Error::DatabaseAlreadyOpen => Self::InUse(path.to_owned()),
+            other => Self::Damaged { path: path.to_owned(), reason: other.to_string() },
+        }
+    }
+}
+
+/// Why a store has ended in this process although nobody closed it. All acknowledged writes are on disk.
+#[derive(Debug, Error)]
+pub enum WriterError {
+    /// The writer thread panicked.
+    #[error("the writer of the page store failed ({0}): what was acknowledged is on disk, start Handbill again")]
+    Panicked(String),
+    /// The database had to be reopened after a failure, and cannot be.
+    #[error("the page store cannot be opened again: {0}")]
+    Unusable(Arc<OpenError>),
+}
+
+/// The store was closed before the operation started.
+#[derive(Debug, Error)]
+#[error("the store is closed")]
+pub(super) struct ClosedError;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_operating_system_refuses_becomes_one_line_that_says_what_to_do() {
+        let path = Path::new("/data");
+        for (kind, advice) in [
+            (io::ErrorKind::PermissionDenied, "change its owner or mode"),
+            (io::ErrorKind::ReadOnlyFilesystem, "change its owner or mode"),
+            (io::ErrorKind::StorageFull, "free some space"),
+            (io::ErrorKind::QuotaExceeded, "free some space"),
+            (io::ErrorKind::NotADirectory, "choose another data directory"),
+            (io::ErrorKind::InvalidData, "restore it from a backup"),
+            (io::ErrorKind::UnexpectedEof, "restore it from a backup"),
+            (io::ErrorKind::Other, "cannot be opened"),
+        ] {
+            let line = OpenError::io(path, kind.into()).to_string();
+            assert!(line.starts_with("/data ") || line.contains(" /data "), "{line}");
+            assert!(line.contains(advice) && !line.contains('\n'), "{line}");
+        }
+    }
+}

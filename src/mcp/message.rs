@@ -1,0 +1,87 @@
+//! One JSON-RPC message, parsed and checked for shape (JSON-RPC 2.0; no batches since the revision 2025-06-18).
+
+use http::StatusCode;
+use rmcp::ErrorData;
+use rmcp::model::{JsonObject, RequestId, RequestMetaObject};
+use serde_json::{Map, Value};
+
+use super::duplicate_keys::Read;
+use super::error::Refusal;
+use crate::api::request::body::why_not_json;
+
+/// A well-formed message.
+pub(super) struct Message {
+    /// `None` for a notification.
+    pub(super) id: Option<RequestId>,
+    /// `None` for an answer, which this server never asks for.
+    pub(super) method: Option<String>,
+    /// The parameters without `_meta`.
+    pub(super) params: JsonObject,
+    /// What the client says about itself and the message.
+    pub(super) meta: RequestMetaObject,
+}
+
+impl Message {
+    /// Parses the body of a request. A refusal names the message's `id` if that could be read.
+    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
+        let Read { value, is_unique } = serde_json::from_slice(bytes).map_err(|error| {
+            let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(&error));
+            Refusal::new(StatusCode::BAD_REQUEST, ErrorData::parse_error(message, None))
+        })?;
+        let mut members = match value {
+            Value::Object(members) => members,
+            Value::Array(_) => {
+                let message = "Batches are not accepted. Send each message in a request of its own.";
+                return Err(Refusal::invalid_request(message));
+            }
+            _ => return Err(Refusal::invalid_request("The body is not a JSON-RPC message. Send one JSON object.")),
+        };
+        let id = parse_id(members.remove("id"))?;
+        Self::from_members(id.clone(), members, is_unique).map_err(|refusal| refusal.to(id))
+    }
+
+    fn from_members(id: Option<RequestId>, mut members: JsonObject, is_unique: bool) -> Result<Self, Refusal> {
+        if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(Refusal::invalid_request("The member `jsonrpc` is not \"2.0\". Send exactly that."));
+        }
+        let is_answer = members.contains_key("result") || members.contains_key("error");
+        let method = match members.remove("method") {
+            Some(Value::String(method)) => Some(method),
+            None if is_answer => None,
+            _ => {
+                let message = "The member `method` is missing or not a string. Send the name of a method.";
+                return Err(Refusal::invalid_request(message));
+            }
+        };
+        let mut params = match members.remove("params") {
+            Some(Value::Object(params)) => params,
+            None => Map::new(),
+            Some(_) => {
+                let message = "The member `params` is not an object. Send the parameters by name.";
+                return Err(Refusal::new(StatusCode::BAD_REQUEST, ErrorData::invalid_params(message, None)));
+            }
+        };
+        // Of two members with the same name only the last would count, so a mistaken call would do something else than
+        // it says.
+        if !is_unique {
+            return Err(Refusal::invalid_request("The message has the same member twice. Send each once."));
+        }
+        let meta = match params.remove("_meta") {
+            Some(Value::Object(meta)) => meta.into(),
+            None | Some(Value::Null) => RequestMetaObject::default(),
+            Some(_) => return Err(Refusal::invalid_request("The parameter `_meta` is not an object. Send one.")),
+        };
+        Ok(Self { id, method, params, meta })
+    }
+}
+
+/// The `id` comes back in the answer exactly as it was sent, so only values that survive that are accepted.
+fn parse_id(id: Option<Value>) -> Result<Option<RequestId>, Refusal> {
+    let id = match id {
+        None => return Ok(None),
+        Some(Value::String(id)) => Some(RequestId::String(id.into())),
+        Some(id) => id.as_i64().map(RequestId::Number),
+    };
+    let message = "The `id` is neither a string nor an integer of 64 bits. Send one that is.";
+    id.map(Some).ok_or_else(|| Refusal::invalid_request(message))
+}
