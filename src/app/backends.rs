@@ -1,4 +1,4 @@
-//! Which backend serves which trait, by the settings.
+//! Chooses a backend for each trait, by the settings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{Deps, StartError};
+use super::deps::Deps;
+use super::error::StartError;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
 use crate::backends::instrumented::Instrumentation;
@@ -23,24 +24,24 @@ use crate::service::render_threads::RenderThreads;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::System;
 
-/// What `/readyz` calls the page store.
+/// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
 
-/// What stands behind each trait, measured.
+/// A backend for each trait, instrumented.
 pub(super) struct Backends {
     pub(super) store: Arc<dyn PageStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
     pub(super) reservations: Arc<dyn SlugReservations>,
     pub(super) renderer: Arc<dyn Renderer>,
-    /// Whether the store belongs to this process alone, so that nobody else renders its old pages again.
+    /// Whether only this process uses the store, so that no other replica renders its old pages again.
     pub(super) renewed_pages_are_written_back: bool,
 }
 
-/// What has to be looked after while the backends are used.
-pub(super) enum Kept {
-    /// A store of this process alone, which is to be closed.
+/// The store while it is used: where it is, whether it has failed, and how it is closed.
+pub(super) enum StoreHandle {
+    /// A store that only this process uses, and that must be closed.
     Embedded(Arc<RedbStore>),
-    /// A cluster that is being connected to. The receiver yields what makes that impossible, if anything does.
+    /// A cluster. The receiver yields the error that makes connecting impossible, if there is one.
     Cluster(oneshot::Receiver<cql::ConnectError>),
 }
 
@@ -58,12 +59,12 @@ impl Backends {
         }
     }
 
-    /// The backends of `settings`. A cluster is connected to in the background, and missing until it is reached.
+    /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then.
     pub(super) async fn open(
         settings: &Settings,
         deps: &Deps,
         readiness: &Arc<Readiness>,
-    ) -> Result<(Self, Kept), StartError> {
+    ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
                 let store = Arc::new(open_embedded(settings.embedded.data_dir.clone(), &deps.metrics).await?);
@@ -75,25 +76,25 @@ impl Backends {
                     let store = measure(deps).store(pages, System::Redb);
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
                 };
-                // Many readers of one large page would otherwise fill the queue of lookups, and each hold a copy.
+                // Otherwise many readers of one large page would fill the queue of lookups, and each would hold a copy.
                 let shared = Coalescing::new(backends.store, Arc::clone(&deps.metrics));
-                Ok((Self { store: Arc::new(shared), ..backends }, Kept::Embedded(store)))
+                Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
                 if settings.redis.redis_url.is_empty() {
                     return Err(StartError::NoRedis);
                 }
-                let (store, failed) = connect_cluster(&settings.scylla, deps, readiness)?;
-                // Measured inside the sharing of reads, so that what is measured is what the database does.
+                let (store, failed) = connect_cluster(&settings.cql, deps, readiness)?;
+                // Instrumented inside the sharing of reads, so that the metrics show the database's own work.
                 let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
-                Ok((Self::sharing(Arc::new(store), settings, deps)?, Kept::Cluster(failed)))
+                Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(failed)))
             }
         }
     }
 
-    /// `store`, which is measured already, with a limiter and reservations that replicas share.
+    /// `store`, which is instrumented already, with a limiter and reservations that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
-        let Deps { clock, random, metrics, .. } = deps;
+        let Deps { clock, random, metrics } = deps;
         let redis = Redis::open(
             &settings.redis,
             TimeLimits::default(),
@@ -112,23 +113,23 @@ impl Backends {
     }
 }
 
-impl Kept {
-    /// Where a person finds the pages.
-    pub(super) fn place(&self, settings: &Settings) -> String {
+impl StoreHandle {
+    /// Where the pages are kept, for the operator to read.
+    pub(super) fn location(&self, settings: &Settings) -> String {
         match self {
             Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
             Self::Cluster(_) => {
-                let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.scylla;
+                let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.cql;
                 format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
             }
         }
     }
 
-    /// Returns once the backends can never be used, or not any more, and why.
-    pub(super) async fn failed(&mut self) -> StartError {
+    /// Returns once the store cannot be used, now or ever again, with the reason.
+    pub(super) async fn fatal_error(&mut self) -> StartError {
         match self {
             Self::Embedded(store) => return StartError::StoreEnded(store.fatal_error().await),
-            // Once connected it has said so, and may not be asked again.
+            // It is connected, and a receiver must not be polled again.
             Self::Cluster(failed) if failed.is_terminated() => {}
             Self::Cluster(failed) => {
                 if let Ok(error) = failed.await {
@@ -139,7 +140,7 @@ impl Kept {
         std::future::pending().await
     }
 
-    /// Closes what is to be closed.
+    /// Closes the store of this process.
     pub(super) async fn close(&self) {
         if let Self::Embedded(store) = self {
             store.close().await;
@@ -148,8 +149,8 @@ impl Kept {
 }
 
 fn measure(deps: &Deps) -> Instrumentation {
-    let Deps { clock, metrics, tracer, .. } = deps;
-    Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock), tracer: tracer.clone() }
+    let Deps { clock, metrics, .. } = deps;
+    Instrumentation { metrics: Arc::clone(metrics), clock: Arc::clone(clock) }
 }
 
 fn absolute(path: &Path) -> PathBuf {
@@ -167,42 +168,42 @@ async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<Redb
     Ok(store)
 }
 
-/// A store that is there once the cluster is reached, and what makes that impossible, if anything does.
+/// A store that is available once the cluster is reached, and the error that makes that impossible, if there is one.
 fn connect_cluster(
     settings: &CqlSettings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
 ) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
-    // What is wrong with the settings alone is told at once.
+    // Settings that make no sense by themselves are refused at once.
     cql::builder(settings).map_err(cql::ConnectError::from)?;
     readiness.set_missing(STORE, "not reached yet");
-    let awaited = Arc::new(PendingStore::default());
+    let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
     let (settings, random) = (settings.clone(), deps.random.clone());
-    let (store, readiness) = (Arc::clone(&awaited), Arc::clone(readiness));
+    let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
     tokio::spawn(async move {
-        let told = |progress: &Progress| tell(progress, &readiness);
-        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, told).await {
+        let report = |progress: &Progress| report(progress, &readiness);
+        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, report).await {
             Ok(reached) => {
                 store.set(reached);
                 available.set(1);
                 readiness.set_present(STORE);
             }
-            // Nobody waits for it only when the process ends.
+            // Sending fails only when the process is ending.
             Err(error) => drop(fail.send(error)),
         }
     });
-    Ok((awaited, failed))
+    Ok((pending, failed))
 }
 
-/// Says in the log and at `/readyz` what connecting waits for.
-fn tell(progress: &Progress, readiness: &Readiness) {
+/// Reports in the log and at `/readyz` why the cluster is not connected yet.
+fn report(progress: &Progress, readiness: &Readiness) {
     let waiting = match progress {
         Progress::OutOfReach(reason) => format!("out of reach: {reason}"),
         Progress::Schema(state) => format!("its schema is {state:?}: run handbill migrate"),
         Progress::Connected => {
-            tracing::info!("the database is reached");
+            tracing::info!("connected to the database");
             return;
         }
     };

@@ -1,5 +1,5 @@
-//! The operators' listener, on a thread and a runtime of its own: probes and scrapes are answered however busy the public
-//! keeps every other thread.
+//! The operators' listener, on a thread and a runtime of its own. So probes and scrapes are answered even if clients keep
+//! every other thread busy.
 
 use std::io;
 use std::thread;
@@ -20,13 +20,13 @@ pub(super) fn start(listener: TcpListener, routes: Router, phase: watch::Receive
     let serving = move || {
         runtime.block_on(async {
             match TcpListener::from_std(listener) {
-                // Its connections are no clients' and are counted nowhere.
+                // Its connections are not clients', so no metric counts them.
                 Ok(listener) => {
                     let no_proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
                     let uncounted = ServerMetrics::default();
                     server::serve(listener, routes, ServerLimits::ADMIN, no_proxies, uncounted, phase).await;
                 }
-                Err(error) => tracing::error!(%error, "the operators' listener is lost"),
+                Err(error) => tracing::error!(%error, "the operators' listener cannot be used"),
             }
         });
     };
@@ -46,7 +46,7 @@ mod tests {
     use crate::server::drain::Readiness;
     use crate::telemetry::metrics::Metrics;
 
-    /// When an answer counts as one that never comes. Nothing depends on it being short.
+    /// Longest wait for an answer that must come. Nothing depends on it being short.
     const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
     fn get(address: SocketAddr, path: &str) -> String {
@@ -91,7 +91,7 @@ mod tests {
         assert!(get(address, "/livez").starts_with("HTTP/1.1 200 "));
         assert!(get(address, "/readyz").starts_with("HTTP/1.1 200 "));
         readiness.set_missing("store", "not reached yet");
-        assert!(get(address, "/readyz").starts_with("HTTP/1.1 503 "), "what changed elsewhere is seen here");
+        assert!(get(address, "/readyz").starts_with("HTTP/1.1 503 "), "a change on another runtime is seen here");
         assert!(get(address, "/metrics").starts_with("HTTP/1.1 200 "));
         drop(releases);
     }

@@ -15,7 +15,6 @@ use async_trait::async_trait;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
-use tracing::Instrument;
 
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
@@ -61,7 +60,7 @@ impl PageStore for Coalescing {
         let (reader, answer) = oneshot::channel();
         if self.shared.join(slug, reader) {
             let reads = Arc::clone(&self.shared).read_while_wanted(slug.clone());
-            tokio::spawn(with_current_span(reads.in_current_span()));
+            tokio::spawn(with_current_span(reads));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
     }
@@ -97,7 +96,7 @@ impl Shared {
         while let Some(readers) = self.take(&slug) {
             let store = Arc::clone(&self.store);
             let slug = slug.clone();
-            let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) }.in_current_span());
+            let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) });
             // After the timeout the read continues by itself and answers its readers.
             let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
         }

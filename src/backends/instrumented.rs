@@ -1,5 +1,5 @@
-//! Decorators that record the duration and outcome of every call to any backend, as metrics and as a span of the
-//! request that makes the call.
+//! Decorators that record duration and outcome of every call of a backend, whatever it is, as metrics and as a span of
+//! the request that makes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::{Reservation, SlugReservations};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
-use crate::telemetry::spans::{Span, System, Tracer};
+use crate::telemetry::spans::{self, Span, System};
 
 /// Puts decorators around backends.
 #[derive(Clone)]
@@ -27,27 +27,25 @@ pub struct Instrumentation {
     pub metrics: Arc<Metrics>,
     /// Measures their duration.
     pub clock: SharedClock,
-    /// Makes their spans.
-    pub tracer: Tracer,
 }
 
 impl Instrumentation {
-    /// `store` with measured calls. It keeps its pages in `system`.
+    /// `store`, which keeps its pages in `system`, measured.
     pub fn store(&self, store: Arc<dyn PageStore>, system: System) -> Arc<dyn PageStore> {
         Arc::new(Instrumented { inner: store, system, measure: self.clone() })
     }
 
-    /// `limiter` with measured calls. It counts in `system`.
+    /// `limiter`, which counts in `system`, measured.
     pub fn limiter(&self, limiter: Arc<dyn RateLimiter>, system: System) -> Arc<dyn RateLimiter> {
         Arc::new(Instrumented { inner: limiter, system, measure: self.clone() })
     }
 
-    /// `reservations` with measured calls. They are kept in `system`.
+    /// `reservations`, which are kept in `system`, measured.
     pub fn reservations(&self, reservations: Arc<dyn SlugReservations>, system: System) -> Arc<dyn SlugReservations> {
         Arc::new(Instrumented { inner: reservations, system, measure: self.clone() })
     }
 
-    /// `renderer` with measured calls.
+    /// `renderer`, measured.
     pub fn renderer(&self, renderer: Arc<dyn Renderer>) -> Arc<dyn Renderer> {
         Arc::new(Instrumented { inner: renderer, system: System::Process, measure: self.clone() })
     }
@@ -60,22 +58,22 @@ struct Instrumented<B: ?Sized> {
 }
 
 impl<B: ?Sized> Instrumented<B> {
-    /// Makes `call`. Returns its answer, its duration and its span, which the caller must end.
+    /// The answer to `call`, how long it took, and its span, which is to be ended.
     async fn time<T>(
         &self,
         operation: &'static str,
         target: &'static str,
         call: impl Future<Output = T>,
     ) -> (T, Duration, Span) {
-        let span = self.measure.tracer.call(self.system, operation, target);
+        let span = spans::call(self.system, operation, target);
         let started = self.measure.clock.monotonic();
-        let answer = span.around(call).await;
+        let answer = span.run(call).await;
         (answer, self.measure.clock.monotonic().saturating_sub(started), span)
     }
 }
 
 impl Instrumented<dyn PageStore> {
-    /// Makes one call of the store and records it. `name` gives the name of an answer in the metrics.
+    /// Makes one call of the store and records it. `name` is what an answer is called in the metrics.
     async fn record<T>(
         &self,
         operation: &'static str,
@@ -95,11 +93,7 @@ impl Instrumented<dyn PageStore> {
         }
         metrics.store_available.set(i64::from(is_available));
         record(&metrics.store, operation, outcome, took);
-        if result.is_ok() {
-            span.done(outcome);
-        } else {
-            span.failed(outcome);
-        }
+        span.done(outcome, result.is_err());
         result
     }
 }
@@ -136,12 +130,12 @@ impl PageStore for Instrumented<dyn PageStore> {
 impl RateLimiter for Instrumented<dyn RateLimiter> {
     async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
         let (decision, took, span) = self.time("decide", "limits", self.inner.check(kind, quota, client)).await;
-        let (limit, admitted) = (kind.name(), decision.admitted);
-        let outcome = if admitted { "admitted" } else { "refused" };
-        self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, admitted }).inc();
+        let limit = kind.name();
+        let outcome = if decision.admitted { "admitted" } else { "refused" };
+        self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
         record(&self.measure.metrics.limiter, limit, outcome, took);
         span.set("handbill.limit", limit);
-        span.done(outcome);
+        span.done(outcome, false);
         decision
     }
 }
@@ -155,14 +149,14 @@ impl SlugReservations for Instrumented<dyn SlugReservations> {
             Reservation::Taken => "taken",
         };
         record(&self.measure.metrics.reservations, "reserve", outcome, took);
-        span.done(outcome);
+        span.done(outcome, false);
         reservation
     }
 
     async fn release(&self, slug: &Slug) {
         let ((), took, span) = self.time("release", "slugs", self.inner.release(slug)).await;
         record(&self.measure.metrics.reservations, "release", "done", took);
-        span.done("done");
+        span.done("done", false);
     }
 }
 
@@ -171,7 +165,7 @@ impl Renderer for Instrumented<dyn Renderer> {
     async fn render(&self, content: &Content) -> Rendered {
         let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content)).await;
         self.measure.metrics.renders.observe(took.as_secs_f64());
-        span.done("done");
+        span.done("done", false);
         rendered
     }
 }

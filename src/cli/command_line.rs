@@ -1,13 +1,13 @@
-//! What clap is given to read: the command line and the environment, without what does not count.
+//! Reads the command line and the environment with clap.
 //!
-//! Clap checks every value that it finds. These are taken out before:
+//! Clap checks every value that it finds. So these are removed first:
 //!
-//! * options and variables of a store that is not chosen;
+//! * options and variables of the store that is not chosen;
 //! * variables of other subcommands;
-//! * variables that are empty, which count as not set.
+//! * empty variables, which count as not set.
 //!
-//! And a subcommand may stand behind its options, and a value may begin with a hyphen, so that what is said of `-1` is
-//! that it is out of range.
+//! Two more things that clap would refuse are allowed: a subcommand may follow its options, and a value may begin with a
+//! hyphen, so that the message about `-1` says that it is out of range.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -38,24 +38,24 @@ pub(super) fn read(
         |arg: &Arg| variables.iter().any(|(name, value)| arg.get_env() == Some(name.as_ref()) && value.is_empty());
     let unset = |arg: Arg| if is_empty(&arg) || is_ignored(&arg) { without_variable(arg) } else { arg };
     let name = subcommand.as_deref().and_then(OsStr::to_str).filter(|name| command.find_subcommand(name).is_some());
-    let counting = match name {
+    let relevant = match name {
         Some(name) => command.clone().mut_args(without_variable).mut_subcommand(name, |sub| sub.mut_args(unset)),
         None => command.clone().mut_args(unset),
     };
-    match counting.try_get_matches_from(&args) {
+    match relevant.try_get_matches_from(&args) {
         // Help shows every variable.
         Err(error) if error.kind() == ErrorKind::DisplayHelp => command.clone().try_get_matches_from(args),
         read => read,
     }
 }
 
-/// A command line whose options have their values with them.
+/// A command line whose options and values are joined.
 struct Line {
     subcommand: Option<OsString>,
     tokens: Vec<Token>,
 }
 
-/// An argument: an option with its value, `--name=value`, or anything else.
+/// An argument: an option with its value (`--name=value`), or anything else.
 struct Token(OsString);
 
 impl Token {
@@ -65,7 +65,7 @@ impl Token {
         std::str::from_utf8(name).ok()
     }
 
-    /// The option's value, where it is with the option.
+    /// The option's value, if it is in this token.
     fn value(&self) -> Option<&OsStr> {
         let at = self.0.as_bytes().iter().position(|&byte| byte == b'=')?;
         Some(OsStr::from_bytes(&self.0.as_bytes()[at + 1..]))
@@ -93,14 +93,14 @@ impl Line {
     }
 }
 
-/// The option of this name, of whichever subcommand.
+/// The option of this name, of any subcommand.
 fn option<'a>(command: &'a Command, name: Option<&str>) -> Option<&'a Arg> {
     let of = |command: &'a Command| command.get_arguments().find(|arg| arg.get_long() == name);
     name?;
     of(command).or_else(|| command.get_subcommands().find_map(of))
 }
 
-/// The store that is used, as far as that can be told.
+/// The store that is chosen, or none if the choice is not valid.
 fn chosen_store(tokens: &[Token], variables: &[(String, OsString)]) -> Option<StoreKind> {
     let (option, variable) = STORE;
     let flag = tokens.iter().rfind(|token| token.name() == Some(option)).map(|token| token.value());
@@ -112,7 +112,7 @@ fn chosen_store(tokens: &[Token], variables: &[(String, OsString)]) -> Option<St
     }
 }
 
-/// The heading of the options that do not count with `store`.
+/// The heading of the options that do not apply to `store`.
 fn not_chosen(store: StoreKind) -> &'static str {
     match store {
         StoreKind::Embedded => StoreKind::Scylla.help_heading(),

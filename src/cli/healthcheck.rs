@@ -5,14 +5,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long the process may take to say that it lives.
+/// How long each step of the probe may take: to connect, to write and to read.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Succeeds if the process behind `admin` lives; exit code 1 if not.
+/// Succeeds if the process behind `admin` is live. Exit code 1 if not.
 pub(super) fn run(admin: SocketAddr) -> ExitCode {
     match ask(reachable(admin)) {
         Ok(answer) if answer.starts_with("HTTP/1.1 200 ") => ExitCode::SUCCESS,
-        Ok(_) => fail("it answers, but not that it lives"),
+        Ok(_) => fail("it answers, but /livez is not 200"),
         Err(error) => fail(&error.to_string()),
     }
 }
@@ -22,7 +22,7 @@ fn fail(reason: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// A listener on every address is asked on loopback.
+/// A listener on all addresses is asked on loopback.
 fn reachable(listener: SocketAddr) -> SocketAddr {
     let loopback = match listener.ip() {
         IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

@@ -15,10 +15,10 @@ use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, u
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
-/// What a start that was refused, or a command that was misused, ends with.
+/// Exit code of a start that was refused and of a misused command.
 const REFUSED: u8 = 2;
 
-/// What a service that had started and could not go on ends with.
+/// Exit code of a service that had started and could not continue.
 const FAILED: u8 = 1;
 
 /// Publishes text posts without accounts: post a title and Markdown, get a public address and an edit key.
@@ -35,15 +35,15 @@ struct Cli {
 enum Subcommands {
     /// Serve pages (the default)
     Serve(Box<Settings>),
-    /// Bring the store's schema up to date
+    /// Update the store's schema
     Migrate(Box<MigrateSettings>),
     /// Print the OpenAPI document
     Openapi(AddressSettings),
-    /// Ask the operators' listener whether the process lives; for container health checks
+    /// Ask the operators' listener whether the process is live; for container health checks
     Healthcheck(AdminSettings),
     /// Render Markdown from standard input to HTML on standard output
     Render {
-        /// Each line is a JSON object with `input`, and comes back with `html` added
+        /// Each line is a JSON object with `input`, and is printed with `html` added
         #[arg(long)]
         jsonl: bool,
     },
@@ -54,7 +54,7 @@ pub fn run() -> ExitCode {
     let log = match LogQueue::to_stderr() {
         Ok(log) => log,
         Err(error) => {
-            eprintln!("handbill: the operating system refused what every process needs ({error})");
+            eprintln!("handbill: the operating system refused a basic resource ({error})");
             return ExitCode::from(REFUSED);
         }
     };
@@ -62,7 +62,7 @@ pub fn run() -> ExitCode {
     run_with(&log.0)
 }
 
-/// Writes the last lines, also those of a panic.
+/// Writes the last lines of the log, even after a panic.
 struct FlushedAtEnd(LogQueue);
 
 impl Drop for FlushedAtEnd {
@@ -106,20 +106,20 @@ fn refuse(reason: &str, log: &LogQueue) -> ExitCode {
     end(reason, REFUSED, log)
 }
 
-/// One clear line on standard error, whatever characters the reason quotes.
+/// Ends with one line on standard error, whatever characters the reason quotes.
 fn end(reason: &str, code: u8, log: &LogQueue) -> ExitCode {
     let line = reason.split(char::is_control).collect::<Vec<_>>().join("\u{fffd}");
     log.line(&format!("handbill: {line}"));
     ExitCode::from(code)
 }
 
-/// Prints help as it is, and what is wrong with the command line in one line.
+/// Prints help unchanged, and an error in one line.
 fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let text = error.render().to_string();
-    // What follows the first empty line is usage.
+    // Usage follows the first empty line.
     let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  [", " [");
     refuse(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()), log)
 }
@@ -132,7 +132,7 @@ mod tests {
 
     use super::*;
 
-    /// The settings as the README shows them.
+    /// The table of settings in the README.
     fn settings_table() -> String {
         let mut table = String::from("| flag | variable | default | meaning |\n|---|---|---|---|\n");
         let mut command = Cli::command();
@@ -161,13 +161,13 @@ mod tests {
         assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
     }
 
-    /// The options of a command, by `--help`'s own words.
+    /// The names of a command's options.
     fn options(command: &clap::Command) -> Vec<String> {
         command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
     }
 
     #[test]
-    fn each_option_stands_in_a_group_and_subcommands_have_options_of_the_service_alone() {
+    fn each_option_is_in_a_group_and_subcommands_have_only_options_of_the_service() {
         let command = Cli::command();
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");

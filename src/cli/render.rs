@@ -1,4 +1,4 @@
-//! `handbill render`: Markdown to the HTML that a page with it would have.
+//! `handbill render`: turns Markdown into the HTML of a page.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use crate::domain::markdown::render;
 
-/// Renders standard input to standard output; with `jsonl`, line by line.
+/// Renders standard input to standard output; with `jsonl`, each line by itself.
 pub(super) fn run(jsonl: bool) -> Result<ExitCode, String> {
     let (input, mut output) = (io::stdin().lock(), io::stdout().lock());
     let done = if jsonl { render_lines(input, &mut output) } else { render_whole(input, &mut output) };
@@ -39,7 +39,7 @@ fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), Stri
     Ok(())
 }
 
-/// What is wrong with a line. The parser's own "line 1" is of a text of one line.
+/// The parser's message without its line number, which is always 1 since it is given one line.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -49,17 +49,17 @@ fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// A JSON object whose members stay in their order and as they were written, numbers to the last digit.
+/// A JSON object that keeps the order of its members and their text, so that no digit of a number is lost.
 struct Row<'a>(Vec<(String, Cow<'a, RawValue>)>);
 
 impl Row<'_> {
-    /// The string `input`; the last one, as other readers of JSON take it.
+    /// The string `input`. If there are several, the last one, as in other parsers of JSON.
     fn input(&self) -> Option<String> {
         let (_, value) = self.0.iter().rfind(|(name, _)| name == "input")?;
         serde_json::from_str(value.get()).ok()
     }
 
-    /// The same with `html` at the end, in place of one that was there.
+    /// Adds `html` at the end, and removes any that was there.
     fn with_html(mut self, html: &str) -> Self {
         self.0.retain(|(name, _)| name != "html");
         self.0.push(("html".to_owned(), Cow::Owned(to_raw_value(html).expect("it is a string"))));

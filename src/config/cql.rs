@@ -1,17 +1,17 @@
-//! Settings of the page store in ScyllaDB or Cassandra. They count only with `--store scylla` and for `migrate`.
+//! Settings of the page store in ScyllaDB or Cassandra. They apply only with `--store scylla`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-/// Longest name of a keyspace that the servers take.
+/// Longest name of a keyspace that the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
 
 /// Settings of the page store in ScyllaDB or Cassandra.
 #[derive(Args, Clone, Debug)]
 pub struct CqlSettings {
-    /// Nodes to reach the cluster by, comma-separated; the others are found from them. Required with --store scylla
+    /// Nodes to reach the cluster through, comma-separated; they name the others. Required with --store scylla
     #[arg(long, env = "HANDBILL_SCYLLA_NODES", value_name = "HOST:PORT,…", value_delimiter = ',', value_parser = node)]
     pub scylla_nodes: Vec<String>,
     /// Keyspace of the pages
@@ -20,44 +20,44 @@ pub struct CqlSettings {
     /// Datacentre that all requests go to [default: that of the first node]
     #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
-    /// Copies of each page in the datacentre; counts only when migrate makes the keyspace
+    /// Copies of each page in the datacentre; applies only when migrate creates the keyspace
     #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
     pub scylla_replication_factor: u8,
-    /// Whether the keyspace uses tablets: true or false; counts only when migrate makes it [default: the server's choice]
+    /// Whether the keyspace uses tablets: true or false; applies only when migrate creates it [default: the server's choice]
     #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
     pub scylla_tablets: Option<bool>,
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
-    /// File with that user's password; a line break at its end does not count
+    /// File with that user's password; a line break at its end is ignored
     #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
     pub scylla_password_file: Option<PathBuf>,
-    /// Certificates (PEM) that sign the nodes' own; with it every connection is TLS. A node's certificate must name its IP address
+    /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS. A node's certificate must name its IP address
     #[arg(long, env = "HANDBILL_SCYLLA_CA_FILE", value_name = "FILE")]
     pub scylla_ca_file: Option<PathBuf>,
-    /// How long serve waits for migrate to bring the schema up to date, and migrate for the cluster to answer
+    /// How long serve waits for migrate to update the schema, and migrate for the cluster to answer
     #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub schema_wait: Duration,
 }
 
-/// `host:port`, where an IPv6 address stands in brackets.
+/// `host:port`, with an IPv6 address in brackets.
 fn node(text: &str) -> Result<String, &'static str> {
     let text = text.trim();
-    let fault = "it must be host:port, for example db-1.example:9042";
+    let fault = "give host:port, for example db-1.example:9042";
     let (host, port) = text.rsplit_once(':').ok_or(fault)?;
     let host_fits = !host.is_empty() && (!host.contains(':') || (host.starts_with('[') && host.ends_with(']')));
     let port_fits = port.parse::<u16>().is_ok_and(|port| port > 0);
     if host_fits && port_fits { Ok(text.to_owned()) } else { Err(fault) }
 }
 
-/// A name that needs no quotes in CQL, so that it can stand in any statement.
+/// A name that needs no quotes in CQL, so that any statement can hold it.
 fn keyspace(text: &str) -> Result<String, &'static str> {
     let first_fits = text.starts_with(|c: char| c.is_ascii_lowercase());
     let rest_fits = text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
     if first_fits && rest_fits && text.len() <= MAX_KEYSPACE_CHARS {
         Ok(text.to_owned())
     } else {
-        Err("it must be a small letter, then small letters, digits and underscores, 48 characters at most")
+        Err("give a lower-case letter, then lower-case letters, digits and underscores, 48 characters at most")
     }
 }
 

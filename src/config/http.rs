@@ -10,7 +10,7 @@ use crate::domain::authority::Authority;
 use crate::domain::client::ForwardedHeader;
 use crate::domain::origin::Origin;
 
-/// Where the public reaches the service.
+/// Where clients reach the service.
 #[derive(Args, Debug)]
 pub struct AddressSettings {
     /// Public listener; port 0 takes a free one
@@ -22,7 +22,7 @@ pub struct AddressSettings {
 }
 
 impl AddressSettings {
-    /// The origin of URLs, while `listener` is where the public listener is.
+    /// The origin of URLs, if the public listener is at `listener`.
     pub fn origin(&self, listener: SocketAddr) -> Origin {
         self.base_url.clone().unwrap_or_else(|| Origin::of_listener(listener))
     }
@@ -34,28 +34,28 @@ pub struct HttpSettings {
     #[command(flatten)]
     #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub address: AddressSettings,
-    /// Networks of the proxies whose --forwarded-header is believed, in CIDR notation, comma-separated; without a prefix length it is one address [default: none]
+    /// Networks of the proxies whose --forwarded-header is believed, in CIDR notation, comma-separated; an entry without a prefix length is one address [default: none]
     #[arg(long, env = "HANDBILL_TRUSTED_PROXIES", value_name = "CIDR,…", value_delimiter = ',', value_parser = network)]
     pub trusted_proxies: Vec<IpNet>,
-    /// The one header that trusted proxies name the client in: x-forwarded-for or forwarded
+    /// Header in which trusted proxies name the client: x-forwarded-for or forwarded
     #[arg(long, env = "HANDBILL_FORWARDED_HEADER", value_name = "HEADER", default_value = "x-forwarded-for", value_parser = forwarded_header)]
     pub forwarded_header: ForwardedHeader,
-    /// Hosts that /mcp is called by besides that of --base-url, comma-separated; one without a port admits every port [default: none]
+    /// Hosts that may appear in the Host header of /mcp besides that of --base-url, comma-separated; a host without a port admits every port [default: none]
     #[arg(long, env = "HANDBILL_MCP_ALLOWED_HOSTS", value_name = "HOST[:PORT],…", value_delimiter = ',', value_parser = Authority::parse)]
     pub mcp_allowed_hosts: Vec<Authority>,
     /// Origins whose pages may call /mcp from a browser besides --base-url, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_MCP_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',', value_parser = Origin::parse)]
     pub mcp_allowed_origins: Vec<Origin>,
-    /// Connections of clients that are open at once, or fewer where file descriptors are few
+    /// Most connections that clients may have open at once; fewer if there are not enough file descriptors
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections: u32,
-    /// Connections of one client, an IPv4 address or an IPv6 /64; those from this machine and from --trusted-proxies are not counted [default: a quarter of --max-connections]
+    /// Most connections that one client may have open; a client is an IPv4 address or an IPv6 /64. Those from this machine and from --trusted-proxies are not counted [default: a quarter of --max-connections]
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS_PER_CLIENT", value_name = "CONNECTIONS", value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections_per_client: Option<u32>,
-    /// Memory that requests may hold until they are answered
+    /// Most memory that requests hold until they are answered
     #[arg(long, env = "HANDBILL_RECEIVE_BUDGET", value_name = "BYTES", default_value = "32MiB", value_parser = receive_budget)]
     pub receive_budget: ByteSize,
-    /// Memory that answers may hold until they are sent
+    /// Most memory that answers hold until they are sent
     #[arg(long, env = "HANDBILL_SEND_BUDGET", value_name = "BYTES", default_value = "64MiB", value_parser = send_budget)]
     pub send_budget: ByteSize,
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
@@ -66,17 +66,17 @@ pub struct HttpSettings {
     pub drain_timeout: Duration,
 }
 
-/// Most connections that may be allowed: ten times what a process on one machine has memory for.
+/// Highest limit of connections: ten times as many as a process on one machine has memory for.
 const MAX_CONNECTIONS: i64 = 1_000_000;
 
 /// Smallest budget for requests: a few of the largest must fit.
-const LEAST_RECEIVE_BUDGET: u64 = 1024 * 1024;
+const MIN_RECEIVE_BUDGET: u64 = 1024 * 1024;
 
 /// Smallest budget for answers: a few of the largest must fit.
-const LEAST_SEND_BUDGET: u64 = 16 * 1024 * 1024;
+const MIN_SEND_BUDGET: u64 = 16 * 1024 * 1024;
 
 /// Largest budget: more than any machine has.
-const MOST_BUDGET: u64 = 1 << 40;
+const MAX_BUDGET: u64 = 1 << 40;
 
 /// Bytes, written as a whole number of bytes, `KiB`, `MiB` or `GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,27 +98,27 @@ impl ByteSize {
 }
 
 fn receive_budget(text: &str) -> Result<ByteSize, &'static str> {
-    let fits = |size: &ByteSize| (LEAST_RECEIVE_BUDGET..=MOST_BUDGET).contains(&size.0);
-    ByteSize::parse(text).filter(fits).ok_or("it must be from 1MiB to 1024GiB, such as 32MiB")
+    let fits = |size: &ByteSize| (MIN_RECEIVE_BUDGET..=MAX_BUDGET).contains(&size.0);
+    ByteSize::parse(text).filter(fits).ok_or("give 1MiB to 1024GiB, for example 32MiB")
 }
 
 fn send_budget(text: &str) -> Result<ByteSize, &'static str> {
-    let fits = |size: &ByteSize| (LEAST_SEND_BUDGET..=MOST_BUDGET).contains(&size.0);
-    ByteSize::parse(text).filter(fits).ok_or("it must be from 16MiB to 1024GiB, such as 64MiB")
+    let fits = |size: &ByteSize| (MIN_SEND_BUDGET..=MAX_BUDGET).contains(&size.0);
+    ByteSize::parse(text).filter(fits).ok_or("give 16MiB to 1024GiB, for example 64MiB")
 }
 
 impl HttpSettings {
-    /// Connections of one client: what was set, or a quarter of them all.
+    /// Most connections of one client: the setting, or a quarter of all connections.
     pub fn connections_per_client(&self) -> u32 {
         self.max_connections_per_client.unwrap_or_else(|| self.max_connections.div_ceil(4))
     }
 }
 
-/// A network in CIDR notation; one address, where there is no prefix length.
+/// A network in CIDR notation, or one address.
 fn network(text: &str) -> Result<IpNet, &'static str> {
     let text = text.trim();
     let address = || text.parse::<std::net::IpAddr>().ok().map(IpNet::from);
-    text.parse().ok().or_else(address).ok_or("it is neither a network such as 10.0.0.0/8 nor an address")
+    text.parse().ok().or_else(address).ok_or("give a network, for example 10.0.0.0/8, or an address")
 }
 
 fn forwarded_header(text: &str) -> Result<ForwardedHeader, &'static str> {

@@ -1,11 +1,10 @@
-//! The settings: each a flag and an environment variable of the same name, read once.
+//! The settings: each is a flag and an environment variable of the same name, read once, as a plain value.
 //!
-//! A setting that makes no sense stops the start with one line. What depends on another setting or on the machine
-//! is checked where it is used. Each subcommand has those settings alone that it uses.
+//! A value that makes no sense stops the start with one line. A setting that depends on another or on the machine is
+//! checked where it is used. Each subcommand has only the settings that it uses.
 
 mod cql;
 mod http;
-mod logs;
 mod rate_limits;
 mod redis;
 mod store;
@@ -18,79 +17,69 @@ use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
-pub use self::logs::LogSettings;
-pub use self::rate_limits::LimitSettings;
+pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
-pub use self::telemetry::TelemetrySettings;
+pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
-/// What every environment variable of ours begins with.
+/// Prefix of all our environment variables.
 const VARIABLE_PREFIX: &str = "HANDBILL_";
 
 /// Every setting of the service.
 #[derive(Args, Debug)]
+#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub http: HttpSettings,
     #[command(flatten, next_help_heading = "Store")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub embedded: EmbeddedSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
-    pub scylla: CqlSettings,
+    pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
-    pub limits: LimitSettings,
+    pub rate_limits: RateLimitSettings,
     #[command(flatten, next_help_heading = "Redis")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub redis: RedisSettings,
     #[command(flatten, next_help_heading = "Traces")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
-    pub telemetry: TelemetrySettings,
+    pub traces: TraceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub admin: AdminSettings,
     #[command(flatten, next_help_heading = "Logs")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub logs: LogSettings,
 }
 
 /// The settings that `migrate` uses.
 #[derive(Args, Debug)]
+#[expect(missing_docs, reason = "as for `Settings`")]
 pub struct MigrateSettings {
     #[command(flatten, next_help_heading = "Store")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
-    pub scylla: CqlSettings,
+    pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Logs")]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub logs: LogSettings,
 }
 
 /// Settings of the operators' listener.
 #[derive(Args, Debug)]
 pub struct AdminSettings {
-    /// Operators' listener: /metrics, /livez and /readyz. Never to be reached by the public
+    /// Operators' listener: /metrics, /livez and /readyz. The public must never reach it
     #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub admin_listen: SocketAddr,
 }
 
-/// The environment's variables whose names begin as those of settings do.
+/// The environment variables whose names begin like those of settings.
 pub fn variables() -> Vec<(String, OsString)> {
-    #[expect(clippy::disallowed_methods, reason = "this is where settings are read")]
+    #[expect(clippy::disallowed_methods, reason = "settings are read here")]
     let all = std::env::vars_os();
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
         .collect()
 }
 
-/// Those of `variables` that are no setting of `command`: a misspelt one would be ignored in silence.
+/// The names of `variables` that are no setting of `serve`, which has every setting. A misspelt name would otherwise be
+/// ignored silently.
 pub fn unknown_variables<'a>(command: &Command, variables: &'a [(String, OsString)]) -> Vec<&'a str> {
     let is_known = |name: &str| command.get_arguments().any(|arg| arg.get_env().is_some_and(|known| known == name));
     variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_known(name)).collect()

@@ -7,7 +7,7 @@ use clap::Args;
 use crate::domain::quota::Quota;
 use crate::ports::rate_limiter::Quotas;
 
-/// Highest limit: a window remembers each attempt in it, at 16 bytes each.
+/// Highest limit. A window remembers each attempt in it, in 16 bytes each.
 const MAX_LIMIT: i64 = 1_000_000;
 
 /// Longest window.
@@ -15,7 +15,7 @@ const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
 
 /// Settings of the rate limits.
 #[derive(Args, Debug)]
-pub struct LimitSettings {
+pub struct RateLimitSettings {
     /// Pages that a client may create within the window; 0 switches the limit off
     #[arg(long, env = "HANDBILL_CREATE_LIMIT", value_name = "REQUESTS", default_value_t = 10, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub create_limit: u32,
@@ -30,7 +30,7 @@ pub struct LimitSettings {
     pub rate_window: Duration,
 }
 
-impl LimitSettings {
+impl RateLimitSettings {
     /// The quotas that these settings describe.
     pub fn quotas(&self) -> Quotas {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
@@ -38,13 +38,13 @@ impl LimitSettings {
     }
 }
 
-/// A window that the `RateLimit-Policy` field can tell, which counts whole seconds.
+/// A window that the `RateLimit-Policy` field can express: it counts whole seconds.
 fn window(text: &str) -> Result<Duration, String> {
     let window = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let is_whole = window.subsec_nanos() == 0;
     if is_whole && (Duration::from_secs(1)..=MAX_WINDOW).contains(&window) {
         Ok(window)
     } else {
-        Err("it must be whole seconds, from 1s to 31days".to_owned())
+        Err("give whole seconds, from 1s to 31days".to_owned())
     }
 }

@@ -43,16 +43,16 @@ pub struct RedisSettings {
     /// How the Redis servers work together [default: single for one address, cluster for several]
     #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_enum)]
     pub redis_mode: Option<RedisMode>,
-    /// The name under which the sentinels know the master; needed with --redis-mode sentinel
+    /// Name that the sentinels have for the master; required with --redis-mode sentinel
     #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
     pub redis_sentinel_master: Option<String>,
-    /// The user name for the Redis servers. Sentinels use the login in their own addresses
+    /// User name for the Redis servers. Sentinels use the login in their own addresses
     #[arg(long, env = "HANDBILL_REDIS_USERNAME", value_name = "NAME")]
     pub redis_username: Option<String>,
-    /// A file with the password for the Redis servers, read again for each new connection
+    /// File with the password for the Redis servers, read again for each new connection
     #[arg(long, env = "HANDBILL_REDIS_PASSWORD_FILE", value_name = "FILE")]
     pub redis_password_file: Option<PathBuf>,
-    /// A file of PEM certificates of the authorities for rediss:// servers, in place of the system's; read like the password file
+    /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's; read like the password file
     #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
 }

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// Where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
-    /// In files of this process alone
+    /// In files that only this process uses
     Embedded,
     /// In `ScyllaDB` or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url
     #[value(help = "In ScyllaDB or Cassandra, for any number of replicas; needs --scylla-nodes and --redis-url")]
@@ -15,7 +15,7 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// The heading in `--help` of the options that count with this store alone.
+    /// The heading in `--help` of the options that apply only to this store.
     pub const fn help_heading(self) -> &'static str {
         match self {
             Self::Embedded => "Embedded store (with --store embedded)",
@@ -27,7 +27,7 @@ impl StoreKind {
 /// Which page store is used.
 #[derive(Args, Debug)]
 pub struct StoreSettings {
-    /// Where pages are kept. Options of a store that is not chosen are ignored, whatever their values
+    /// Where pages are kept. Options of the other store are ignored, whatever their values
     #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = "embedded")]
     pub store: StoreKind,
 }
@@ -35,7 +35,7 @@ pub struct StoreSettings {
 /// Settings of the embedded store.
 #[derive(Args, Debug)]
 pub struct EmbeddedSettings {
-    /// Where the embedded store keeps its files; made if it is missing
+    /// Directory for the files of the embedded store; created if it does not exist
     #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
     pub data_dir: PathBuf,
 }

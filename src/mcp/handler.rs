@@ -35,7 +35,7 @@ use crate::api::request::body::{RequestBody, declared_as_json};
 use crate::api::request::credential::query_holds_key;
 use crate::service::ServiceError;
 use crate::telemetry::metrics::ToolLabels;
-use crate::telemetry::spans::{CallerTrace, RequestSpan};
+use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
 
 /// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes it.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
@@ -152,18 +152,18 @@ impl Server {
             return Err(Refusal::invalid_params(format!("There is no tool with this name. The tools are {names}.")));
         };
         let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
-        let span = self.mcp.tracer.tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
+        let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
         // On the heap, since the future of a call is large and many layers of futures surround it.
         let calling = Box::pin(self.mcp.call(tool, self.mcp.proxies.client(head), call.arguments.unwrap_or_default()));
         // A panic in a tool is a failed call, not a failed request, and it is counted.
-        let result = AssertUnwindSafe(span.around(calling)).catch_unwind().await.unwrap_or_else(|_panic| {
+        let result = AssertUnwindSafe(span.run(calling)).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");
             Err(ApiError::internal())
         });
         let (outcome, status) =
             result.as_ref().map_or_else(|error| (error.code.as_str(), error.code.status()), |_| ("ok", 200));
         self.count(tool.as_str(), outcome);
-        span.called(outcome, status);
+        span.done(outcome, status >= 500);
         let body = response_body(id, result, revision.is_modern.then(|| self.result_meta.get()));
         Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::new(body)).into_response())
     }

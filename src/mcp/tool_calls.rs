@@ -19,7 +19,6 @@ use crate::domain::client::Client;
 use crate::domain::origin::Origin;
 use crate::service::{Body, PageService, Precondition, ServiceError};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::spans::Tracer;
 
 /// What the tools need.
 pub struct Mcp {
@@ -31,8 +30,6 @@ pub struct Mcp {
     pub proxies: TrustedProxies,
     /// Where calls are counted.
     pub metrics: Arc<Metrics>,
-    /// Makes the spans of calls.
-    pub tracer: Tracer,
 }
 
 /// The arguments of `get_page` besides the slug.

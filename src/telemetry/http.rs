@@ -1,7 +1,7 @@
 //! Observes every request: its id, its span, its line in the log, its metrics.
 //!
-//! The log has the route's template and never the path or the query, since either may hold a key that somebody
-//! pasted into the wrong place.
+//! The log has the route's template and never the path or the query: either may hold a key that somebody pasted into the
+//! wrong place.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,41 +11,41 @@ use axum::middleware::Next;
 use axum::response::Response;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
+use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 use tracing::field::display;
 
 use super::metrics::{Metrics, RequestLabels, TraceLabel};
-use super::spans::{OTHER_METHOD, TraceIds, Tracer, Trust, error_type};
+use super::spans::{self, OTHER_METHOD, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// What observing needs.
+/// Dependencies of [`observe`].
 #[derive(Clone)]
 pub struct RequestTelemetry {
-    /// Where requests are counted.
+    /// Counts requests.
     pub metrics: Arc<Metrics>,
-    /// What measures them.
+    /// Measures how long they take.
     pub clock: SharedClock,
-    /// What their ids are drawn from.
+    /// Yields their ids.
     pub random: Random,
-    /// What makes their spans.
-    pub tracer: Tracer,
-    /// The networks of the peers whose word on the trace is believed.
+    /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// A request until it is answered, or dropped because its connection was ended first. Its end is recorded when this is dropped.
+/// A request in flight: until it is answered, or until it is dropped because its connection ended first. Dropping this
+/// records its end.
 struct InFlight {
     telemetry: RequestTelemetry,
     started: Duration,
     method: &'static str,
     route: String,
-    ids: Option<TraceIds>,
+    ids: Option<SpanContext>,
     log: tracing::Span,
-    /// The status of its answer, once it has one.
+    /// The status of the answer, once there is one.
     status: Option<u16>,
 }
 
@@ -62,8 +62,8 @@ impl Drop for InFlight {
         let took = self.telemetry.clock.monotonic().saturating_sub(self.started).as_secs_f64();
         let error = error_type(self.status);
         self.log.in_scope(|| {
-            let (trace_id, span_id) =
-                (self.ids.map(|ids| display(ids.trace_id)), self.ids.map(|ids| display(ids.span_id)));
+            let trace_id = self.ids.as_ref().map(|ids| display(ids.trace_id()));
+            let span_id = self.ids.as_ref().map(|ids| display(ids.span_id()));
             let (status, error_type) = (self.status, error.as_deref());
             let end = if status.is_some() { "answered" } else { "abandoned" };
             tracing::info!(status, error_type, duration_seconds = took, trace_id, span_id, "{end}");
@@ -74,11 +74,11 @@ impl Drop for InFlight {
             http_response_status_code: self.status,
             error_type: error,
         };
-        metrics.requests.get_or_create(&labels).observe(took, self.ids.and_then(exemplar), None);
+        metrics.requests.get_or_create(&labels).observe(took, self.ids.as_ref().and_then(exemplar), None);
     }
 }
 
-/// Lets the request pass and records what became of it. Its id is in the answer and in every event on the way.
+/// Passes the request on and records its end. Its id is in the answer and in every event that it causes.
 pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request, next: Next) -> Response {
     let started = telemetry.clock.monotonic();
     let id = hex_id(&telemetry.random);
@@ -88,27 +88,27 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let (head, body) = request.into_parts();
     let trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&telemetry.trusted_proxies));
     let trust = if trusted { Trust::Continue } else { Trust::Link };
-    let span = telemetry.tracer.request(&head, trust, method, &route, &id);
+    let span = spans::request(&head, trust, method, &route, &id);
     let mut request = Request::from_parts(head, body);
     let log = tracing::info_span!("request", request_id = id, method, route);
-    request.extensions_mut().insert(span.within(trust, log.clone()));
+    request.extensions_mut().insert(span.of_request(trust));
 
     telemetry.metrics.active_requests.inc();
     let in_flight = InFlight { started, method, route, ids: span.ids(), log: log.clone(), status: None, telemetry };
-    let mut response = span.around(next.run(request)).instrument(log).await;
+    let mut response = span.run(next.run(request).instrument(log)).await;
     let status = response.status().as_u16();
     span.answered(status);
     in_flight.answered(status);
-    // A cache takes the fields of a 304 over into what it holds, which has the id of the request that fetched it.
+    // A cache copies the fields of a 304 to the response that it stored, whose id is that of an earlier request.
     if response.status() != StatusCode::NOT_MODIFIED {
         response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
     }
     response
 }
 
-/// What leads from a bucket to a trace that was counted in it, where that trace can be looked at.
-fn exemplar(ids: TraceIds) -> Option<TraceLabel> {
-    ids.is_sampled.then(|| TraceLabel { trace_id: ids.trace_id.to_string() })
+/// Leads from a histogram's bucket to a trace that was counted in it. None if that trace is not exported.
+fn exemplar(ids: &SpanContext) -> Option<TraceLabel> {
+    ids.is_sampled().then(|| TraceLabel { trace_id: ids.trace_id().to_string() })
 }
 
 /// The method as a label: clients may invent others.
@@ -137,16 +137,23 @@ mod tests {
     use axum::body::Body;
     use axum::middleware::from_fn_with_state;
     use axum::routing::get;
+    use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::trace::SdkTracerProvider;
     use serde_json::Value;
     use tokio::sync::Notify;
     use tower::ServiceExt;
+    use tracing::subscriber::{DefaultGuard, set_default};
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::{EnvFilter, Registry};
 
     use super::*;
+    use crate::config::LogFormat;
     use crate::ports::clock::SystemClock;
     use crate::ports::random::Random;
+    use crate::telemetry::logs;
+    use crate::telemetry::spans::{System, with_current_span};
 
-    /// Keeps what is logged.
+    /// Keeps the lines that are logged.
     #[derive(Clone, Default)]
     struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -166,21 +173,53 @@ mod tests {
             let bytes = self.0.lock().unwrap();
             bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect()
         }
+
+        /// Logs to this as the process does, with spans, until the guard is dropped.
+        fn install(&self) -> DefaultGuard {
+            let (writer, tracer) = (self.clone(), SdkTracerProvider::default().tracer("test"));
+            let lines = logs::lines(LogFormat::Json, false, EnvFilter::new("info"), move || writer.clone());
+            set_default(Registry::default().with(spans::layer(tracer)).with(lines))
+        }
+    }
+
+    fn telemetry() -> RequestTelemetry {
+        RequestTelemetry {
+            metrics: Arc::default(),
+            clock: Arc::new(SystemClock::new()),
+            random: Random::System,
+            trusted_proxies: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn every_line_of_a_request_has_its_span_and_none_of_the_trace() {
+        let log = Log::default();
+        let _logging = log.install();
+        let handler = async || {
+            tracing::info!("in the handler");
+            let call = spans::call(System::Redb, "lookup", "pages");
+            call.run(async { tracing::info!("in a call") }).await;
+            call.done("active", false);
+            tokio::spawn(with_current_span(async { tracing::info!("in a task") })).await.unwrap();
+        };
+        let routes = Router::new().route("/{slug}", get(handler)).layer(from_fn_with_state(telemetry(), observe));
+        routes.oneshot(Request::get("/secret").body(Body::empty()).unwrap()).await.unwrap();
+        let lines = log.lines();
+        let messages: Vec<_> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
+        assert_eq!(messages, ["in the handler", "in a call", "in a task", "answered"]);
+        for line in lines {
+            let span = line["span"].as_object().unwrap_or_else(|| panic!("{line}"));
+            let fields: Vec<_> = span.keys().map(String::as_str).collect();
+            assert_eq!(fields, ["method", "name", "request_id", "route"], "{line}");
+            assert_eq!(span["name"], "request");
+        }
     }
 
     #[tokio::test]
     async fn a_request_that_is_dropped_before_its_answer_is_logged_and_counted() {
         let log = Log::default();
-        let writer = log.clone();
-        let subscriber = tracing_subscriber::fmt().json().flatten_event(true).with_writer(move || writer.clone());
-        let _logging = tracing::subscriber::set_default(subscriber.finish());
-        let telemetry = RequestTelemetry {
-            metrics: Arc::default(),
-            clock: Arc::new(SystemClock::new()),
-            random: Random::System,
-            tracer: Tracer::of(&SdkTracerProvider::default()),
-            trusted_proxies: Vec::new(),
-        };
+        let _logging = log.install();
+        let telemetry = telemetry();
         let metrics = Arc::clone(&telemetry.metrics);
         let begun = Arc::new(Notify::new());
         let beginning = Arc::clone(&begun);

@@ -1,7 +1,10 @@
-//! Every instrument, in one list, by OpenTelemetry's names in Prometheus form: seconds and bytes, labels from closed
-//! sets only. No path, slug, address or key is ever a label.
+//! Every instrument, declared once in [`Metrics::with_log`]: its name, its help and its unit, beside the field that counts.
+//!
+//! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets only.
+//! No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.
 
 use std::borrow::Cow;
+use std::hash::Hash;
 use std::time::Duration;
 
 use prometheus_client::encoding::text::encode;
@@ -12,44 +15,44 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 #[cfg(target_os = "linux")]
 use super::process::ProcessCollector;
 use super::runtime::RuntimeCollector;
 
-/// The commit that this was built from, where whoever built it said so.
+/// The commit that this was built from, if `GIT_COMMIT` was set for the build.
 const COMMIT: &str = match option_env!("GIT_COMMIT") {
     Some(commit) => commit,
     None => "unknown",
 };
 
-/// The media type of what [`Metrics::exposition`] returns.
+/// The media type of [`Metrics::exposition`].
 pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so that each can be read off exactly.
+/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each has a bucket of its own.
 const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
 /// Upper bounds of the number of writes that share one commit.
 const WRITES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// One request, by what is bounded of it.
+/// Labels of a request. None holds text that a client chose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestLabels {
     /// The method, or `_OTHER`.
     pub http_request_method: &'static str,
-    /// The route's template, or empty where no route led.
+    /// The route's template, or empty if no route matches.
     pub http_route: String,
     /// The status of the answer, if there was one.
     pub http_response_status_code: Option<u16>,
-    /// Why it failed, if it did: the status from 500 on, `abandoned` without an answer.
+    /// Why it failed, if it did: the status from 500 on, or `abandoned` without an answer.
     pub error_type: Option<Cow<'static, str>>,
 }
 
 impl EncodeLabelSet for RequestLabels {
     fn encode(&self, encoder: &mut LabelSetEncoder) -> Result<(), std::fmt::Error> {
         [("http_request_method", self.http_request_method)].encode(encoder)?;
-        // A label without a value says nothing that one that is not there does not say.
+        // In Prometheus an empty label and an absent one are the same.
         if !self.http_route.is_empty() {
             [("http_route", self.http_route.as_str())].encode(encoder)?;
         }
@@ -63,66 +66,59 @@ impl EncodeLabelSet for RequestLabels {
     }
 }
 
-/// One call of a backend.
+/// Labels of a call of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
-    /// What was asked of it.
+    /// The operation that it was asked for.
     pub operation: &'static str,
-    /// What it answered.
+    /// How it answered.
     pub outcome: &'static str,
 }
 
-/// One call of an MCP tool.
+/// Labels of a call of an MCP tool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ToolLabels {
-    /// The tool, or `_OTHER` where there is none of that name.
+    /// The tool, or `_OTHER` if there is none of that name.
     pub tool: &'static str,
-    /// `ok`, or the code of the error.
+    /// `ok`, or the error's code.
     pub outcome: &'static str,
 }
 
-/// A budget of bytes.
+/// Label of a budget of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct BudgetLabels {
     /// `receive` or `send`.
     pub budget: &'static str,
 }
 
-/// Why a connection was refused or ended for the sake of others.
+/// Label of a connection that was refused, or ended to make space for others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CutLabels {
-    /// `client_limit` and `full` where it was refused; `resting`, `slow`, `receive_budget` and `send_budget` where it was ended.
+    /// `client_limit` or `full` if it was refused; `resting`, `slow`, `receive_budget` or `send_budget` if it was ended.
     pub reason: &'static str,
 }
 
-/// What became of spans that were to be exported.
+/// Label of spans by what happened to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SpanLabels {
-    /// `exported`, `failed` where the collector did not take them, `dropped` where too many waited already.
+    /// `exported`, `failed` if the collector did not accept them, `dropped` if too many waited already.
     pub outcome: &'static str,
 }
 
-/// Where an observation was made: the label of an exemplar.
+/// Label of an exemplar: the trace that was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TraceLabel {
     /// The trace's id, in hexadecimal.
     pub trace_id: String,
 }
 
-/// One decision of the limiter.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Labels of a decision of the limiter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
-    /// What was limited.
+    /// The limit that was checked.
     pub limit: &'static str,
-    /// Whether the attempt was admitted.
-    pub admitted: bool,
-}
-
-impl EncodeLabelSet for DecisionLabels {
-    fn encode(&self, encoder: &mut LabelSetEncoder) -> Result<(), std::fmt::Error> {
-        let outcome = if self.admitted { "admitted" } else { "refused" };
-        [("limit", self.limit), ("outcome", outcome)].encode(encoder)
-    }
+    /// `admitted` or `refused`.
+    pub outcome: &'static str,
 }
 
 type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
@@ -130,56 +126,80 @@ type TracedHistogram = HistogramWithExemplars<TraceLabel>;
 type TracedDurations<Labels> = Family<Labels, TracedHistogram, fn() -> TracedHistogram>;
 
 /// Every instrument.
+#[expect(missing_docs, reason = "the help of each instrument says what it counts")]
 pub struct Metrics {
-    registry: Registry,
-    /// `http_server_request_duration_seconds`.
     pub requests: TracedDurations<RequestLabels>,
-    /// `http_server_active_requests`.
     pub active_requests: Gauge,
-    /// `handbill_connections`.
     pub connections: Gauge,
-    /// `handbill_connections_max`.
     pub connections_max: Gauge,
-    /// `handbill_connections_cut_total`.
     pub connections_cut: Family<CutLabels, Counter>,
-    /// `handbill_budget_held_bytes`.
     pub budget_held: Family<BudgetLabels, Gauge>,
-    /// `handbill_budget_limit_bytes`.
     pub budget_limit: Family<BudgetLabels, Gauge>,
-    /// `handbill_budget_refusals_total`.
     pub budget_refusals: Family<BudgetLabels, Counter>,
-    /// `handbill_store_duration_seconds`.
     pub store: Durations<CallLabels>,
-    /// `handbill_store_available`.
     pub store_available: Gauge,
-    /// `handbill_store_commit_writes`.
     pub commit_writes: Histogram,
-    /// `handbill_store_corrupt_records_total`.
     pub corrupt_records: Counter,
-    /// `handbill_store_lookup_joins_total`.
     pub lookup_joins: Counter,
-    /// `handbill_reservation_duration_seconds`.
     pub reservations: Durations<CallLabels>,
-    /// `handbill_rate_limit_decisions_total`.
     pub decisions: Family<DecisionLabels, Counter>,
-    /// `handbill_rate_limit_duration_seconds`.
     pub limiter: Durations<CallLabels>,
-    /// `handbill_rate_limit_fallback`.
     pub limiter_fallback: Gauge,
-    /// `handbill_rate_limit_fallback_decisions_total`.
     pub fallback_decisions: Counter,
-    /// `handbill_mcp_tool_calls_total`.
     pub tool_calls: Family<ToolLabels, Counter>,
-    /// `handbill_render_duration_seconds`.
     pub renders: Histogram,
-    /// `handbill_untrusted_forwarded_total`.
     pub untrusted_forwarded: Counter,
-    /// `handbill_trace_spans_total`.
     pub spans: Family<SpanLabels, Counter>,
-    /// `handbill_log_lines_dropped_total`.
     pub log_lines_dropped: Counter,
-    /// `handbill_draining`.
     pub draining: Gauge,
+    registry: Registry,
+}
+
+/// Declares instruments, in the order in which they are exposed.
+#[derive(Default)]
+struct Declared(Registry);
+
+impl Declared {
+    /// An instrument at zero.
+    fn plain<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        self.instrument(name, help, M::default())
+    }
+
+    /// This instrument.
+    fn instrument<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        self.0.register(name, help, metric.clone());
+        metric
+    }
+
+    /// An instrument at zero that counts bytes.
+    fn bytes<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        self.unit(name, help, Unit::Bytes, M::default())
+    }
+
+    /// Histograms of durations, one for each set of labels.
+    fn durations<L>(&mut self, name: &str, help: &str) -> Durations<L>
+    where
+        Durations<L>: Metric,
+        L: Clone + Eq + Hash,
+    {
+        self.unit(name, help, Unit::Seconds, Family::new_with_constructor(|| Histogram::new(SECONDS)))
+    }
+
+    fn unit<M: Metric + Clone>(&mut self, name: &str, help: &str, unit: Unit, metric: M) -> M {
+        self.0.register_with_unit(name, help, unit, metric.clone());
+        metric
+    }
+
+    /// All that was declared, with the metrics that are read only when they are asked for.
+    fn with_collectors(self) -> Registry {
+        let Self(mut registry) = self;
+        let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
+        registry.register("handbill_build", "The running version", build);
+        registry.register_collector(Box::new(RuntimeCollector::new()));
+        #[cfg(target_os = "linux")]
+        registry.register_collector(Box::new(ProcessCollector::new()));
+        registry
+    }
 }
 
 impl Metrics {
@@ -188,165 +208,82 @@ impl Metrics {
         Self::with_log(Counter::default())
     }
 
-    /// All instruments at zero but the one that counts the log's dropped lines.
+    /// All instruments at zero, except `log_lines_dropped`, which the log has counted since before.
     pub fn with_log(log_lines_dropped: Counter) -> Self {
-        let seconds = || -> Histogram { Histogram::new(SECONDS) };
-        let traced_seconds = || -> TracedHistogram { HistogramWithExemplars::new(SECONDS.into_iter()) };
-        let mut metrics = Self {
-            registry: Registry::default(),
-            requests: Family::new_with_constructor(traced_seconds),
-            active_requests: Gauge::default(),
-            connections: Gauge::default(),
-            connections_max: Gauge::default(),
-            connections_cut: Family::default(),
-            budget_held: Family::default(),
-            budget_limit: Family::default(),
-            budget_refusals: Family::default(),
-            store: Family::new_with_constructor(seconds),
-            store_available: Gauge::default(),
-            commit_writes: Histogram::new(WRITES),
-            corrupt_records: Counter::default(),
-            lookup_joins: Counter::default(),
-            reservations: Family::new_with_constructor(seconds),
-            decisions: Family::default(),
-            limiter: Family::new_with_constructor(seconds),
-            limiter_fallback: Gauge::default(),
-            fallback_decisions: Counter::default(),
-            tool_calls: Family::default(),
-            renders: Histogram::new(SECONDS),
-            untrusted_forwarded: Counter::default(),
-            spans: Family::default(),
-            log_lines_dropped,
-            draining: Gauge::default(),
-        };
-        metrics.register_requests();
-        metrics.register_backends();
-        metrics.register_process();
-        metrics
-    }
-
-    fn register_requests(&mut self) {
-        let Self { registry, .. } = self;
-        registry.register_with_unit(
-            "http_server_request_duration",
-            "How long requests took, from their head to the head of the answer, or to the end of the connection",
-            Unit::Seconds,
-            self.requests.clone(),
-        );
-        registry.register("http_server_active_requests", "Requests in flight", self.active_requests.clone());
-        registry.register("handbill_connections", "Open connections on the public listener", self.connections.clone());
-        registry.register(
-            "handbill_connections_max",
-            "Most connections that the public listener takes at once",
-            self.connections_max.clone(),
-        );
-        registry.register(
-            "handbill_connections_cut",
-            "Connections that were refused, or ended to make room for others",
-            self.connections_cut.clone(),
-        );
-        registry.register_with_unit(
-            "handbill_budget_held",
-            "Memory that requests hold until they are answered (receive), and answers until they are sent (send)",
-            Unit::Bytes,
-            self.budget_held.clone(),
-        );
-        registry.register_with_unit(
-            "handbill_budget_limit",
-            "Most memory that may be held so",
-            Unit::Bytes,
-            self.budget_limit.clone(),
-        );
-        registry.register(
-            "handbill_budget_refusals",
-            "How often there was no memory left, and nobody's connection was ended for it",
-            self.budget_refusals.clone(),
-        );
-    }
-
-    fn register_backends(&mut self) {
-        let Self { registry, .. } = self;
-        registry.register_with_unit(
-            "handbill_store_duration",
-            "How long the page store took",
-            Unit::Seconds,
-            self.store.clone(),
-        );
-        registry.register(
-            "handbill_store_available",
-            "1 while the page store answers: 0 before it was first reached, and after a call that it did not answer",
-            self.store_available.clone(),
-        );
-        registry.register(
-            "handbill_store_commit_writes",
-            "Writes that shared one commit of the embedded store",
-            self.commit_writes.clone(),
-        );
-        registry.register(
-            "handbill_store_corrupt_records",
-            "Calls of the page store that met a record which cannot be read: damaged, or of a later version",
-            self.corrupt_records.clone(),
-        );
-        registry.register(
-            "handbill_store_lookup_joins",
-            "Lookups that shared the read of another",
-            self.lookup_joins.clone(),
-        );
-        registry.register_with_unit(
-            "handbill_reservation_duration",
-            "How long slug reservations took",
-            Unit::Seconds,
-            self.reservations.clone(),
-        );
-        registry.register("handbill_rate_limit_decisions", "Attempts admitted and refused", self.decisions.clone());
-        registry.register_with_unit(
-            "handbill_rate_limit_duration",
-            "How long the limiter took",
-            Unit::Seconds,
-            self.limiter.clone(),
-        );
-        registry.register(
-            "handbill_rate_limit_fallback",
-            "1 while Redis is out of reach and this replica counts by itself",
-            self.limiter_fallback.clone(),
-        );
-        registry.register(
-            "handbill_rate_limit_fallback_decisions",
-            "Attempts that this replica decided by itself, for want of an answer from Redis",
-            self.fallback_decisions.clone(),
-        );
-    }
-
-    fn register_process(&mut self) {
-        let Self { registry, .. } = self;
-        registry.register("handbill_mcp_tool_calls", "Calls of MCP tools", self.tool_calls.clone());
-        registry.register_with_unit(
-            "handbill_render_duration",
-            "How long it took to turn Markdown into HTML, waiting for a free core included",
-            Unit::Seconds,
-            self.renders.clone(),
-        );
-        registry.register(
-            "handbill_untrusted_forwarded",
-            "Requests whose X-Forwarded-For or Forwarded was ignored, since their peer is no trusted proxy",
-            self.untrusted_forwarded.clone(),
-        );
-        registry.register(
-            "handbill_trace_spans",
-            "Spans exported, not taken by the collector, and dropped because too many waited",
-            self.spans.clone(),
-        );
-        registry.register(
-            "handbill_log_lines_dropped",
-            "Lines of the log that were not written, since standard error was not read fast enough or failed",
-            self.log_lines_dropped.clone(),
-        );
-        registry.register("handbill_draining", "1 while the process drains", self.draining.clone());
-        let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
-        registry.register("handbill_build", "What is running", build);
-        registry.register_collector(Box::new(RuntimeCollector::new()));
-        #[cfg(target_os = "linux")]
-        registry.register_collector(Box::new(ProcessCollector::new()));
+        let mut declare = Declared::default();
+        let traced: fn() -> TracedHistogram = || HistogramWithExemplars::new(SECONDS.into_iter());
+        Self {
+            requests: declare.unit(
+                "http_server_request_duration",
+                "How long requests took, from the head of the request to the head of the answer, or to the end of the connection",
+                Unit::Seconds,
+                Family::new_with_constructor(traced),
+            ),
+            active_requests: declare.plain("http_server_active_requests", "Requests in flight"),
+            connections: declare.plain("handbill_connections", "Open connections on the public listener"),
+            connections_max: declare.plain("handbill_connections_max", "The most connections allowed at once"),
+            connections_cut: declare.plain(
+                "handbill_connections_cut",
+                "Connections that were refused, or ended to make space for others",
+            ),
+            budget_held: declare.bytes(
+                "handbill_budget_held",
+                "Memory that requests hold until they are answered, and answers hold until they are sent",
+            ),
+            budget_limit: declare.bytes("handbill_budget_limit", "The most memory that requests or answers may hold"),
+            budget_refusals: declare.plain(
+                "handbill_budget_refusals",
+                "How often no memory was left and no other connection was ended to free some",
+            ),
+            store: declare.durations("handbill_store_duration", "How long calls of the page store took"),
+            store_available: declare.plain(
+                "handbill_store_available",
+                "1 while the page store answers, 0 before it was first reached and after a call that it did not answer",
+            ),
+            commit_writes: declare.instrument(
+                "handbill_store_commit_writes",
+                "Writes that shared one commit of the embedded store",
+                Histogram::new(WRITES),
+            ),
+            corrupt_records: declare.plain(
+                "handbill_store_corrupt_records",
+                "Calls of the page store that found a record which cannot be read: damaged, or of a later version",
+            ),
+            lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
+            reservations: declare.durations("handbill_reservation_duration", "How long slug reservations took"),
+            decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
+            limiter: declare.durations("handbill_rate_limit_duration", "How long the limiter took"),
+            limiter_fallback: declare.plain(
+                "handbill_rate_limit_fallback",
+                "1 while Redis cannot be reached and this replica counts by itself",
+            ),
+            fallback_decisions: declare.plain(
+                "handbill_rate_limit_fallback_decisions",
+                "Attempts that this replica decided by itself, because Redis did not answer",
+            ),
+            tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
+            renders: declare.unit(
+                "handbill_render_duration",
+                "How long it took to turn Markdown into HTML, including the wait for a free core",
+                Unit::Seconds,
+                Histogram::new(SECONDS),
+            ),
+            untrusted_forwarded: declare.plain(
+                "handbill_untrusted_forwarded",
+                "Requests whose X-Forwarded-For or Forwarded was ignored, because their peer is not a trusted proxy",
+            ),
+            spans: declare.plain(
+                "handbill_trace_spans",
+                "Spans that were exported, that the collector did not accept, and that were dropped because too many waited",
+            ),
+            log_lines_dropped: declare.instrument(
+                "handbill_log_lines_dropped",
+                "Log lines that were not written, because standard error was not read fast enough or failed",
+                log_lines_dropped,
+            ),
+            draining: declare.plain("handbill_draining", "1 while the process drains"),
+            registry: declare.with_collectors(),
+        }
     }
 
     /// All instruments in the OpenMetrics text format.
@@ -366,4 +303,104 @@ impl Default for Metrics {
 /// Records one call of a backend.
 pub fn record(family: &Durations<CallLabels>, operation: &'static str, outcome: &'static str, took: Duration) {
     family.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::Path;
+
+    use super::*;
+
+    /// An instrument, as far as scrapes and the document both describe it.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Described {
+        kind: String,
+        labels: Vec<String>,
+        help: String,
+    }
+
+    /// All instruments, with a value of each family.
+    #[tokio::main(flavor = "current_thread")]
+    async fn exposition() -> String {
+        let metrics = Metrics::new();
+        let (operation, outcome) = ("operation", "outcome");
+        let request = RequestLabels {
+            http_request_method: "GET",
+            http_route: "/".to_owned(),
+            http_response_status_code: Some(500),
+            error_type: Some("500".into()),
+        };
+        metrics.requests.get_or_create(&request).observe(0.0, None, None);
+        metrics.connections_cut.get_or_create(&CutLabels { reason: "full" }).inc();
+        for family in [&metrics.budget_held, &metrics.budget_limit] {
+            family.get_or_create(&BudgetLabels { budget: "send" }).inc();
+        }
+        metrics.budget_refusals.get_or_create(&BudgetLabels { budget: "send" }).inc();
+        for family in [&metrics.store, &metrics.reservations, &metrics.limiter] {
+            record(family, operation, outcome, Duration::ZERO);
+        }
+        metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
+        metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
+        metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
+        metrics.exposition()
+    }
+
+    /// The instruments of a scrape, by the names of their series.
+    fn exposed(scrape: &str) -> BTreeMap<String, Described> {
+        let mut all = BTreeMap::new();
+        for family in scrape.split("# HELP ").skip(1) {
+            let (name, rest) = family.split_once(' ').unwrap();
+            let help = rest.lines().next().unwrap().trim_end_matches('.').to_owned();
+            let comment = |what: &str| Some(rest.split_once(&format!("# {what} {name} "))?.1.lines().next().unwrap());
+            let kind = comment("TYPE").unwrap();
+            let unit = comment("UNIT").map(|unit| if unit == "seconds" { ", s" } else { ", bytes" });
+            let suffix = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            let series = rest.lines().find(|line| line.starts_with(name)).unwrap();
+            let labels = series.split(['{', ',']).skip(1).map(|label| label.split('=').next().unwrap().to_owned());
+            let labels = labels.filter(|label| label != "le").collect();
+            let kind = format!("{kind}{}", unit.unwrap_or_default());
+            all.insert(format!("{name}{suffix}"), Described { kind, labels, help });
+        }
+        all
+    }
+
+    /// The instruments of the document. `help` is its meaning, from a capital letter on.
+    fn documented() -> BTreeMap<String, Described> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md");
+        let document = fs::read_to_string(path).unwrap();
+        let (_, table) = document.split_once("| metric | kind, unit | labels | meaning |\n").unwrap();
+        let rows = table.lines().skip(1).take_while(|line| line.starts_with("| "));
+        let described = rows.map(|row| {
+            let cells: Vec<_> = row.trim_matches('|').split('|').map(str::trim).collect();
+            let [name, kind, labels, meaning] = cells[..] else { panic!("{row}") };
+            let labels = labels.split("; ").flat_map(|part| part.split(':').next().unwrap().split(", "));
+            let labels = labels.map(|label| label.trim_matches('`').to_owned()).filter(|label| !label.is_empty());
+            let (first, rest) = meaning.split_at(1);
+            let help = format!("{}{}", first.to_uppercase(), rest.replace('`', ""));
+            let described = Described { kind: kind.to_owned(), labels: labels.collect(), help };
+            (name.trim_matches('`').to_owned(), described)
+        });
+        described.collect()
+    }
+
+    #[test]
+    fn the_document_describes_every_instrument_as_it_is_declared() {
+        let exposed = exposed(&exposition());
+        let mut documented = documented();
+        assert!(exposed.len() > 30, "{exposed:#?}");
+        for (name, described) in &mut documented {
+            // The document may go on where the help ends.
+            let help = exposed.get(name).map_or("", |declared| declared.help.as_str());
+            if [": ", "; ", ". "].iter().any(|end| described.help.starts_with(&format!("{help}{end}"))) {
+                help.clone_into(&mut described.help);
+            }
+        }
+        assert_eq!(exposed, documented);
+    }
 }

@@ -1,4 +1,4 @@
-//! What operators see: metrics, traces, and logs with a request's id.
+//! Metrics, traces and logs: everything that operators see of the process.
 
 pub mod export;
 pub mod http;

@@ -1,4 +1,4 @@
-//! Figures of the process by the names that Prometheus' own libraries give them, read from `/proc` when they are asked for.
+//! Metrics of the process under the names of Prometheus' own libraries, read from `/proc` on each scrape.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
-/// Figures of this process. What cannot be read is left out.
+/// Metrics of this process. A value that cannot be read is left out.
 #[derive(Debug)]
 pub(super) struct ProcessCollector {
-    /// When it started, in seconds since 1970.
+    /// When the process started, in seconds since 1970.
     started: Option<f64>,
 }
 
@@ -53,7 +53,7 @@ impl Collector for ProcessCollector {
         for (name, help, unit, value) in [
             ("process_resident_memory", "Memory in use", Some(Unit::Bytes), resident),
             ("process_open_fds", "Open file descriptors", None, open),
-            ("process_max_fds", "Most file descriptors that may be open", None, most),
+            ("process_max_fds", "The most file descriptors allowed", None, most),
             ("process_threads", "Threads", None, threads),
         ] {
             let Some(value) = value else { continue };
@@ -64,7 +64,7 @@ impl Collector for ProcessCollector {
     }
 }
 
-/// Clock ticks, by which the kernel counts, as seconds.
+/// Seconds from clock ticks, the kernel's unit.
 fn seconds(ticks: u64) -> f64 {
     #[expect(clippy::cast_precision_loss, reason = "2^52 ticks are more than a million years")]
     let (ticks, per_second) = (ticks as f64, procfs::ticks_per_second() as f64);

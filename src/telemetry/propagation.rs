@@ -4,7 +4,7 @@
 use http::HeaderMap;
 use opentelemetry::Context;
 use opentelemetry::propagation::{Extractor, TextMapPropagator};
-use opentelemetry::trace::{Link, SpanContext, TraceContextExt, TraceState};
+use opentelemetry::trace::{SpanContext, TraceContextExt, TraceState};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 
 use crate::domain::edit_key::PREFIX;
@@ -12,49 +12,48 @@ use crate::domain::edit_key::PREFIX;
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
-/// Longest `tracestate` that is kept, in bytes: what everyone must propagate (W3C Trace Context §3.3.1.5).
+/// Longest `tracestate` that is kept, in bytes. Everyone must propagate this much (W3C Trace Context §3.3.1.5).
 const MAX_TRACESTATE_BYTES: usize = 512;
 
-/// What a caller's word on the trace is worth.
+/// Whether a caller may choose the trace that a request is part of.
 ///
-/// Whoever chooses the trace also chooses whether it is sampled, and may put any request into any trace.
+/// A caller who chooses the trace also chooses whether it is sampled, and may put any request into any trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Its peer is a trusted proxy: its trace is continued.
+    /// The peer is a trusted proxy: its trace is continued.
     Continue,
-    /// It may be anyone: a trace of our own begins, with a link to the caller's.
+    /// The peer may be anyone: a trace of our own begins, with a link to the caller's.
     Link,
 }
 
-/// What a caller says of its own span, not parsed yet.
+/// The caller's span as the caller names it, not parsed yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallerTrace<'a> {
     /// Its trace, its id and whether it is sampled.
     pub traceparent: Option<&'a str>,
-    /// What systems of other makers add to that.
+    /// What other vendors' systems add to that.
     pub tracestate: Option<&'a str>,
 }
 
 impl<'a> CallerTrace<'a> {
-    /// What the head of a request says.
+    /// The caller's span as the head of a request names it.
     pub(super) fn in_headers(headers: &'a HeaderMap) -> Self {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         Self { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE) }
     }
 
-    /// The caller's span. No span, where it names none or cannot be read.
+    /// The caller's span. It is not valid if the caller names none or it cannot be parsed.
     pub(super) fn span(&self) -> Context {
         TraceContextPropagator::new().extract_with_context(&Context::new(), self)
     }
 }
 
-/// A link to the span of a caller that may be anyone: its identifiers and nothing that it chose freely.
-pub(super) fn link_to_stranger(caller: &SpanContext) -> Link {
-    let bare = SpanContext::new(caller.trace_id(), caller.span_id(), caller.trace_flags(), true, TraceState::default());
-    Link::with_context(bare)
+/// The span `caller`, to link to if it may be anyone's: its identifiers, and nothing that the caller wrote freely.
+pub(super) fn without_state(caller: &SpanContext) -> SpanContext {
+    SpanContext::new(caller.trace_id(), caller.span_id(), caller.trace_flags(), true, TraceState::default())
 }
 
-/// The span `caller` as a parent that does not decide on sampling: that is `is_sampled`, as was decided already.
+/// The span `caller` as a parent that does not decide on sampling: `is_sampled` was decided already.
 pub(super) fn parent_sampled_as(caller: &SpanContext, is_sampled: bool) -> Context {
     let flags = caller.trace_flags().with_sampled(is_sampled);
     let state = caller.trace_state().clone();
@@ -65,8 +64,8 @@ impl Extractor for CallerTrace<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         match name {
             TRACEPARENT => self.traceparent,
-            // It is exported as it is, and whoever calls may write anything into it, a key that lands in the wrong place
-            // included. The identifiers in `traceparent` are parsed and hold nothing else.
+            // It is exported unchanged, and a caller may write anything into it, even a key by mistake. The identifiers
+            // in `traceparent` are parsed and hold nothing else.
             TRACESTATE => {
                 self.tracestate.filter(|state| state.len() <= MAX_TRACESTATE_BYTES && !state.contains(PREFIX))
             }

@@ -1,4 +1,4 @@
-//! Figures of the Tokio runtime, read when they are asked for: those that Tokio promises to keep.
+//! Metrics of the Tokio runtime, read on each scrape: the ones that are part of its stable interface.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use tokio::runtime::Handle;
 
-/// Figures of the runtime that serves the public. A scrape is answered in another.
+/// Metrics of the runtime that serves the public. Scrapes are answered in another.
 #[derive(Debug)]
 pub(super) struct RuntimeCollector(Option<Handle>);
 
 impl RuntimeCollector {
-    /// Of the runtime that this is called in, if it is called in one.
+    /// Of the current runtime, if there is one.
     pub(super) fn new() -> Self {
         Self(Handle::try_current().ok())
     }
@@ -34,7 +34,7 @@ impl Collector for RuntimeCollector {
         gauge("tokio_global_queue_depth", "Tasks that wait for a thread", metrics.global_queue_depth())?;
         let busy: Duration = (0..metrics.num_workers()).map(|worker| metrics.worker_total_busy_duration(worker)).sum();
         let busy = ConstCounter::new(busy.as_secs_f64());
-        let help = "How long threads have run tasks, all together";
+        let help = "How long all threads together have run tasks";
         busy.encode(encoder.encode_descriptor("tokio_worker_busy", help, Some(&Unit::Seconds), busy.metric_type())?)
     }
 }

@@ -1,54 +1,69 @@
-//! Traces: a span for each request, and below it one for each call of a tool, of a backend, and each rendering.
+//! Traces: a span for each request, and below it one for each tool call, each call of a backend and each rendering.
 //!
-//! What leaves the process is what is named here and nothing else. That is why spans are made with OpenTelemetry's own
-//! interface and not with the bridge from `tracing`, which exports the fields of every span that any library opens.
-//! Names and attributes are from closed sets, by OpenTelemetry's conventions for HTTP and databases: route templates,
-//! never paths; no query, body, slug, key or address. `docs/observability.md` lists them.
+//! A span is a `tracing` span of the target [`TARGET`], and `tracing-opentelemetry` exports it. [`layer`] passes no other
+//! span and no event: libraries put the very bytes that they work on into theirs. The log never shows a span of this
+//! target (`logs`), so lines in the log stay as they are with and without a collector.
 //!
-//! Without a collector no span is made, and what is left is a look at an [`Option`].
+//! Names and attributes are from closed sets and follow OpenTelemetry's conventions for HTTP and databases: route
+//! templates, never paths; no query, body, slug, key or address. `docs/observability.md` lists them.
+//!
+//! Without a collector there is no layer, so the target is disabled and no span is made. Decision record 0011 says what
+//! is left to do here.
 
 use std::borrow::Cow;
 use std::future::Future;
 
 use http::request::Parts;
-use opentelemetry::trace::{
-    FutureExt, Link, SpanBuilder, SpanId, SpanKind, Status, TraceContextExt, TraceId, Tracer as _,
-};
-use opentelemetry::{Context, KeyValue};
+use opentelemetry::Context;
+use opentelemetry::trace::{FutureExt, SpanContext, Status, TraceContextExt};
 use opentelemetry_sdk::trace::SdkTracer;
-use tracing::Instrument;
+use tracing::level_filters::LevelFilter;
+use tracing::{Instrument, info_span};
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::{Layer, Registry};
 
 pub use super::propagation::{CallerTrace, Trust};
-use super::propagation::{link_to_stranger, parent_sampled_as};
+use super::propagation::{parent_sampled_as, without_state};
 
-/// What `error.type` says of work that was dropped before its end: its caller went away or had no more patience.
+/// The target of the spans that are exported.
+pub(super) const TARGET: &str = "handbill::trace";
+
+/// `error.type` of work that was dropped before its end: its caller disconnected or stopped waiting.
 const ABANDONED: &str = "abandoned";
 
-/// What `error.type` says of a call that was done without an answer of the server that it is for.
+/// `error.type` of a call that was decided without an answer from its server.
 const UNAVAILABLE: &str = "unavailable";
 
-/// What `http.request.method` says of a method that is not well known.
+/// `http.request.method` of a method that is not well known.
 pub(super) const OTHER_METHOD: &str = "_OTHER";
 
-/// What `error.type` says of a request that was answered with this status, or abandoned by its client before it was
-/// answered; nothing where no error of the server's is to be told of.
+/// `error.type` of a request that was answered with this status, or that had no answer. None if the server made no error.
 pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
     match status {
         None => Some(ABANDONED.into()),
-        // What a client does wrong is no error of the server's.
+        // A client's mistake is not an error of the server.
         Some(..500) => None,
         Some(status) => Some(status.to_string().into()),
     }
 }
 
-/// Makes spans, or none where there is no collector.
-#[derive(Clone, Debug, Default)]
-pub struct Tracer(pub(super) Option<SdkTracer>);
+/// Exports the spans of [`TARGET`] with `tracer`.
+pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
+    let is_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == TARGET);
+    tracing_opentelemetry::layer()
+        .with_tracer(tracer)
+        .with_location(false)
+        .with_target(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_filter(is_ours.with_max_level_hint(LevelFilter::INFO))
+}
 
-/// What stands behind a trait.
+/// The system that a backend runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
-    /// `ScyllaDB` or Cassandra, which `OpenTelemetry` calls by the latter's name.
+    /// `ScyllaDB` or Cassandra. `OpenTelemetry` has one name for both.
     Cassandra,
     /// The embedded store.
     Redb,
@@ -59,7 +74,7 @@ pub enum System {
 }
 
 impl System {
-    /// `db.system.name`, where this is a database.
+    /// `db.system.name`, if this is a database.
     fn name(self) -> Option<&'static str> {
         match self {
             Self::Cassandra => Some("cassandra"),
@@ -69,127 +84,108 @@ impl System {
         }
     }
 
-    /// `db.collection.name`, where what is called keeps `target` in a table.
+    /// `db.collection.name`, if this keeps `target` in a table.
     fn collection(self, target: &'static str) -> Option<&'static str> {
-        match self {
-            Self::Cassandra | Self::Redb => Some(target),
-            Self::Redis | Self::Process => None,
-        }
+        matches!(self, Self::Cassandra | Self::Redb).then_some(target)
     }
 
-    fn kind(self) -> SpanKind {
+    /// The kind of a span for a call of this.
+    fn kind(self) -> &'static str {
         match self {
-            Self::Cassandra | Self::Redis => SpanKind::Client,
-            Self::Redb | Self::Process => SpanKind::Internal,
+            Self::Cassandra | Self::Redis => "client",
+            Self::Redb | Self::Process => "internal",
         }
     }
 }
 
-/// What identifies a span to those who look for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceIds {
-    /// The trace that it is part of.
-    pub trace_id: TraceId,
-    /// The span.
-    pub span_id: SpanId,
-    /// Whether it will be exported.
-    pub is_sampled: bool,
-}
-
-impl Tracer {
-    /// A tracer that makes no spans.
-    pub fn off() -> Self {
-        Self::default()
-    }
-
-    /// A tracer whose spans go where `provider` sends them.
-    #[cfg(test)]
-    pub(super) fn of(provider: &opentelemetry_sdk::trace::SdkTracerProvider) -> Self {
-        use opentelemetry::trace::TracerProvider;
-        Self(Some(provider.tracer("test")))
-    }
-
-    /// The span of a request with this head, which continues the trace that the head names (W3C Trace Context), or has a
-    /// link to it, as `trust` says.
-    ///
-    /// `method` and `route` are what the metrics call them, `request_id` what the log does.
-    pub fn request(&self, head: &Parts, trust: Trust, method: &'static str, route: &str, request_id: &str) -> Span {
-        let Some(tracer) = &self.0 else { return Span::none() };
-        let verb = if method == OTHER_METHOD { "HTTP" } else { method };
-        // A request that no route takes has only its method for a name.
-        let name = if route.is_empty() { verb.to_owned() } else { format!("{verb} {route}") };
-        let mut attributes = vec![
-            KeyValue::new("http.request.method", method),
-            // That of the listener, which is plain: a proxy's word for another is not asked for.
-            KeyValue::new("url.scheme", "http"),
-            KeyValue::new("network.protocol.name", "http"),
-            KeyValue::new("handbill.request_id", request_id.to_owned()),
-        ];
-        if !route.is_empty() {
-            attributes.push(KeyValue::new("http.route", route.to_owned()));
-        }
-        if let Some(version) = protocol_version(head.version) {
-            attributes.push(KeyValue::new("network.protocol.version", version));
-        }
-        let mut builder = SpanBuilder::from_name(name).with_kind(SpanKind::Server).with_attributes(attributes);
+/// The span of a request with this head. It continues the trace that the head names (W3C Trace Context), or has a link
+/// to it, as `trust` says.
+///
+/// `method` and `route` are the labels in the metrics, `request_id` is the one in the log.
+pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, request_id: &str) -> Span {
+    let span = info_span!(
+        target: TARGET,
+        parent: None,
+        "request",
+        otel.name = request_name(method, route),
+        otel.kind = "server",
+        http.request.method = method,
+        http.route = (!route.is_empty()).then_some(route),
+        // The listener's own scheme. A proxy may speak another, and is not asked.
+        url.scheme = "http",
+        network.protocol.name = "http",
+        network.protocol.version = protocol_version(head.version),
+        handbill.request_id = request_id,
+    );
+    if !span.is_disabled() {
         let caller = CallerTrace::in_headers(&head.headers).span();
-        if trust == Trust::Continue {
-            return Span::start(tracer, builder, &caller);
+        match trust {
+            Trust::Continue => set_parent(&span, caller),
+            Trust::Link => span.add_link(without_state(caller.span().span_context())),
         }
-        if caller.has_active_span() {
-            builder = builder.with_links(vec![link_to_stranger(caller.span().span_context())]);
-        }
-        Span::start(tracer, builder, &Context::new())
     }
-
-    /// The span of a call of the MCP tool named `tool` that came with the request in `within`.
-    ///
-    /// Where `caller` names a span of another trace than the request's, and the request's peer is a trusted proxy, it is
-    /// part of that trace and linked to the request. Otherwise it is part of the request's trace and linked to `caller`.
-    /// It is sampled if the request is in any case: no proxy looks into a message, so anyone may have written it.
-    pub fn tool(&self, within: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
-        let Some(tracer) = &self.0 else { return Span::none() };
-        let request = within.and_then(|within| within.context.clone()).unwrap_or_default();
-        let caller = caller.span();
-        let builder =
-            SpanBuilder::from_name(format!("tools/call {tool}")).with_kind(SpanKind::Server).with_attributes([
-                KeyValue::new("mcp.method.name", "tools/call"),
-                KeyValue::new("gen_ai.operation.name", "execute_tool"),
-                KeyValue::new("gen_ai.tool.name", tool),
-            ]);
-        let of_request = request.span().span_context().clone();
-        let of_caller = caller.span().span_context().clone();
-        if !of_caller.is_valid() || of_caller.trace_id() == of_request.trace_id() {
-            return Span::start(tracer, builder, &request);
-        }
-        if of_request.is_valid() && within.is_some_and(|within| within.trust == Trust::Continue) {
-            let parent = parent_sampled_as(&of_caller, of_request.is_sampled());
-            return Span::start(tracer, builder.with_links(vec![Link::with_context(of_request)]), &parent);
-        }
-        Span::start(tracer, builder.with_links(vec![link_to_stranger(&of_caller)]), &request)
-    }
-
-    /// The span of one `operation` on `target` within the request that is being answered; none outside of one.
-    pub fn call(&self, system: System, operation: &'static str, target: &'static str) -> Span {
-        let Some(tracer) = &self.0 else { return Span::none() };
-        let parent = Context::current();
-        if !parent.has_active_span() {
-            return Span::none();
-        }
-        let mut attributes = Vec::new();
-        if let Some(name) = system.name() {
-            attributes.push(KeyValue::new("db.system.name", name));
-            attributes.push(KeyValue::new("db.operation.name", operation));
-        }
-        if let Some(name) = system.collection(target) {
-            attributes.push(KeyValue::new("db.collection.name", name));
-        }
-        let builder = SpanBuilder::from_name(format!("{operation} {target}")).with_kind(system.kind());
-        Span::start(tracer, builder.with_attributes(attributes), &parent)
-    }
+    Span(span)
 }
 
-/// `network.protocol.version`, of the versions that the server speaks.
+/// The span of a call of the MCP tool named `tool`, which came with `request`.
+///
+/// `caller` is the span that the message names. If it is in another trace than the request and the request's peer is a
+/// trusted proxy, the tool's span continues that trace and links to the request. Otherwise it is part of the request's
+/// trace and links to `caller`. It is sampled if and only if the request is: no proxy reads a message, so anyone may
+/// have written what it says about sampling.
+pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
+    let span = info_span!(
+        target: TARGET,
+        parent: None,
+        "tool",
+        otel.name = format!("tools/call {tool}"),
+        otel.kind = "server",
+        mcp.method.name = "tools/call",
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = tool,
+    );
+    if span.is_disabled() {
+        return Span(span);
+    }
+    let trust = request.map(|request| request.trust);
+    let request = request.map(|request| request.span.context()).unwrap_or_default();
+    let of_request = request.span().span_context().clone();
+    let of_caller = caller.span().span().span_context().clone();
+    if !of_caller.is_valid() || of_caller.trace_id() == of_request.trace_id() {
+        set_parent(&span, request);
+    } else if of_request.is_valid() && trust == Some(Trust::Continue) {
+        set_parent(&span, parent_sampled_as(&of_caller, of_request.is_sampled()));
+        span.add_link(of_request);
+    } else {
+        set_parent(&span, request);
+        span.add_link(without_state(&of_caller));
+    }
+    Span(span)
+}
+
+/// The span of one `operation` on `target` within the request that is being answered. None outside of a request.
+pub fn call(system: System, operation: &'static str, target: &'static str) -> Span {
+    if !Context::map_current(TraceContextExt::has_active_span) {
+        return Span(tracing::Span::none());
+    }
+    Span(info_span!(
+        target: TARGET,
+        "call",
+        otel.name = format!("{operation} {target}"),
+        otel.kind = system.kind(),
+        db.system.name = system.name(),
+        db.operation.name = system.name().map(|_| operation),
+        db.collection.name = system.collection(target),
+    ))
+}
+
+/// A request's span is named by its method alone if it has no route.
+fn request_name(method: &'static str, route: &str) -> String {
+    let verb = if method == OTHER_METHOD { "HTTP" } else { method };
+    if route.is_empty() { verb.to_owned() } else { format!("{verb} {route}") }
+}
+
+/// `network.protocol.version`, for the versions that the server speaks.
 fn protocol_version(version: http::Version) -> Option<&'static str> {
     match version {
         http::Version::HTTP_10 => Some("1.0"),
@@ -198,135 +194,104 @@ fn protocol_version(version: http::Version) -> Option<&'static str> {
     }
 }
 
-/// The request that is being answered, for what is done for it in a task that somebody else starts. It travels in the
-/// request's extensions.
+fn set_parent(span: &tracing::Span, parent: Context) {
+    // It fails only if the span is not exported: another subscriber, such as a test's, enabled it.
+    let _ = span.set_parent(parent);
+}
+
+/// The span of the request that is being answered. It travels in the request's extensions.
 #[derive(Clone, Debug)]
 pub struct RequestSpan {
-    context: Option<Context>,
+    span: tracing::Span,
     trust: Trust,
-    log: tracing::Span,
 }
 
-impl RequestSpan {
-    /// Does `work`, whose spans and lines in the log are then those of the request.
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        match &self.context {
-            Some(context) => work.with_context(context.clone()).instrument(self.log.clone()).await,
-            None => work.instrument(self.log.clone()).await,
-        }
-    }
-}
-
-/// A span that ends when this is finished, or dropped, which says that its work was abandoned.
+/// A span that ends when its outcome is recorded, or as abandoned when this is dropped before that.
 #[derive(Debug)]
 #[must_use = "the span ends with this value"]
-pub struct Span {
-    context: Option<Context>,
-}
+pub struct Span(tracing::Span);
 
 impl Span {
-    fn none() -> Self {
-        Self { context: None }
+    /// The span's identifiers, if there is a span.
+    pub fn ids(&self) -> Option<SpanContext> {
+        Some(self.0.context().span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    fn start(tracer: &SdkTracer, builder: SpanBuilder, parent: &Context) -> Self {
-        let span = tracer.build_with_context(builder, parent);
-        Self { context: Some(parent.with_span(span)) }
-    }
-
-    /// What it is found by, if there is a span.
-    pub fn ids(&self) -> Option<TraceIds> {
-        let context = self.context.as_ref()?.span().span_context().clone();
-        let (trace_id, span_id) = (context.trace_id(), context.span_id());
-        Some(TraceIds { trace_id, span_id, is_sampled: context.is_sampled() })
-    }
-
-    /// What is to travel with a request that has this span, a caller of this `trust`, and `log` in the log.
-    pub fn within(&self, trust: Trust, log: tracing::Span) -> RequestSpan {
-        RequestSpan { context: self.context.clone(), trust, log }
+    /// This span as it travels with its request, whose peer has this `trust`.
+    pub fn of_request(&self, trust: Trust) -> RequestSpan {
+        RequestSpan { span: self.0.clone(), trust }
     }
 
     /// Does `work`, whose spans are then below this one.
-    pub async fn around<T>(&self, work: impl Future<Output = T>) -> T {
-        match &self.context {
-            Some(context) => work.with_context(context.clone()).await,
-            None => work.await,
-        }
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        // The log's span is entered again inside, so that a task which takes over the current span takes over that one.
+        work.in_current_span().instrument(self.0.clone()).await
     }
 
     /// Adds an attribute. Keys and values are from closed sets.
     pub fn set(&self, key: &'static str, value: &'static str) {
-        if let Some(context) = &self.context {
-            context.span().set_attribute(KeyValue::new(key, value));
-        }
+        self.0.set_attribute(key, value);
     }
 
     /// Ends the span of a request that was answered with `status`.
-    pub fn answered(mut self, status: u16) {
-        let Some(context) = self.context.take() else { return };
-        let span = context.span();
-        span.set_attribute(KeyValue::new("http.response.status_code", i64::from(status)));
+    pub fn answered(self, status: u16) {
+        self.0.set_attribute("http.response.status_code", i64::from(status));
         if let Some(error) = error_type(Some(status)) {
-            span.set_attribute(KeyValue::new("error.type", error));
-            span.set_status(Status::error(""));
+            self.0.set_attribute("error.type", error);
+            self.0.set_status(Status::error(""));
         }
-        span.end();
+        self.end();
     }
 
-    /// Ends the span of a call of a tool that had this outcome, which stands for this status.
-    pub fn called(self, outcome: &'static str, status: u16) {
-        if status >= 500 { self.failed(outcome) } else { self.done(outcome) }
+    /// Ends the span of a call with this outcome, which is an error of the server or not.
+    pub fn done(self, outcome: &'static str, is_error: bool) {
+        self.set("handbill.outcome", outcome);
+        if is_error {
+            self.set("error.type", outcome);
+            self.0.set_status(Status::error(""));
+        }
+        self.end();
     }
 
-    /// Ends the span of a call that had this outcome.
-    pub fn done(mut self, outcome: &'static str) {
-        if let Some(context) = self.context.take() {
-            context.span().set_attribute(KeyValue::new("handbill.outcome", outcome));
-            context.span().end();
-        }
-    }
-
-    /// Ends the span of a call that failed in this way.
-    pub fn failed(mut self, outcome: &'static str) {
-        if let Some(context) = self.context.take() {
-            let span = context.span();
-            span.set_attributes([KeyValue::new("handbill.outcome", outcome), KeyValue::new("error.type", outcome)]);
-            span.set_status(Status::error(""));
-            span.end();
-        }
+    /// The `tracing` span may outlive this value: a read that several requests wait for holds it. So the end is not left
+    /// to its last owner.
+    fn end(&self) {
+        self.0.context().span().end();
     }
 }
 
 impl Drop for Span {
     fn drop(&mut self) {
-        if let Some(context) = self.context.take() {
-            // Others may hold the context still, a read that several wait for among them.
-            context.span().set_attribute(KeyValue::new("error.type", ABANDONED));
-            context.span().end();
-        }
+        // Both do nothing to a span that has ended.
+        self.set("error.type", ABANDONED);
+        self.end();
     }
 }
 
-/// Says of the call that is being made within the current span that what it asks did not answer. What is done without
-/// that answer is still the outcome of the call.
+/// Records on the current call that its server did not answer. The call's outcome is then what was decided without it.
 pub fn mark_unavailable() {
-    let context = Context::current();
-    context.span().set_attribute(KeyValue::new("error.type", UNAVAILABLE));
-    context.span().set_status(Status::error(""));
+    Context::map_current(|context| {
+        context.span().set_attribute(opentelemetry::KeyValue::new("error.type", UNAVAILABLE));
+        context.span().set_status(Status::error(""));
+    });
 }
 
-/// Lets `work`, which is to become a task of its own, take along the span that it is begun in.
+/// Makes `work`, which will run in a task of its own, part of the request that is being answered: in traces and in the log.
 pub fn with_current_span<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
-    work.with_current_context()
+    work.in_current_span().with_current_context()
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
 
+    use futures_util::future::lazy;
     use http::Request;
+    use opentelemetry::trace::{SpanKind, TracerProvider};
     use opentelemetry_sdk::error::OTelSdkResult;
     use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
+    use tracing::subscriber::{DefaultGuard, set_default};
+    use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
 
@@ -341,13 +306,17 @@ mod tests {
         }
     }
 
+    /// The name of a span, its status, its `error.type` and the name of its parent.
+    type Summary = (String, Status, Option<String>, Option<String>);
+
     impl Ended {
-        fn tracer(&self) -> Tracer {
-            Tracer::of(&SdkTracerProvider::builder().with_simple_exporter(self.clone()).build())
+        /// Collects the spans of this thread until the guard is dropped.
+        fn collect(&self) -> DefaultGuard {
+            let provider = SdkTracerProvider::builder().with_simple_exporter(self.clone()).build();
+            set_default(Registry::default().with(layer(provider.tracer("test"))))
         }
 
-        /// The name of each, its status, its `error.type` and the name of its parent.
-        fn summary(&self) -> Vec<(String, Status, Option<String>, Option<String>)> {
+        fn summary(&self) -> Vec<Summary> {
             let spans = self.0.lock().unwrap();
             let error = |span: &SpanData| {
                 span.attributes.iter().find(|kv| kv.key.as_str() == "error.type").map(|kv| kv.value.to_string())
@@ -362,26 +331,21 @@ mod tests {
         }
     }
 
-    fn request_span(tracer: &Tracer) -> Span {
+    fn request_span() -> Span {
         let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
-        tracer.request(&head, Trust::Link, "GET", "/", "1")
+        request(&head, Trust::Link, "GET", "/", "1")
     }
 
-    fn ended(
-        name: &str,
-        status: Status,
-        error: Option<&str>,
-        parent: Option<&str>,
-    ) -> (String, Status, Option<String>, Option<String>) {
+    fn ended(name: &str, status: Status, error: Option<&str>, parent: Option<&str>) -> Summary {
         (name.to_owned(), status, error.map(str::to_owned), parent.map(str::to_owned))
     }
 
     #[test]
     fn an_answer_from_500_on_is_an_error_and_one_below_is_none() {
         let spans = Ended::default();
-        let tracer = spans.tracer();
+        let _collecting = spans.collect();
         for status in [200, 404, 499, 500, 503] {
-            request_span(&tracer).answered(status);
+            request_span().answered(status);
         }
         let (unset, error) =
             (|| ended("GET /", Status::Unset, None, None), |kind| ended("GET /", Status::error(""), Some(kind), None));
@@ -391,9 +355,10 @@ mod tests {
     #[test]
     fn a_span_is_named_by_method_and_route_as_far_as_they_are_known() {
         let spans = Ended::default();
+        let _collecting = spans.collect();
         let (head, ()) = Request::get("/").body(()).unwrap().into_parts();
         for (method, route) in [("GET", "/{slug}"), ("GET", ""), (OTHER_METHOD, "/{slug}"), (OTHER_METHOD, "")] {
-            spans.tracer().request(&head, Trust::Link, method, route, "1").answered(200);
+            request(&head, Trust::Link, method, route, "1").answered(200);
         }
         let names: Vec<_> = spans.summary().into_iter().map(|(name, ..)| name).collect();
         assert_eq!(names, ["GET /{slug}", "GET", "HTTP /{slug}", "HTTP"]);
@@ -402,15 +367,14 @@ mod tests {
     #[tokio::test]
     async fn a_call_is_below_the_request_that_makes_it_also_from_a_task_of_its_own() {
         let spans = Ended::default();
-        let tracer = spans.tracer();
-        let request = request_span(&tracer);
+        let _collecting = spans.collect();
+        let request = request_span();
         let calls = async {
-            tracer.call(System::Redis, "decide", "limits").done("admitted");
-            let tracer = tracer.clone();
-            let read = async move { tracer.call(System::Cassandra, "lookup", "pages").failed("unavailable") };
+            call(System::Redis, "decide", "limits").done("admitted", false);
+            let read = async { call(System::Cassandra, "lookup", "pages").done("unavailable", true) };
             tokio::spawn(with_current_span(read)).await.unwrap();
         };
-        request.around(calls).await;
+        request.run(calls).await;
         request.answered(503);
         assert_eq!(
             spans.summary(),
@@ -424,15 +388,29 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_request_ends_before_a_task_that_it_started() {
+        let spans = Ended::default();
+        let _collecting = spans.collect();
+        let request = request_span();
+        let lookup = async { call(System::Redb, "lookup", "pages") };
+        let read = request.run(lazy(|_| with_current_span(lookup))).await;
+        request.answered(200);
+        assert_eq!(spans.summary(), [ended("GET /", Status::Unset, None, None)]);
+        read.await.done("active", false);
+        assert_eq!(spans.summary()[1], ended("lookup pages", Status::Unset, None, Some("GET /")));
+        assert_eq!(spans.summary().len(), 2);
+    }
+
+    #[tokio::test]
     async fn work_that_is_dropped_ends_its_spans_as_abandoned() {
         let spans = Ended::default();
-        let tracer = spans.tracer();
-        let request = request_span(&tracer);
+        let _collecting = spans.collect();
+        let request = request_span();
         let work = async {
-            let call = tracer.call(System::Redb, "lookup", "pages");
-            call.around(std::future::pending::<()>()).await;
+            let call = call(System::Redb, "lookup", "pages");
+            call.run(std::future::pending::<()>()).await;
         };
-        let () = request.around(async { assert!(futures_util::poll!(Box::pin(work)).is_pending()) }).await;
+        let () = request.run(async { assert!(futures_util::poll!(Box::pin(work)).is_pending()) }).await;
         drop(request);
         assert_eq!(
             spans.summary(),
@@ -443,10 +421,54 @@ mod tests {
         );
     }
 
+    #[tokio::test]
+    async fn a_call_that_its_server_did_not_answer_is_an_error_whatever_its_outcome() {
+        let spans = Ended::default();
+        let _collecting = spans.collect();
+        let request = request_span();
+        let calling = async {
+            let call = call(System::Redis, "decide", "limits");
+            call.run(async { mark_unavailable() }).await;
+            call.done("admitted", false);
+        };
+        request.run(calling).await;
+        request.answered(200);
+        assert_eq!(spans.summary()[0], ended("decide limits", Status::error(""), Some(UNAVAILABLE), Some("GET /")));
+        assert_eq!(spans.summary()[1], ended("GET /", Status::Unset, None, None));
+    }
+
     #[test]
     fn a_call_outside_of_a_request_has_no_span() {
         let spans = Ended::default();
-        spans.tracer().call(System::Redb, "lookup", "pages").done("absent");
+        let _collecting = spans.collect();
+        call(System::Redb, "lookup", "pages").done("absent", false);
         assert_eq!(spans.summary(), []);
+    }
+
+    #[tokio::test]
+    async fn no_event_no_other_span_and_no_attribute_of_the_source_is_exported() {
+        let spans = Ended::default();
+        let _collecting = spans.collect();
+        let request = request_span();
+        let work = async {
+            tracing::error!(target: TARGET, "an event");
+            info_span!("of another target", secret = 1)
+                .in_scope(|| call(System::Process, "render", "markdown").done("done", false));
+        };
+        request.run(work).await;
+        request.answered(200);
+        assert_eq!(spans.summary()[0], ended("render markdown", Status::Unset, None, Some("GET /")));
+        assert_eq!(spans.summary()[1], ended("GET /", Status::Unset, None, None));
+        let spans = spans.0.lock().unwrap();
+        assert_eq!(spans.len(), 2);
+        assert!(spans.iter().all(|span| span.events.is_empty()));
+        let keys: Vec<_> = spans[0].attributes.iter().map(|attribute| attribute.key.as_str()).collect();
+        assert_eq!(keys, ["handbill.outcome"]);
+    }
+
+    #[test]
+    fn without_a_collector_no_span_is_made() {
+        let _subscriber = set_default(Registry::default().with(LevelFilter::TRACE));
+        assert!(request_span().ids().is_none());
     }
 }

@@ -1,7 +1,8 @@
-//! The HTTP client that spans are sent with: hyper's, which the server is made of already.
+//! The HTTP client for spans: hyper's, which the server uses already.
 
 use std::fmt::Debug;
 use std::io;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -16,12 +17,13 @@ use rustls::crypto::aws_lc_rs;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::EXPORT_TIME;
+/// How long the collector may take for one message, retries included.
+pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most bytes of an answer that are read. A collector has little to say.
+/// Most bytes that are read of a collector's answer, which is short.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
-/// A client whose work is done by the runtime, whatever thread it is called from: spans are exported from one that has none.
+/// A client that runs in `runtime`: the thread that exports spans has no runtime of its own.
 #[derive(Clone, Debug)]
 pub(super) struct CollectorClient<C> {
     client: Client<C, Full<Bytes>>,
@@ -35,7 +37,7 @@ impl CollectorClient<HttpConnector> {
 }
 
 impl CollectorClient<HttpsConnector<HttpConnector>> {
-    /// Trusts the certificates that this machine trusts.
+    /// Trusts the certificate authorities of this machine.
     pub(super) fn https(runtime: Handle) -> io::Result<Self> {
         let connector = HttpsConnectorBuilder::new()
             .with_provider_and_native_roots(aws_lc_rs::default_provider())?
@@ -58,7 +60,7 @@ where
             let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await?.to_bytes();
             Ok(Response::from_parts(head, body))
         };
-        // Within the task, since a timer can only be made where there is a runtime.
-        self.runtime.spawn(async { timeout(EXPORT_TIME, exchange).await }).await??
+        // The timer is made within the task, since it needs a runtime.
+        self.runtime.spawn(async { timeout(EXPORT_TIMEOUT, exchange).await }).await??
     }
 }

@@ -1,8 +1,7 @@
-//! Sends spans to a collector, as OTLP in protobuf over HTTP, and never holds up a request for it.
+//! Sends spans to a collector, as OTLP in protobuf over HTTP. No request waits for it.
 //!
-//! Finished spans wait in a bounded queue, and a thread of its own sends them in batches. What finds the queue full is
-//! dropped, what the collector does not take within 5 s is lost, and both are counted. A request that ends
-//! a span does no more than put it into the queue.
+//! A finished span is put into a bounded queue, and a thread sends the spans in batches. Spans that find the queue full
+//! are dropped. Spans that the collector does not accept within 5 s are lost. Both are counted.
 
 mod client;
 
@@ -18,7 +17,8 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::resource::{EnvResourceDetector, TelemetryResourceDetector};
 use opentelemetry_sdk::trace::{
-    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
+    BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter,
+    SpanProcessor,
 };
 use prometheus_client::metrics::counter::Counter;
 use rand::RngExt;
@@ -26,81 +26,71 @@ use thiserror::Error;
 use tokio::runtime::Handle;
 use url::Url;
 
-use self::client::CollectorClient;
-use super::spans::Tracer;
+use self::client::{CollectorClient, EXPORT_TIMEOUT};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::Random;
 use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::{Metrics, SpanLabels};
 
-/// Most spans that wait or are being sent. One is about 1 KB.
-const QUEUE: usize = 4096;
+/// Most spans that wait or are being sent. One takes about 1 KB.
+const MAX_QUEUED_SPANS: usize = 4096;
 
 /// Most spans in one message.
-const BATCH: usize = 512;
+const MAX_BATCH_SPANS: usize = 512;
 
-/// How long spans wait for others to be sent with.
-const GATHERING: Duration = Duration::from_secs(5);
+/// How long a span waits for others, to be sent in one message.
+const BATCH_DELAY: Duration = Duration::from_secs(5);
 
-/// How long the collector may take for one message, tries included.
-const EXPORT_TIME: Duration = Duration::from_secs(5);
+/// Longest that the end of the process waits for the last spans.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the last spans may take at most when the process ends.
-const FLUSH_TIME: Duration = Duration::from_secs(5);
-
-/// How seldom a failure is logged.
+/// Least time between two warnings of failed exports.
 const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
-/// Where spans are posted below the endpoint (OTLP 1.x, "OTLP/HTTP Request").
+/// The path below the endpoint that spans are posted to (OTLP 1.x, "OTLP/HTTP Request").
 const TRACES_PATH: &str = "/v1/traces";
 
 /// Why spans cannot be exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
-    /// The certificates that a collector is to be known by cannot be read.
+    /// The certificate authorities of this machine cannot be read.
     #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
     Certificates(std::io::Error),
-    /// The exporter refuses the settings, which it also reads from variables that begin with `OTEL_EXPORTER_OTLP_`.
-    #[error("traces cannot be exported as the settings say ({0})")]
+    /// The exporter refuses the settings. It also reads variables that begin with `OTEL_EXPORTER_OTLP_`.
+    #[error("traces cannot be exported with these settings ({0})")]
     Exporter(#[from] ExporterBuildError),
 }
 
-/// Where spans go, and which.
-#[derive(Clone, Debug)]
-pub struct ExportTo {
-    /// The collector's address; spans are posted to `/v1/traces` below it.
-    pub endpoint: Url,
-    /// Of traces that begin here, the share that is exported, from 0 to 1. One that a trusted proxy began is exported if
-    /// its part is, and none is at 0.
-    pub sampling: f64,
-}
-
-/// What is to be looked after while spans are exported.
+/// The exporter, which sends the last spans when the process ends.
 #[derive(Debug)]
 pub struct Exports(SdkTracerProvider);
 
-/// A tracer whose spans are exported. To be called within the runtime that will send them.
+/// A tracer whose spans are posted to `/v1/traces` below `endpoint`. Must be called within the runtime that will send them.
+///
+/// `sampling` is the share of the traces that begin here which is exported, from 0 to 1. A trace that a trusted proxy
+/// began is exported if the proxy's part is, and never at 0.
 pub fn start(
-    to: &ExportTo,
+    endpoint: &Url,
+    sampling: f64,
     metrics: &Arc<Metrics>,
     clock: &SharedClock,
     random: &Random,
-) -> Result<(Tracer, Exports), ExportError> {
+) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
     let runtime = Handle::current();
-    let builder = if to.endpoint.scheme() == "https" {
+    let builder = if endpoint.scheme() == "https" {
         builder.with_http_client(CollectorClient::https(runtime).map_err(ExportError::Certificates)?)
     } else {
         builder.with_http_client(CollectorClient::http(runtime))
     };
     let exporter = builder
-        .with_endpoint(traces_address(&to.endpoint))
+        .with_endpoint(traces_address(endpoint))
         .with_protocol(Protocol::HttpBinary)
-        .with_timeout(EXPORT_TIME)
+        .with_timeout(EXPORT_TIMEOUT)
         .build()?;
     let waiting = Arc::new(AtomicUsize::new(0));
     let outcome = |outcome| metrics.spans.get_or_create_owned(&SpanLabels { outcome });
-    let watched = Watched {
+    let exporter = CountingExporter {
         inner: exporter,
         waiting: Arc::clone(&waiting),
         exported: outcome("exported"),
@@ -109,25 +99,24 @@ pub fn start(
         warning: LogThrottle::new(WARNING_PAUSE),
     };
     let config = BatchConfigBuilder::default()
-        .with_max_queue_size(QUEUE)
-        .with_max_export_batch_size(BATCH)
-        .with_scheduled_delay(GATHERING)
+        .with_max_queue_size(MAX_QUEUED_SPANS)
+        .with_max_export_batch_size(MAX_BATCH_SPANS)
+        .with_scheduled_delay(BATCH_DELAY)
         .build();
-    let batches = BatchSpanProcessor::builder(watched).with_batch_config(config).build();
+    let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
     let provider = SdkTracerProvider::builder()
-        .with_sampler(sampler(to.sampling))
+        .with_sampler(sampler(sampling))
         .with_resource(resource(random))
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
-    let tracer = provider.tracer("handbill");
-    Ok((Tracer(Some(tracer)), Exports(provider)))
+    Ok((provider.tracer("handbill"), Exports(provider)))
 }
 
 impl Exports {
-    /// Sends what still waits, within `time` and 5 s. What is not sent by then is lost, and so is every span
-    /// that ends later.
+    /// Sends the spans that still wait, for at most `time` and at most 5 s. Spans that are not sent by then are lost, and
+    /// so are all that end later.
     pub async fn flush(self, time: Duration) {
-        let time = time.min(FLUSH_TIME);
+        let time = time.min(FLUSH_TIMEOUT);
         let flushed = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(time)).await;
         if let Ok(Err(error)) = flushed {
             tracing::warn!(%error, "the last spans could not be exported");
@@ -142,13 +131,13 @@ fn traces_address(endpoint: &Url) -> String {
 
 fn sampler(share: f64) -> Sampler {
     if share <= 0.0 {
-        // Also where a caller says otherwise: whoever sets 0 wants none.
+        // Even if a trusted proxy's part is sampled: 0 means no traces at all.
         return Sampler::AlwaysOff;
     }
     Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)))
 }
 
-/// What every span says of the process. `OTEL_RESOURCE_ATTRIBUTES` adds to it and wins over it.
+/// The attributes of the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds to them and overrides them.
 fn resource(mut random: &Random) -> Resource {
     let own = [
         KeyValue::new("service.name", "handbill"),
@@ -162,7 +151,7 @@ fn resource(mut random: &Random) -> Resource {
         .build()
 }
 
-/// Keeps the queue within [`QUEUE`] and counts what is dropped, of which the queue itself says nothing.
+/// Bounds the queue to [`MAX_QUEUED_SPANS`] and counts the spans that it drops, which the processor itself does not.
 #[derive(Debug)]
 struct Bounded {
     next: BatchSpanProcessor,
@@ -176,8 +165,8 @@ impl SpanProcessor for Bounded {
     }
 
     fn on_end(&self, span: SpanData) {
-        let room = |waiting| (waiting < QUEUE).then_some(waiting + 1);
-        if self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room).is_ok() {
+        let add = |waiting| (waiting < MAX_QUEUED_SPANS).then_some(waiting + 1);
+        if self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok() {
             self.next.on_end(span);
         } else {
             self.dropped.inc();
@@ -197,8 +186,8 @@ impl SpanProcessor for Bounded {
     }
 }
 
-/// Counts what became of spans, and says now and then that they are lost.
-struct Watched<E> {
+/// Counts exported and lost spans, and logs a warning about lost ones now and then.
+struct CountingExporter<E> {
     inner: E,
     waiting: Arc<AtomicUsize>,
     exported: Counter,
@@ -207,7 +196,7 @@ struct Watched<E> {
     warning: LogThrottle,
 }
 
-impl<E: SpanExporter> SpanExporter for Watched<E> {
+impl<E: SpanExporter> SpanExporter for CountingExporter<E> {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let spans = batch.len();
         let exported = self.inner.export(batch).await;
@@ -235,9 +224,9 @@ impl<E: SpanExporter> SpanExporter for Watched<E> {
     }
 }
 
-impl<E: fmt::Debug> fmt::Debug for Watched<E> {
+impl<E: fmt::Debug> fmt::Debug for CountingExporter<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("CountingExporter").field("inner", &self.inner).finish_non_exhaustive()
     }
 }
 
@@ -249,27 +238,27 @@ mod tests {
 
     use super::*;
 
-    /// Takes no span before it is told to.
+    /// Accepts no span until it is released.
     #[derive(Debug)]
     struct Stuck(std::sync::Mutex<mpsc::Receiver<()>>);
 
     impl SpanExporter for Stuck {
         async fn export(&self, _: Vec<SpanData>) -> OTelSdkResult {
-            let _ = self.0.lock().expect("nobody panics").recv();
+            let _ = self.0.lock().expect("no holder of the lock panics").recv();
             Ok(())
         }
     }
 
     #[test]
-    fn what_finds_the_queue_full_is_dropped_and_counted() {
+    fn a_span_that_finds_the_queue_full_is_dropped_and_counted() {
         let (release, released) = mpsc::channel();
-        let config = BatchConfigBuilder::default().with_max_queue_size(QUEUE).build();
+        let config = BatchConfigBuilder::default().with_max_queue_size(MAX_QUEUED_SPANS).build();
         let next = BatchSpanProcessor::builder(Stuck(released.into())).with_batch_config(config).build();
         let dropped = Counter::default();
         let bounded = Bounded { next, waiting: Arc::default(), dropped: dropped.clone() };
         let provider = SdkTracerProvider::builder().with_span_processor(bounded).build();
         let tracer = provider.tracer("test");
-        for _ in 0..QUEUE + 7 {
+        for _ in 0..MAX_QUEUED_SPANS + 7 {
             drop(tracer.start("span"));
         }
         assert_eq!(dropped.get(), 7);

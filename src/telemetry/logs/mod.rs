@@ -1,72 +1,71 @@
-//! Structured logs on standard error: one JSON object, or one line of text, an event.
+//! Structured logs on standard error: one JSON object, or one line of text, for each event.
 
 mod queue;
 
 use std::any::Any;
-use std::io::IsTerminal;
+use std::io::{self, IsTerminal};
 use std::panic::{self, PanicHookInfo};
 
-use tracing::Level;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::filter_fn;
-use tracing_subscriber::fmt::format::FmtSpan;
-use tracing_subscriber::layer::SubscriberExt;
+use opentelemetry_sdk::trace::SdkTracer;
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, FilterExt, FilterFn};
+use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use self::queue::LogQueue;
+use super::spans;
+use crate::config::{LogFormat, LogSettings};
 
-/// How logs are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// For machines: one JSON object a line.
-    Json,
-}
-
-impl LogFormat {
-    /// Text on a terminal, JSON otherwise.
-    pub fn fitting() -> Self {
-        if std::io::stderr().is_terminal() { Self::Text } else { Self::Json }
-    }
-}
-
-/// Whose events may be logged at every level. Libraries tell of the very bytes that they work on, which may be a page's
-/// text or a key, so of theirs only [warnings and errors](may_be_logged) are, whatever the filter says.
+/// The target of our own events, which may be logged at every level. Libraries log the very bytes that they work on,
+/// such as a page's text or a key. So only [their warnings and errors](may_be_logged) are logged, whatever the filter says.
 const OURS: &str = "handbill";
 
-/// A library that puts whole requests into its warnings too.
+/// A library that puts whole requests even into its warnings.
 const NEVER_LOGGED: &str = "rmcp";
 
-fn may_be_logged(target: &str, level: Level) -> bool {
-    match target.split("::").next() {
-        Some(OURS) => true,
+fn may_be_logged(metadata: &Metadata<'_>) -> bool {
+    match metadata.target().split("::").next() {
+        // The log shows the request's own span in every line, with and without traces.
+        Some(OURS) => metadata.target() != spans::TARGET,
         Some(NEVER_LOGGED) => false,
-        _ => level <= Level::WARN,
+        _ => *metadata.level() <= Level::WARN,
     }
 }
 
-/// Puts the process's events into `queue` from now on, panics included: those that `filter` lets through (`info`,
-/// `handbill=debug`, …).
-pub fn install(queue: &LogQueue, format: LogFormat, filter: EnvFilter) {
-    let builder = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(queue.clone())
-        // In a file, escape sequences would stand between a field and who searches for it.
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_span_events(FmtSpan::NONE)
-        // The queue takes every line, so there is nothing to say.
-        .log_internal_errors(false);
-    let keyless = filter_fn(|metadata| may_be_logged(metadata.target(), *metadata.level()));
-    match format {
-        LogFormat::Text => builder.with_target(false).finish().with(keyless).init(),
-        LogFormat::Json => {
-            let builder = builder.json().flatten_event(true).with_current_span(true).with_span_list(false);
-            builder.finish().with(keyless).init();
-        }
-    }
-    // The standard hook writes to standard error itself, and waits where nobody reads it.
+/// Logs the process's events to `queue` from now on, panics included, and exports its spans if there is a `tracer`.
+pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) {
+    let is_terminal = io::stderr().is_terminal();
+    let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
+    Registry::default()
+        .with(tracer.map(spans::layer))
+        .with(lines(format, is_terminal, settings.log.clone(), queue.clone()))
+        .init();
+    // The standard hook writes to standard error itself, and waits if nobody reads it.
     panic::set_hook(Box::new(log_panic));
+}
+
+/// Writes the events that `filter` passes and that [`may_be_logged`].
+pub(super) fn lines<S, W>(format: LogFormat, is_terminal: bool, filter: EnvFilter, writer: W) -> impl Layer<S>
+where
+    S: Subscriber + for<'span> LookupSpan<'span>,
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    let lines = fmt::layer()
+        .with_writer(writer)
+        // In a file, escape sequences would come between a field and a search for it.
+        .with_ansi(is_terminal)
+        // The queue takes every line, so no write fails.
+        .log_internal_errors(false);
+    let lines = match format {
+        LogFormat::Text => lines.with_target(false).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
+    };
+    // Without a level of its own it would hide the level of `filter`, which disables most events at little cost.
+    let keyless = FilterFn::new(may_be_logged).with_max_level_hint(LevelFilter::TRACE);
+    lines.with_filter(filter.and(keyless))
 }
 
 fn log_panic(panic: &PanicHookInfo<'_>) {
@@ -77,7 +76,7 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
-/// What a panic says, where that is a fixed text. Others are made of what was worked on, which may be a page or a key.
+/// The message of a panic, if it is a fixed text. Any other may quote what was worked on, such as a page or a key.
 fn fixed_text(payload: &(dyn Any + Send)) -> Option<&'static str> {
     payload.downcast_ref().copied()
 }

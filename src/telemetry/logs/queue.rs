@@ -1,11 +1,11 @@
-//! Lines on their way to standard error: a bounded queue, and a thread of its own that writes them.
+//! Log lines on their way to standard error: a bounded queue, and a thread that writes them.
 //!
-//! Whoever reads standard error may stop reading. A thread that wrote there itself would then wait for ever, and with
-//! it every request, probe and signal that it is to answer. So a line is put into the queue or, where that is full,
-//! dropped and counted; once lines are written again, one of them says how many are missing.
+//! The reader of standard error may stop reading. A thread that wrote there itself would then wait for ever, and so would
+//! every request, probe and signal that it serves. So a line is put into the queue. If the queue is full, the line is
+//! dropped and counted. Once lines are written again, one of them says how many are missing.
 //!
-//! `tracing-appender` has such a queue too. Its bound is a number of lines, not of bytes, and at the process's end it
-//! prints to standard error by itself, which an unread one holds up.
+//! `tracing-appender` has such a queue too. But it bounds the number of lines and not of bytes, and at the end of the
+//! process it prints to standard error by itself, which blocks if nobody reads that.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,45 +18,45 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most bytes of lines that wait, and as many again that are being written: about 4000 requests' lines each. It is as
-/// much as a disk or a collector that pauses for a moment may be behind, and little beside what requests themselves take.
+/// Most bytes of lines that wait; as many again are being written. Each is about the lines of 4000 requests: enough for
+/// a short pause of a disk or a collector, and little compared with the memory of the requests themselves.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// Largest buffer that is kept for the next lines once its own are written.
-const KEPT_BYTES: usize = 64 * 1024;
+/// Largest buffer that is reused once its lines are written.
+const REUSED_BYTES: usize = 64 * 1024;
 
-/// How long to wait before trying again where standard error takes nothing at the moment, as whoever shares it has made
-/// it non-blocking.
+/// How long to wait before trying again if standard error is full and another process that shares it has made it
+/// non-blocking.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
-/// Where lines are put. Clones are of the same queue.
+/// The queue. Clones share it.
 #[derive(Clone, Debug)]
 pub struct LogQueue(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     waiting: Mutex<Waiting>,
-    /// Lines came, or were written.
+    /// Signalled when lines arrive and when lines are written.
     changed: Condvar,
     max_bytes: usize,
     dropped: Counter,
-    /// The thread that writes. Its own lines are never dropped, or nobody would learn that others were.
+    /// The thread that writes. Its own lines are never dropped, since they report the dropped ones.
     writer: OnceLock<ThreadId>,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
     lines: Vec<u8>,
-    /// Whether lines were taken out that are not written yet.
+    /// Whether the writer took lines that it has not written yet.
     is_writing: bool,
-    /// Lines dropped since the log last said so.
+    /// Lines dropped since the last report in the log.
     unreported: u64,
 }
 
 impl LogQueue {
     /// A queue whose lines go to standard error.
     pub fn to_stderr() -> io::Result<Self> {
-        // A handle of its own, so that no lock is held while a write waits.
+        // A separate handle, so that no lock is held while a write waits.
         let stderr = io::stderr().as_fd().try_clone_to_owned()?;
         Self::start(File::from(stderr), MAX_BYTES)
     }
@@ -75,17 +75,17 @@ impl LogQueue {
         Ok(Self(shared))
     }
 
-    /// Counts the lines that were dropped.
+    /// The count of dropped lines.
     pub fn dropped(&self) -> Counter {
         self.0.dropped.clone()
     }
 
-    /// Puts a line of its own, which is no event, behind those that wait.
+    /// Appends a line that is not an event.
     pub fn line(&self, text: &str) {
         self.0.push(format!("{text}\n").as_bytes());
     }
 
-    /// Waits until all lines are written, for at most `time`; whether they are.
+    /// Waits until all lines are written, for at most `time`. Returns whether they are.
     pub fn flush(&self, time: Duration) -> bool {
         let is_behind = |waiting: &mut Waiting| waiting.is_writing || !waiting.lines.is_empty();
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), time, is_behind);
@@ -118,14 +118,14 @@ impl Shared {
             let mut waiting = self.lock();
             waiting.is_writing = false;
             self.changed.notify_all();
-            let came = self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty());
-            waiting = came.unwrap_or_else(PoisonError::into_inner);
+            let arrived = self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty());
+            waiting = arrived.unwrap_or_else(PoisonError::into_inner);
             mem::swap(&mut waiting.lines, &mut taken);
             waiting.is_writing = true;
             drop(waiting);
             let lost = write_lines(&mut sink, &taken);
             taken.clear();
-            taken.shrink_to(KEPT_BYTES);
+            taken.shrink_to(REUSED_BYTES);
             self.dropped.inc_by(lost);
             let mut waiting = self.lock();
             waiting.unreported += lost;
@@ -145,7 +145,7 @@ fn write_lines(sink: &mut impl Write, mut lines: &[u8]) -> u64 {
             Ok(written @ 1..) => lines = &lines[written..],
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::sleep(FULL_PAUSE),
-            // On a full disk, or where the reader has closed its end, later lines may do better.
+            // The disk is full, or the reader has closed its end. Later lines may still be written.
             Ok(0) | Err(_) => return lines.split_inclusive(|&byte| byte == b'\n').count() as u64,
         }
     }
@@ -160,7 +160,7 @@ impl<'a> MakeWriter<'a> for LogQueue {
     }
 }
 
-/// Takes one event, which comes as one piece.
+/// Writes one event, which `tracing-subscriber` passes as a whole.
 #[derive(Debug)]
 pub struct Line<'a>(&'a Shared);
 
@@ -181,10 +181,10 @@ mod tests {
 
     use super::*;
 
-    /// When something that must happen counts as not happening. Nothing depends on it being short.
+    /// Longest wait for something that must happen. Nothing depends on it being short.
     const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-    /// Says which lines it is given, and takes none before it is let.
+    /// Reports the lines that it is given, and writes none until it is let.
     struct Gate {
         given: mpsc::Sender<String>,
         let_through: mpsc::Receiver<io::Result<()>>,
@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// A queue of 8 bytes whose writer has one line already and waits with it.
+    /// A queue of 8 bytes whose writer is blocked on its first line.
     fn held_up() -> (LogQueue, mpsc::Receiver<String>, mpsc::Sender<io::Result<()>>) {
         let ((given, takes), (open, let_through)) = (mpsc::channel(), mpsc::channel());
         let queue = LogQueue::start(Gate { given, let_through }, 8).unwrap();
@@ -228,7 +228,7 @@ mod tests {
             queue.line(line);
         }
         assert_eq!(queue.dropped().get(), 2);
-        assert!(!queue.flush(Duration::from_millis(1)), "a flush gives up on a writer that waits");
+        assert!(!queue.flush(Duration::from_millis(1)), "a flush gives up on a blocked writer");
         drop(open);
         assert!(queue.flush(TEST_TIMEOUT));
         assert_eq!(takes.try_iter().collect::<Vec<_>>(), ["123\n456\n"]);

@@ -23,7 +23,6 @@ use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
 use handbill::telemetry::metrics::Metrics;
-use handbill::telemetry::spans::Tracer;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -119,7 +118,6 @@ impl Setup {
             clock: Arc::clone(&clock) as SharedClock,
             random: Random::Controlled(random.clone()),
             metrics: Arc::new(Metrics::new()),
-            tracer: Tracer::off(),
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
         let base_url = Origin::parse(&self.base_url).unwrap();

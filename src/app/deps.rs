@@ -1,0 +1,24 @@
+//! Dependencies that all parts of the service share.
+
+use std::sync::Arc;
+
+use crate::ports::clock::{SharedClock, SystemClock};
+use crate::ports::random::Random;
+use crate::telemetry::metrics::Metrics;
+
+/// Dependencies that differ between a process and a test.
+pub struct Deps {
+    /// Tells the time.
+    pub clock: SharedClock,
+    /// Yields random numbers.
+    pub random: Random,
+    /// Counts.
+    pub metrics: Arc<Metrics>,
+}
+
+impl Deps {
+    /// The machine's clock and randomness, and metrics at zero.
+    pub fn system() -> Self {
+        Self { clock: Arc::new(SystemClock::new()), random: Random::System, metrics: Arc::new(Metrics::new()) }
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a command of the service failed.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::backends::redb::{OpenError, WriterError};
+use crate::backends::{cql, redis};
+use crate::telemetry::export::ExportError;
+
+/// Why the service did not start, or stopped by itself.
+#[derive(Debug, Error)]
+pub enum StartError {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The option that names it.
+        option: &'static str,
+        /// The operating system's reason.
+        reason: io::Error,
+    },
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The store ended while it served.
+    #[error(transparent)]
+    StoreEnded(Arc<WriterError>),
+    /// Without Redis, each replica would have limits of its own.
+    #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
+    NoRedis,
+    /// The settings of Redis make no sense.
+    #[error(transparent)]
+    Redis(#[from] redis::OpenError),
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] cql::ConnectError),
+    /// The settings of traces do not work on this machine.
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    /// There is no runtime, no signals or no threads.
+    #[error("the operating system refused a basic resource ({0})")]
+    System(#[from] io::Error),
+}
+
+impl StartError {
+    /// Whether the service had started, so that starting it again may help.
+    pub fn is_after_the_start(&self) -> bool {
+        matches!(self, Self::StoreEnded(_))
+    }
+}
+
+/// Why the schema was not updated.
+#[derive(Debug, Error)]
+pub enum MigrateError {
+    /// The cluster refused or could not be reached. Steps that were applied stay, and running it again is safe.
+    #[error(transparent)]
+    Cluster(#[from] Box<cql::MigrateError>),
+    /// There is no runtime.
+    #[error("the operating system refused a basic resource ({0})")]
+    System(#[from] io::Error),
+}

@@ -1,0 +1,88 @@
+//! The public listener's start: its address, its limits, its instruments, and what it tells the operator.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket};
+
+use super::error::StartError;
+use crate::config::HttpSettings;
+use crate::domain::origin::Origin;
+use crate::server::{BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
+use crate::telemetry::metrics::{BudgetLabels, CutLabels, Metrics};
+
+/// Longest that a stop waits for a client that makes no progress.
+const MAX_STALL: Duration = Duration::from_hours(24);
+
+/// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
+/// 4096). When the queue is full, it drops a client's first packet, and the client tries again a second later.
+const BACKLOG: u32 = 4096;
+
+/// Listens on `address`, which `option` named. Returns the actual address too: port 0 is replaced by a free one.
+pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {
+    let refused = |reason| StartError::Listen { address, option, reason };
+    let bind = || {
+        let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+        // A process that has just ended must not stop the next from starting.
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(BACKLOG)
+    };
+    let listener = bind().map_err(refused)?;
+    let address = listener.local_addr().map_err(refused)?;
+    Ok((listener, address))
+}
+
+/// The limits of the public listener.
+pub(super) fn server_limits(http: &HttpSettings) -> ServerLimits {
+    ServerLimits {
+        connections: http.max_connections as usize,
+        connections_per_client: http.connections_per_client() as usize,
+        receiving: http.receive_budget.0,
+        sending: http.send_budget.0,
+        // An idle client must not decide how long a stop takes. The upper bound keeps sums of times in range.
+        stalled_at_stop: (http.drain_timeout / 3).min(MAX_STALL),
+        ..ServerLimits::PUBLIC
+    }
+}
+
+/// The instruments of the public listener.
+pub(super) fn server_metrics(metrics: &Metrics) -> ServerMetrics {
+    let cut = |reason| metrics.connections_cut.get_or_create(&CutLabels { reason }).clone();
+    let budget = |budget, reason| {
+        let labels = BudgetLabels { budget };
+        BudgetMetrics {
+            held: metrics.budget_held.get_or_create(&labels).clone(),
+            limit: metrics.budget_limit.get_or_create(&labels).clone(),
+            refused: metrics.budget_refusals.get_or_create(&labels).clone(),
+            evicted: cut(reason),
+        }
+    };
+    ServerMetrics {
+        open: metrics.connections.clone(),
+        connections: ConnectionMetrics {
+            over_client_limit: cut("client_limit"),
+            full: cut("full"),
+            resting: cut("resting"),
+            slow: cut("slow"),
+        },
+        receiving: budget("receive", "receive_budget"),
+        sending: budget("send", "send_budget"),
+    }
+}
+
+/// Prints on standard output where everything is, and how to publish. `pages` is where the pages are kept.
+pub(super) fn announce(base_url: &Origin, address: SocketAddr, admin: SocketAddr, pages: &str) {
+    let text = format!(
+        "Handbill {version} listens on http://{address} and gives out addresses at {base_url}
+Operators: http://{admin}/metrics, /livez, /readyz
+Data:      {pages}
+Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\"title\": \"Hello, world\", \"content\": \"A *first* page.\"}}'
+",
+        version = env!("CARGO_PKG_VERSION"),
+    );
+    // Serving goes on even if standard output is closed.
+    let mut stdout = io::stdout().lock();
+    let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
