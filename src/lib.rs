@@ -9,7 +9,7 @@
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
-//! `app` puts them together. `tests/architecture.rs` checks the direction, that no files name each other in a circle,
+//! `app` puts them together. `tests/architecture` checks the direction, that no files name each other in a circle,
 //! and that this map names every module.
 //!
 //! | to change | go to |

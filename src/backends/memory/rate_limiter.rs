@@ -131,8 +131,8 @@ mod tests {
     }
 
     /// How many clients have a window, with those windows that have ended and were not dropped yet.
-    fn clients(limiter: &MemoryRateLimiter, limited: LimitKind) -> usize {
-        limiter.windows(limited).len()
+    fn clients(limiter: &MemoryRateLimiter, kind: LimitKind) -> usize {
+        limiter.windows(kind).len()
     }
 
     #[tokio::test]
