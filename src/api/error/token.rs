@@ -54,7 +54,12 @@ impl From<&FormError> for ApiError {
             FormError::Read(BodyReadError::ContentType) => {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }
-            FormError::Read(error) => return Self::from(&BodyError::Read(*error)),
+            FormError::Read(BodyReadError::ContentEncoding) => {
+                "The header `Content-Encoding` says that the body is encoded, and no encoding is understood. Send the body as it is, without that header."
+            }
+            FormError::Read(error @ (BodyReadError::TimedOut | BodyReadError::NoRoom)) => {
+                return Self::from(&BodyError::Read(*error));
+            }
             FormError::NotUtf8 => {
                 "The form is not in UTF-8. Encode names and values in UTF-8, then as percent escapes."
             }
