@@ -224,8 +224,8 @@ impl Span {
 
     /// Does `work`, whose spans are then below this one.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        // The log's span is entered again inside, so that a task which takes over the current span takes over that one.
-        work.in_current_span().instrument(self.0.clone()).await
+        // Only OpenTelemetry's context is entered. The current span of `tracing` stays that of the log.
+        work.with_context(self.0.context()).await
     }
 
     /// Adds an attribute. Keys and values are from closed sets.
