@@ -3,6 +3,8 @@
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
+mod time_limits;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
