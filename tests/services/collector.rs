@@ -21,7 +21,7 @@ pub(crate) enum Manner {
     Takes,
     /// It reads a message and never answers.
     Hangs,
-    /// It answers that it will not have it.
+    /// It answers with a refusal.
     Refuses,
 }
 
@@ -72,7 +72,7 @@ impl Collector {
         resources.flat_map(|resource| resource.scope_spans).flat_map(|scope| scope.spans).collect()
     }
 
-    /// What the first message says of the process, sorted.
+    /// The process's attributes in the first message, sorted.
     pub(crate) fn resource(&self) -> Vec<(String, String)> {
         let messages = self.messages();
         let request = ExportTraceServiceRequest::decode(&messages[0][..]).unwrap();

@@ -1,6 +1,6 @@
 //! The parts of Handbill as it is run for real, for tests to put together: database nodes, Redis, a load balancer.
 //!
-//! All of them but the database nodes, which `./tests/run` starts and stops, end with the thread that started them.
+//! All of them end with the thread that started them, except the database nodes, which `./tests/run` starts and stops.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::replica::ending_with_us;
 /// When a server counts as not starting. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How often something that is about to happen is looked for.
+/// How often to look for something that is about to happen.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The three database nodes. Each is numbered from 1.
@@ -28,7 +28,7 @@ pub(crate) struct Nodes {
 }
 
 impl Nodes {
-    /// The nodes that this run has, in whatever state.
+    /// The nodes of this run, in whatever state they are.
     pub(crate) fn of_this_run() -> Self {
         #[expect(clippy::disallowed_methods, reason = "whoever starts the nodes sets it, not the service's settings")]
         let folder = std::env::var_os("HANDBILL_TEST_CLUSTER");
@@ -43,7 +43,7 @@ impl Nodes {
         [1, 2, 3].map(|node| self.address(node)).join(",")
     }
 
-    /// Where everybody reaches `node`.
+    /// The address at which everybody reaches `node`.
     fn address(&self, node: usize) -> String {
         format!("{}1{node}:9042", self.prefix)
     }
@@ -66,12 +66,12 @@ impl Nodes {
         let folder = self.folder.join(name);
         let process = fs::read_to_string(folder.join("pid")).ok()?.trim().parse().ok().and_then(Pid::from_raw)?;
         let folder = folder.to_str().expect("we named it").to_owned();
-        // The number may be another's by now.
+        // The process id may belong to another process by now.
         command_line(process)?.contains(&folder).then_some((folder, process))
     }
 }
 
-/// How `process` was started, if it is there.
+/// The command line of `process`, if it exists.
 pub(crate) fn command_line(process: Pid) -> Option<String> {
     let line = fs::read(format!("/proc/{}/cmdline", process.as_raw_nonzero())).ok()?;
     Some(String::from_utf8_lossy(&line).into_owned())
@@ -102,11 +102,11 @@ pub(crate) struct Addresses(u32);
 impl Addresses {
     pub(crate) fn draw() -> Self {
         static DRAWN: AtomicU32 = AtomicU32::new(0);
-        // From 127.100 on; tests/servers/cluster stays below.
+        // The range begins at 127.100; tests/servers/cluster stays below it.
         Self(process::id().wrapping_mul(31).wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed)) % (150 * 256))
     }
 
-    /// Where replica `number` listens: for everybody, and for operators.
+    /// The addresses of replica `number`: one for everybody, and one for operators.
     pub(crate) fn replica(self, number: u8) -> (SocketAddr, SocketAddr) {
         (self.at(number, 8080), self.at(number, 9090))
     }
@@ -125,7 +125,7 @@ impl Addresses {
     }
 }
 
-/// Starts the load balancer as `deploy/haproxy.cfg` has it, but for the addresses, and waits until it listens.
+/// Starts the load balancer with `deploy/haproxy.cfg`, adapted to these addresses, and waits until it listens.
 pub(crate) async fn balance(addresses: Addresses) -> Child {
     let listen = addresses.balancer();
     let deployed =
@@ -144,16 +144,16 @@ pub(crate) async fn balance(addresses: Addresses) -> Child {
                 let number = name.strip_prefix("handbill-").and_then(|number| number.parse().ok()).expect("handbill-N");
                 format!("    server {name} {}", addresses.replica(number).0)
             }
-            // Fewer file descriptors than that are enough for a test, and may be all that there are.
+            // A test needs fewer file descriptors than the file asks for, and the machine may not have that many.
             ["maxconn", _] => "    maxconn 2000".to_owned(),
-            // Names are not looked up here.
+            // The tests use addresses, so no names are looked up.
             _ => line.split(" resolvers ").next().unwrap_or_default().to_owned(),
         };
         configuration.push_str(&line);
         configuration.push('\n');
     }
     assert_eq!(configuration.matches("    server handbill-").count(), 3, "{configuration}");
-    // It reads its configuration once, before it listens.
+    // HAProxy reads its configuration once, before it listens.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("haproxy.cfg");
     fs::write(&file, configuration).expect("it can be written");
@@ -162,7 +162,7 @@ pub(crate) async fn balance(addresses: Addresses) -> Child {
     assert!(checked.status.success(), "{checked:?}");
     let mut haproxy = ending_with_us("haproxy");
     haproxy.arg("-db").arg("-f").arg(file).stdin(Stdio::null()).kill_on_drop(true);
-    // From here on it reports replicas that come and go.
+    // From here on HAProxy reports replicas that come and go, which no test reads.
     haproxy.stdout(Stdio::null()).stderr(Stdio::null());
     let process = haproxy.spawn().expect("it can be run");
     until_it_listens(listen).await;

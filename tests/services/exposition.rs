@@ -1,4 +1,5 @@
-//! What `/metrics` may hold: the metrics, labels and values that `docs/observability.md` lists, and nothing else.
+//! The allowed content of `/metrics`: the metrics, labels and values that `docs/observability.md` lists, and nothing
+//! else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +8,7 @@ use std::path::Path;
 /// The labels that a metric may have, each with its values.
 pub(crate) type Labels = BTreeMap<String, BTreeSet<String>>;
 
-/// Every metric of the document, by the name that it has there.
+/// Every metric of the document, by its name there.
 pub(crate) fn documented() -> BTreeMap<String, Labels> {
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md");
     let document = fs::read_to_string(document).expect("it is there");
@@ -16,7 +17,7 @@ pub(crate) fn documented() -> BTreeMap<String, Labels> {
     let rows = || section.lines().filter(|line| line.starts_with("| `")).map(cells);
     let own = rows().filter(|row| row.len() == 2).map(|row| (quoted(row[0]).remove(0), quoted(row[1])));
     let mut shared: BTreeMap<String, Vec<String>> = own.collect();
-    // Those of this build.
+    // These values depend on the build.
     shared.insert("version".to_owned(), vec![env!("CARGO_PKG_VERSION").to_owned()]);
     shared.insert("commit".to_owned(), vec![option_env!("GIT_COMMIT").unwrap_or("unknown").to_owned()]);
     let mut metrics = BTreeMap::new();
@@ -38,7 +39,7 @@ pub(crate) fn documented() -> BTreeMap<String, Labels> {
     metrics
 }
 
-/// What a scrape holds that the document does not list.
+/// Everything in a scrape that the document does not list.
 pub(crate) fn undocumented(scrape: &str) -> BTreeSet<String> {
     let documented = documented();
     let mut faults = BTreeSet::new();
@@ -75,7 +76,7 @@ fn cells(row: &str) -> Vec<&str> {
     row.trim().trim_matches('|').split('|').map(str::trim).collect()
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn quoted(text: &str) -> Vec<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -1,4 +1,5 @@
-//! The real binary as a process of its own, killed with the value that stands for it, or else with the test.
+//! The real binary as a process of its own. It is killed when its value is dropped, or at the latest when the test
+//! ends.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -16,11 +17,10 @@ use crate::connection::send;
 /// When something that must happen counts as not happening. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// How often something that a process says only when asked is asked for.
+/// How often to ask for something that a process says only when asked.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// How to start `program` so that it ends when the calling thread does, however that ends: a process that is killed drops
-/// nothing.
+/// Prepares `program` so that it ends when the calling thread does, however that ends. A killed process drops nothing.
 pub(crate) fn ending_with_us(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]);
@@ -37,7 +37,7 @@ pub(crate) struct Replica {
 }
 
 impl Replica {
-    /// Starts one with no setting but these. Port 0 takes a free one.
+    /// Starts one with these settings only. Port 0 takes a free one.
     pub(crate) async fn start<S: AsRef<OsStr>>(
         public: SocketAddr,
         admin: SocketAddr,
@@ -55,12 +55,12 @@ impl Replica {
         };
         let both = async { (announced("listens on http://").await, announced("Operators: http://").await) };
         let (public, admin) = tokio::time::timeout(TEST_TIMEOUT, both).await.expect("it starts");
-        // The rest is read too, for a process whose reader went away dies of its next word.
+        // The rest is read too, so that the process never writes to a pipe without a reader.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
         Self { public, admin, child }
     }
 
-    /// What the operators' listener says at `path`.
+    /// The answer of the operators' listener at `path`.
     pub(crate) async fn ask(&self, path: &str) -> (StatusCode, String) {
         let request = Request::get(path).body(Bytes::new()).expect("it is valid");
         let response = send(self.admin, request).await.expect("the operators' listener answers");

@@ -1,8 +1,9 @@
-//! Real browsers, Debian's Chromium and Firefox, open what the real binary serves.
+//! Real browsers, Debian's Chromium and Firefox, open the pages that the real binary serves.
 //!
-//! `./tests/run` installs both, and what drives them (`tests/services/clients/install`). What is not there fails its test; none is
-//! skipped. The scripts in `node/` take the browser's name and the base URL as their first arguments, so that they can be run
-//! against any Handbill by hand; with `SCREENSHOTS=<folder>` they save what they see.
+//! `./tests/run` installs both browsers and the programs that drive them (`tests/services/clients/install`). If one is
+//! missing, its tests fail; none is skipped. The scripts in `node/` take the browser's name and the base URL as their
+//! first arguments, so that they can be run against any Handbill by hand. With `SCREENSHOTS=<folder>` they save
+//! screenshots.
 
 use std::path::{Path, PathBuf};
 

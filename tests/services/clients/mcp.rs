@@ -5,10 +5,11 @@ use serde_json::{Value, json};
 use super::service::Service;
 use super::tools::{Client, sources};
 
-/// A limit that any client meets, however slow it is, and a wait that is short enough to be waited for.
+/// A limit that any client reaches, however slow it is, and a wait that is short enough to sit out.
 const SOON_LIMITED: [&str; 6] = ["--create-limit", "1", "--edit-limit", "0", "--rate-window", "10s"];
 
-/// Given only the base URL, publishes, edits, is refused and recovers, meets the limit and waits as told, and deletes.
+/// The client gets only the base URL. It publishes, edits, is refused and recovers, meets the limit and waits as told,
+/// and deletes.
 async fn makes_the_journey(client: Client, mode: &[&str]) {
     let service = Service::start_with(&SOON_LIMITED).await;
     client.arg(service.url()).args(mode).succeeds().await;
@@ -87,7 +88,7 @@ fn argument(name: &str, created: &Value) -> String {
     format!("{name}={}", created[name].as_str().expect("it is text"))
 }
 
-/// What a tool answers, where the text says the same as the structured content.
+/// The structured content of a tool's answer. The answer's text must say the same.
 async fn call(service: &Service, tool: &str, arguments: &[&str]) -> Value {
     let mut line = vec!["tools/call", "--tool-name", tool];
     for argument in arguments {
@@ -105,8 +106,8 @@ async fn inspect(service: &Service, method: &[&str]) -> Value {
     serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
 }
 
-/// Runs every scenario of the suite that a server without prompts, resources and tools of the suite's own can take part
-/// in. What the suite finds is listed, with reasons, in `node/conformance-*.yaml`; anything more or less fails.
+/// Runs every scenario of the suite that is open to a server without the suite's own prompts, resources and tools.
+/// `node/conformance-*.yaml` lists the known findings, with reasons; anything more or less fails.
 async fn conforms(revision: &str, scenarios: &[&str]) {
     let service = Service::start().await;
     for scenario in scenarios {

@@ -1,4 +1,4 @@
-//! The README's examples for agents, taken out of it and run as they stand but for the address.
+//! The README's examples for agents, taken out of it and run as they are, except for the address.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,11 @@ use serde_json::Value;
 use super::service::Service;
 use super::tools::Client;
 
-/// Where the README has the service.
+/// The address of the service in the README.
 const ADDRESS: &str = "http://127.0.0.1:8080";
 
-/// The code block in this language in the README's section for agents, with `service` in the place of its address.
+/// The code block in this language in the README's section for agents, with the address of `service` in place of the
+/// README's.
 fn example(language: &str, service: &Service) -> String {
     let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("it is there");
     let (_, section) = readme.split_once("\n## For agents\n").expect("the README has the section");

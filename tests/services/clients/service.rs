@@ -12,7 +12,7 @@ use crate::replica::Replica;
 /// A free port of this machine.
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// No limits: what a client does is not about them.
+/// No limits, since these clients do not test them.
 const UNLIMITED: [&str; 6] = ["--create-limit", "0", "--edit-limit", "0", "--token-limit", "0"];
 
 /// One replica with a store of its own.
@@ -27,11 +27,11 @@ impl Service {
         Self::start_with(&UNLIMITED).await
     }
 
-    /// Starts one with these settings besides the places that it needs.
+    /// Starts one with these settings, besides those for its addresses and its data.
     pub(crate) async fn start_with(settings: &[&str]) -> Self {
         let data = tempfile::tempdir().expect("a folder");
         let data_dir = data.path().to_str().expect("it is text");
-        // What the service takes for its own failure is worth reading beside the client's.
+        // Errors that the service logs help to explain a client's failure.
         let settings = [&["--data-dir", data_dir, "--log", "error"], settings].concat();
         let replica = Replica::start(ANY_PORT, ANY_PORT, settings).await;
         replica.ready().await;
@@ -51,7 +51,7 @@ impl Service {
         response.into_body()
     }
 
-    /// Ends it, and holds it to having come through what its client did.
+    /// Stops it, and checks that it ends successfully after all that its client did.
     pub(crate) async fn stop(self) {
         let status = self.replica.stop().await;
         assert!(status.success(), "the service ended with {status}");

@@ -1,4 +1,4 @@
-//! The installed clients: each is run in a folder of its own, and fails its test with what it wrote.
+//! The installed clients. Each runs in a folder of its own; if it fails, its test fails with what it wrote.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -38,7 +38,7 @@ impl Client {
     /// A script of `folder`.
     pub(crate) fn node_in(folder: &Path, script: &str) -> Self {
         let client = Self::new("node/bin/node");
-        // Node.js looks for packages in the folders above the script, so the scripts are brought to the packages.
+        // Node.js looks for packages in the folders above a script, so scripts and packages go into the same folder.
         for entry in fs::read_dir(folder).expect("it is there") {
             let path = entry.expect("it can be read").path();
             fs::copy(&path, client.file(path.file_name().expect("it has one"))).expect("it can be copied");
@@ -58,9 +58,9 @@ impl Client {
         let mut command = Command::new(installed(program));
         let path = std::env::join_paths([installed("node/bin"), "/usr/bin".into(), "/bin".into()]).expect("a path");
         command.current_dir(folder.path()).env_clear().env("PATH", path).env("HOME", folder.path());
-        // Scripts lie in the repository, which is not the place for what Python makes of them.
+        // The scripts are in the repository, and Python must not write its caches there.
         command.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONUTF8", "1");
-        // No tool here has anything to tell anyone.
+        // Tools must not send usage data.
         command.env("REDOCLY_TELEMETRY", "off").env("NO_COLOR", "1");
         command.stdin(Stdio::null()).kill_on_drop(true);
         Self { command, folder }
@@ -92,7 +92,7 @@ impl Client {
         self
     }
 
-    /// Runs it to its end; what it wrote to standard output. Anything but success fails the test.
+    /// Runs it to its end, and returns what it wrote to standard output. Anything but success fails the test.
     pub(crate) async fn succeeds(mut self) -> String {
         let output = tokio::time::timeout(TEST_TIMEOUT, self.command.output()).await;
         let output = output.unwrap_or_else(|_| panic!("it hangs: {:?}", self.command)).expect("it starts");
@@ -112,7 +112,7 @@ pub(crate) fn sources(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/services/clients").join(name)
 }
 
-/// Where `tests/services/clients/install` put something.
+/// The path of something that `tests/services/clients/install` installed.
 #[expect(clippy::disallowed_methods, reason = "whoever runs the tests sets it, not the service's settings")]
 fn installed(path: &str) -> PathBuf {
     let folder = std::env::var_os("HANDBILL_TEST_CLIENTS")

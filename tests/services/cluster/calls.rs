@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use crate::connection::{TEST_TIMEOUT, connect_from, exchange};
 
-/// What came back.
+/// A reply of the service.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    /// Null where the body is not JSON.
+    /// Null if the body is not JSON.
     pub(crate) body: Value,
     pub(crate) retry_after: Option<u64>,
     pub(crate) took: Duration,
@@ -28,7 +28,7 @@ impl Reply {
         self
     }
 
-    /// A text of its body.
+    /// The text in this field of the body.
     #[track_caller]
     pub(crate) fn text(&self, field: &str) -> &str {
         self.body[field].as_str().unwrap_or_else(|| panic!("no {field} in {self:?}"))
@@ -58,7 +58,7 @@ pub(crate) async fn read(service: SocketAddr, page: &Published) -> Reply {
     about(service, Method::GET, page, None).await
 }
 
-/// Gives the page another content.
+/// Replaces the content of the page.
 pub(crate) async fn rewrite(service: SocketAddr, page: &Published, content: &str) -> Reply {
     about(service, Method::PATCH, page, Some(&json!({"content": content}))).await
 }

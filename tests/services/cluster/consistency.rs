@@ -1,4 +1,4 @@
-//! What holds across replicas while nothing is wrong.
+//! Guarantees across replicas while nothing is wrong.
 
 use std::collections::HashSet;
 use std::convert::Infallible;
@@ -53,7 +53,7 @@ async fn each_client_has_one_quota_over_all_replicas() {
         tokio::spawn(async move { (client, create(balancer, client).await) })
     });
     let replies: Vec<_> = join_all(attempts).await.into_iter().map(Result::unwrap).collect();
-    // What Redis did not answer in time a replica has decided alone, which happens where the machine stands still.
+    // A replica decides alone when Redis does not answer in time, which happens on a machine that stalls.
     let decided_alone: f64 = service.metric("handbill_rate_limit_fallback_decisions_total").await.iter().sum();
     for client in clients {
         let of_client = replies.iter().filter(|(of, _)| *of == client).map(|(_, reply)| reply);

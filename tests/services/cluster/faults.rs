@@ -10,22 +10,22 @@ use serde_json::Value;
 use super::calls::{Published, Reply, create, publish, read, rewrite};
 use super::service::{Service, Settings};
 
-/// What no answer takes on any machine, unless it waits for what is lost. The service's own limits are far shorter, and
-/// held to by `tests/it/spec/outages.rs`, where no machine is slow.
+/// Longer than any answer takes on any machine, unless it waits for a lost server. The service's own limits are far
+/// shorter; `tests/it/controlled/outages.rs` checks them, where no machine is slow.
 pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
-/// How often the service is asked whether it is back.
+/// How often the service is asked whether it works again.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// When it counts as not coming back.
+/// When the service counts as not recovering.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Pages for [`wave`], each of which it updates a few times: updates of one page get into each other's way.
+/// Pages for [`wave`], which updates each page only a few times, since updates of one page conflict.
 async fn pages(service: &Service) -> Vec<Published> {
     join_all((0..20).map(|_| publish(service.balancer))).await
 }
 
-/// 1 while a replica counts by itself.
+/// 1 while a replica counts requests on its own.
 const FALLBACK: &str = "handbill_rate_limit_fallback";
 
 /// 1 while the database answers.
@@ -163,7 +163,7 @@ async fn without_redis_pages_are_served_as_before_and_its_return_is_noticed() {
     }
     println!("slowest: {calm:?} with Redis, {:?} without", slowest(&replies));
     assert!(slowest(&replies) < FAR_TOO_LONG);
-    // A replica that was not asked for anything has not noticed.
+    // A replica notices only when it is asked for something.
     for replica in &service.replicas {
         for _ in 0..3 {
             rewrite(replica.public, &pages[0], "again").await.expect_status(200);
@@ -174,7 +174,7 @@ async fn without_redis_pages_are_served_as_before_and_its_return_is_noticed() {
     until_every_replica_says(&service, false).await;
 }
 
-/// Waits until every replica says that it counts by itself, or that it does not.
+/// Waits until every replica reports that it counts on its own, or that it does not.
 async fn until_every_replica_says(service: &Service, falls_back: bool) {
     let saying = async {
         while service.metric(FALLBACK).await.iter().any(|fallback| (*fallback > 0.0) != falls_back) {

@@ -1,5 +1,5 @@
-//! Agents' calls over the load balancer, which sends each to the next replica: no replica holds anything that the next
-//! one lacks, for clients with a handshake and for those without.
+//! Agents' calls through the load balancer, which sends each to the next replica. No replica holds anything that the
+//! next one lacks, for clients with a handshake and for clients without one.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
@@ -54,7 +54,7 @@ impl Client<'_> {
         error
     }
 
-    /// What a client of this revision begins with, in three messages.
+    /// Sends the three messages that a client of this revision begins with.
     async fn begin(&self) {
         if self.revision == MODERN {
             let discovered = self.result("server/discover", json!({})).await;
@@ -72,8 +72,8 @@ impl Client<'_> {
         assert_eq!(listed["tools"].as_array().unwrap().len(), 4);
     }
 
-    /// One page's whole life. With what a client begins with it is ten messages, a number that three does not divide: in
-    /// three rounds each message goes to each replica.
+    /// One page's whole life. Together with the opening messages it takes ten messages, a number that three does not
+    /// divide, so in three rounds each message reaches each replica.
     async fn live(&self, round: usize) {
         let created = self.done("create_page", json!({"title": "A page", "content": "first"})).await;
         let (slug, key) = (&created["slug"], &created["edit_key"]);

@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::deployment::{self, command_line};
 use crate::turns::Alone;
 
-/// How often a process is looked at that must end.
+/// How often to check whether a process has ended.
 const AGAIN: Duration = Duration::from_millis(20);
 
 /// The nodes, for one test at a time. Each is numbered from 1.
@@ -31,17 +31,17 @@ impl Nodes {
         &self.nodes
     }
 
-    /// Ends the process of `node` as a crash of its machine would; what it had acknowledged is on its disk.
+    /// Ends the process of `node` as a crash of its machine would. Changes that it had acknowledged are on its disk.
     pub(crate) async fn kill(&self, node: usize) {
         let (folder, process) = self.process(&format!("node{node}"));
         kill_process(process, Signal::KILL).expect("it is ours");
-        // Until then it would be taken for running.
+        // Until the process is gone, it would count as running.
         while command_line(process).is_some_and(|line| line.contains(&folder)) {
             tokio::time::sleep(AGAIN).await;
         }
     }
 
-    /// Stops `node` in the middle of what it does, its connections open.
+    /// Stops `node` in the middle of its work, with its connections open.
     pub(crate) fn hang(&self, node: usize) {
         self.signal(&format!("node{node}"), Signal::STOP);
     }
@@ -66,7 +66,7 @@ impl Nodes {
     fn signal(&self, name: &str, signal: Signal) {
         let (_, process) = self.process(name);
         kill_process(process, signal).expect("it is ours");
-        // A thread that runs goes on for a moment, which is long on a busy machine, and could still answer somebody.
+        // A running thread continues for a moment, which is long on a busy machine, and could still answer somebody.
         while signal == Signal::STOP && !has_stopped(process) {
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -82,7 +82,7 @@ fn has_stopped(process: Pid) -> bool {
     let threads = fs::read_dir(format!("/proc/{}/task", process.as_raw_nonzero())).expect("it runs");
     threads.flatten().all(|thread| {
         let state = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
-        // What stands before the state is the program's name in parentheses. A thread that has ended says nothing.
+        // The program's name, in parentheses, comes before the state. A thread that has ended has no state.
         state.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
     })
 }

@@ -30,7 +30,7 @@ async fn replicas_are_replaced_one_after_the_other_and_no_request_fails() {
     outcome.assert_linearizable();
 }
 
-/// What a later version might add.
+/// An expansion that a later version might add.
 const ADDS_A_COLUMN: Migration = Migration {
     number: 9999,
     phase: Phase::Expand,
@@ -54,13 +54,13 @@ async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_s
     let keyspace = &settings.scylla_keyspace;
     assert_eq!(check(&session, keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerExpanded);
 
-    // One more, which finds the schema ahead of it as soon as it starts.
+    // This is one more replica, which finds the schema ahead of it as soon as it starts.
     let anywhere = "127.0.0.1:0".parse().unwrap();
     let new = crate::replica::Replica::start(anywhere, anywhere, &service.replica_settings).await;
     new.ready().await;
     let after = publish(new.public).await;
     for page in [&before, &after] {
-        // What a later version writes there.
+        // A later version writes to its new column.
         let motto = format!("UPDATE {keyspace}.pages SET motto = 'kept' WHERE slug = ? IF state = 'active'");
         session.query_unpaged(motto, (&page.slug,)).await.unwrap();
         for (replica, content) in [(old, "by the old"), (new.public, "by the new")] {

@@ -24,9 +24,9 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// For tests of something else than limits.
+    /// Settings for tests that are not about limits.
     pub(crate) fn unlimited() -> Self {
-        // Several times as long as the load balancer takes to notice.
+        // The delay is several times as long as the load balancer needs to notice.
         Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4) }
     }
 
@@ -38,12 +38,12 @@ impl Settings {
             ("--scylla-keyspace", keyspace.to_owned()),
             ("--redis-url", redis.url()),
             ("--base-url", format!("http://{balancer}")),
-            // The load balancer, whose connections come from the machine's own address.
+            // This is the load balancer, which connects from the machine's own address.
             ("--trusted-proxies", "127.0.0.1".to_owned()),
             ("--create-limit", create_limit.to_string()),
             ("--edit-limit", edit_limit.to_string()),
             ("--drain-delay", format!("{}ms", drain_delay.as_millis())),
-            // Every request of an outage is an error there.
+            // In an outage, every request would log an error.
             ("--log", "off".to_owned()),
         ];
         settings.into_iter().flat_map(|(flag, value)| [flag.to_owned(), value]).collect()
@@ -57,7 +57,7 @@ pub(crate) struct Service {
     pub(crate) redis: Redis,
     /// The load balancer's listener.
     pub(crate) balancer: SocketAddr,
-    /// What every replica is started with.
+    /// The settings that every replica starts with.
     pub(crate) replica_settings: Vec<String>,
     keyspace: String,
     addresses: Addresses,
@@ -72,7 +72,7 @@ impl Service {
         Self::start_over(nodes, keyspace, settings).await
     }
 
-    /// The same over a keyspace of its own, which `name` is part of.
+    /// Does the same over a keyspace of its own, with `name` in the keyspace's name.
     pub(crate) async fn start_apart(name: &str, settings: Settings) -> Self {
         let nodes = Nodes::all().await;
         let keyspace = migrated(nodes.shared(), name).await;
@@ -91,7 +91,7 @@ impl Service {
         for replica in &replicas {
             replica.ready().await;
         }
-        // It takes every replica for ready until it has looked, and by now they are.
+        // The load balancer takes every replica for ready until its first check, and by now all are.
         let process = balance(addresses).await;
         Self { nodes, replicas, redis, balancer, replica_settings, keyspace, addresses, _balancer: process }
     }
@@ -101,19 +101,19 @@ impl Service {
         start_replica(self.addresses, number, &self.replica_settings).await
     }
 
-    /// The settings by which a test reaches the service's own pages past every replica.
+    /// Settings that let a test reach the service's own pages without a replica.
     pub(crate) fn store_settings(&self) -> CqlSettings {
         let nodes = self.nodes.shared().addresses();
         let line = ["handbill", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
         Line::try_parse_from(line).expect("they are valid").store
     }
 
-    /// The same for Redis.
+    /// Settings that let a test reach the service's Redis without a replica.
     pub(crate) fn redis_settings(&self) -> RedisSettings {
         Line::try_parse_from(["handbill", "--redis-url", &self.redis.url()]).expect("they are valid").redis
     }
 
-    /// The way of clients, through the load balancer.
+    /// The way that clients take, through the load balancer.
     pub(crate) fn transport(&self) -> Network {
         Network(vec![self.balancer])
     }
@@ -160,7 +160,7 @@ impl Redis {
         format!("redis://{}", self.address)
     }
 
-    /// Ends it at once, with all that it knew.
+    /// Ends it at once, with all its data.
     pub(crate) async fn lose(&mut self) {
         self.process.kill().await.expect("it is ours");
     }

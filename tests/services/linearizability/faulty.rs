@@ -1,4 +1,4 @@
-//! Stores around a good one: broken ones, which the test must catch, and one that only keeps its callers in the dark.
+//! Stores around a good one: broken ones, which the test must catch, and one that only leaves its callers in doubt.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,27 +9,27 @@ use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
-/// What is wrong with a store.
+/// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// A lookup sometimes answers what stood there before the last change that it knows of.
+    /// A lookup sometimes answers with the page from before the last change that the lookup knows of.
     StaleRead,
-    /// A compare-and-set is sometimes answered as done and not made.
+    /// A compare-and-set sometimes reports success without any effect.
     LostSwap,
-    /// A compare-and-set is made without a look at the version.
+    /// A compare-and-set takes effect without a check of the version.
     UncheckedSwap,
-    /// A page that was deleted can sometimes be read again.
+    /// A deleted page can sometimes be read again.
     Revival,
-    /// An insert is sometimes answered as done and not made.
+    /// An insert sometimes reports success without any effect.
     LostInsert,
-    /// A compare-and-set is sometimes made, and its caller told that nothing was changed.
+    /// A compare-and-set sometimes takes effect, but its caller is told that nothing was changed.
     FalseDenial,
-    /// A compare-and-set is sometimes made or not made, and its caller told that this is unknown. Nothing is wrong
-    /// with that.
+    /// The caller of a compare-and-set is sometimes told that the outcome is unknown, whether it took effect or not.
+    /// This is correct behaviour.
     Silence,
 }
 
-/// How rare the faults are that do not strike every time: in how many calls there is one.
+/// Faults that do not strike on every call strike on one call in this many.
 const RARITY: usize = 50;
 
 /// A store with a fault.
@@ -37,7 +37,7 @@ pub(crate) struct FaultyStore {
     inner: Arc<dyn PageStore>,
     fault: Fault,
     calls: AtomicUsize,
-    /// The page that stood under each slug before its last change.
+    /// The page under each slug as it was before its last change.
     before: Mutex<HashMap<Slug, Arc<Page>>>,
 }
 
@@ -93,7 +93,7 @@ impl PageStore for FaultyStore {
             return Err(StoreError::Unavailable("planned".into()));
         }
         if self.strikes(Fault::Silence) {
-            // Which of the two it is alternates.
+            // The two outcomes alternate.
             if (self.calls.load(Ordering::Relaxed) / RARITY).is_multiple_of(2) {
                 self.swap(expected, next).await?;
             }

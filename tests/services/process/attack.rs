@@ -1,5 +1,5 @@
-//! The short form of `loadtest/attack`: clients that hold on to all that they can get, from one address and by hundreds. What
-//! is asserted are effects and bytes: the process lives, an honest client is served, and memory is bounded.
+//! The short form of `loadtest/attack`: clients that hold on to all that they can get, from one address and by
+//! hundreds. The tests check effects and bytes: the process lives, an honest client is served, and memory is bounded.
 
 use std::time::Instant;
 
@@ -9,23 +9,23 @@ use tempfile::{TempDir, tempdir};
 use super::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes};
 use super::support::{Server, TEST_TIMEOUT};
 
-/// Readers and callers, each of whose answers held about 1 MB in 0.2.0.
+/// Number of readers, and of callers. The answer to each of them held about 1 MB in 0.2.0.
 const READERS: usize = 400;
 
-/// Senders of bodies, which held 126 KB each.
+/// Number of clients that send bodies. Each of them held 126 KB.
 const SENDERS: usize = 2000;
 
-/// Most bytes that a process may grow by under attack: both budgets of the default options, and 64 MiB for what is counted
-/// by number, for the buffers of threads and for what an allocator keeps.
+/// Most bytes that a process may grow by under attack: both budgets of the default options, and 64 MiB for things
+/// limited by number, for the buffers of threads and for memory that an allocator keeps.
 const MAX_GROWTH: f64 = 160.0 * 1024.0 * 1024.0;
 
-/// Most bytes above what it was that it may keep.
+/// Most bytes that it may keep after an attack, above its size before.
 const MAX_KEPT: f64 = 64.0 * 1024.0 * 1024.0;
 
 /// The attackers' address, as a trusted proxy names it.
 const ATTACKER: (&str, &str) = ("X-Forwarded-For", "198.51.100.1");
 
-/// That of honest people.
+/// The honest clients' address, as a trusted proxy names it.
 const HONEST: (&str, &str) = ("X-Forwarded-For", "198.51.100.2");
 
 fn server() -> (TempDir, Server) {
@@ -34,7 +34,7 @@ fn server() -> (TempDir, Server) {
     (directory, server)
 }
 
-/// A page whose answers are long: each of its characters is escaped twice.
+/// A page with long answers: each of its characters is escaped twice.
 fn worst_page(server: &Server) -> String {
     let created = post(server.address, "Worst", &"\"".repeat(60_000)).unwrap();
     created.json()["slug"].as_str().unwrap().to_owned()
@@ -47,7 +47,7 @@ fn get_page(slug: &str) -> Vec<u8> {
     request_bytes("POST", "/mcp", &headers, call.as_bytes())
 }
 
-/// The sum of the samples whose lines begin with `name` and hold `label`.
+/// The sum of the samples on lines that begin with `name` and hold `label`.
 fn figure(server: &Server, name: &str, label: &str) -> f64 {
     let metrics = get(server.admin, "/metrics").unwrap();
     let lines = metrics.text().lines().filter(|line| line.starts_with(name) && line.contains(label));
@@ -72,8 +72,8 @@ fn assert_honest_clients_are_served(server: &Server) {
     assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
 }
 
-/// The answer to an honest client. While what attackers lose has not been given back yet, it may be told to come again,
-/// and does.
+/// The answer to an honest client. Until the attackers' share is free again, the client may be told to come again, and
+/// does.
 fn honest(server: &Server, method: &str, target: &str, body: &[u8]) -> Answer {
     let began = Instant::now();
     loop {
@@ -127,7 +127,7 @@ fn stalled_bodies_neither_end_the_process_nor_keep_others_out() {
     begun.extend(vec![b' '; 126 * 1024]);
     for _ in 0..SENDERS {
         let mut connection = Connection::open(server.address).unwrap();
-        // Whoever is over a budget is answered or cut while it sends.
+        // A client over a budget is answered or cut while it sends.
         let _ = connection.send(&begun);
         held.push(connection);
     }
@@ -147,7 +147,7 @@ fn four_hundred_callers_at_once_are_answered_or_told_to_come_again_or_cut() {
         caller.send(get_page(&slug)).unwrap();
     }
     assert_honest_clients_are_served(&server);
-    // Of one client the slowest are cut for others. Whoever got an answer got all of it.
+    // The slowest connections of one client are cut to serve others. Every answer that arrives is complete.
     let answers: Vec<Answer> = callers.iter_mut().filter_map(|caller| caller.answer().ok()).collect();
     assert!(!answers.is_empty());
     assert!(figure(&server, "handbill_store_lookup_joins_total", "") > 0.0, "each looked the page up alone");

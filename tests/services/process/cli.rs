@@ -1,4 +1,5 @@
-//! The command line: what is refused and how, where a setting comes from, and what each subcommand does.
+//! The command line: which values are refused and how, which source a setting comes from, and what each subcommand
+//! does.
 
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +15,7 @@ use super::support::{Server, handbill, run, text};
 
 const FREE_PORTS: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
 
-/// Runs a command that must be refused with exit code 2 and one line, which it returns.
+/// Runs a command that must be refused with exit code 2 and one line. Returns the line.
 fn refusal(command: Command) -> String {
     let what = format!("{command:?}");
     let output = run(command, b"");
@@ -79,7 +80,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
     }
 }
 
-/// The variable of an option.
+/// The environment variable of an option.
 fn variable(option: &str) -> String {
     format!("HANDBILL_{}", option.replace('-', "_").to_uppercase())
 }
@@ -133,7 +134,7 @@ fn an_empty_variable_counts_as_not_set() {
     let variables = text(&help.stdout).split("[env: ").skip(1).map(|rest| rest.split(['=', ']']).next().unwrap());
     let mut command = handbill(["--create-limit", "0"]);
     let mut count = 0;
-    // The help of serve is complete: `help_lists_every_option_with_its_variable_and_its_default`.
+    // `help_lists_every_option_with_its_variable_and_its_default` checks that the help of serve is complete.
     for variable in variables {
         command.env(variable, "");
         count += 1;
@@ -170,12 +171,12 @@ fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_thei
     }
 
     let scylla = ["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--redis-url", "redis://127.0.0.1:1"];
-    // Nobody makes a directory there.
+    // No user can create a directory there.
     let server = Server::start_as(handbill(scylla), Path::new("/proc/nonsense"), &[]);
     assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
     let server = Server::start_as(handbill(scylla), Path::new(""), &[]);
     assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
-    // The choice itself may be a variable.
+    // The choice itself may come from a variable.
     let mut chosen = handbill([&FREE_PORTS[..], &["--data-dir", "", "--scylla-keyspace", "2A"]].concat());
     chosen.env("HANDBILL_STORE", "scylla");
     assert!(refusal(chosen).contains("--scylla-keyspace"));
@@ -280,7 +281,7 @@ fn a_data_directory_that_cannot_be_one_is_refused_with_one_line() {
     fs::write(&file, "x").unwrap();
     assert!(refused_with(&file).contains("is not a directory"));
     assert!(refused_with(&file.join("below")).contains("is not a directory"));
-    // Nobody, not even root, makes a directory there.
+    // No user can create a directory there, not even root.
     refused_with(Path::new("/proc/handbill"));
 }
 
@@ -362,7 +363,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         assert!(entry.contains(&format!("[env: HANDBILL_{}=]", option.replace('-', "_").to_uppercase())), "{entry}");
         assert!(entry.contains(&format!("[default: {default}]")), "{entry}");
     }
-    // Settings of servers that are not there by default have no default either.
+    // Settings of servers that are not used by default have no default either.
     let of_servers =
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
@@ -408,7 +409,7 @@ fn render_refuses_what_it_cannot_read_with_one_line() {
     ] {
         let output = run(handbill(args), input);
         assert_eq!(output.status.code(), Some(2));
-        // What could be read was rendered.
+        // The lines before the unreadable one were rendered.
         assert_eq!(text(&output.stdout).lines().count(), input.split(|&byte| byte == b'\n').count().saturating_sub(2));
         assert_eq!(text(&output.stderr).lines().count(), 1, "{}", text(&output.stderr));
     }
@@ -432,7 +433,7 @@ fn healthcheck_tells_a_process_that_lives_from_none() {
     for address in [format!("127.0.0.1:{port}"), format!("0.0.0.0:{port}")] {
         assert_eq!(check(&address).status.code(), Some(0), "{address}");
     }
-    // The public listener answers, but not that it lives.
+    // The public listener answers, but does not report liveness.
     assert_eq!(check(&server.address.to_string()).status.code(), Some(1));
     let admin = server.admin.to_string();
     server.stop();
@@ -472,7 +473,8 @@ fn the_start_says_where_everything_is_and_its_curl_publishes_as_it_stands() {
 #[test]
 fn serving_goes_on_where_nobody_reads_what_it_says() {
     let directory = tempdir().unwrap();
-    // It cannot tell us its port, so it gets one that was free a moment ago, where nobody else looks for one.
+    // The server cannot report its port here, so it gets one that was free a moment ago, at an address that nobody else
+    // uses.
     let address = TcpListener::bind("127.83.71.2:0").unwrap().local_addr().unwrap();
     let mut command = handbill(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0", "--log", "trace"]);
     command.arg("--data-dir").arg(directory.path());

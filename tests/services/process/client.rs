@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 client over one socket, which can also send what is no HTTP.
+//! A small HTTP/1.1 client over one socket, which can also send bytes that are not HTTP.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -29,7 +29,7 @@ impl Answer {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {:?}", self.text()))
     }
 
-    /// The status and, where the body is an error, its code.
+    /// The status and, if the body is an error, its code.
     pub(crate) fn problem(&self) -> (u16, String) {
         (self.status, self.json()["error"].as_str().expect("an error has a code").to_owned())
     }
@@ -42,7 +42,7 @@ impl Answer {
 /// One connection.
 pub(crate) struct Connection {
     stream: TcpStream,
-    /// What was received and not yet taken.
+    /// The bytes that were received and not yet taken.
     received: Vec<u8>,
 }
 
@@ -55,7 +55,7 @@ impl Connection {
         Ok(Self { stream, received: Vec::new() })
     }
 
-    /// A connection from another address of this machine, which is another client.
+    /// A connection from another address of this machine, which counts as another client.
     pub(crate) fn open_from(local: Ipv4Addr, address: SocketAddr) -> io::Result<Self> {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
         socket.bind(&SocketAddr::from((local, 0)).into())?;
@@ -63,7 +63,7 @@ impl Connection {
         Ok(Self { stream: socket.into(), received: Vec::new() })
     }
 
-    /// A connection whose own side takes next to nothing that is not read.
+    /// A connection with a small receive buffer, so that it takes little that the test does not read.
     pub(crate) fn open_narrow(address: SocketAddr) -> io::Result<Self> {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None)?;
         socket.set_recv_buffer_size(4096)?;
@@ -76,7 +76,7 @@ impl Connection {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Sends nothing more, and still reads.
+    /// Ends its sending side, and still reads.
     pub(crate) fn finish_sending(&self) -> io::Result<()> {
         self.stream.shutdown(std::net::Shutdown::Write)
     }
@@ -125,14 +125,14 @@ impl Connection {
         Ok(answer)
     }
 
-    /// Reads until the connection ends; an error if it is reset.
+    /// Reads until the connection ends. A reset is an error.
     pub(crate) fn rest(&mut self) -> io::Result<Vec<u8>> {
         let mut rest = std::mem::take(&mut self.received);
         self.stream.read_to_end(&mut rest)?;
         Ok(rest)
     }
 
-    /// Waits until the other side has ended the connection, in whatever way, having sent nothing.
+    /// Waits until the other side has ended the connection, in any way, without having sent anything.
     pub(crate) fn is_ended(&mut self) -> bool {
         match self.rest() {
             Ok(rest) => rest.is_empty(),
@@ -208,7 +208,7 @@ pub(crate) fn post(address: SocketAddr, title: &str, content: &str) -> io::Resul
 
 pub(crate) const JSON: (&str, &str) = ("Content-Type", "application/json");
 
-/// What both generations of MCP clients accept.
+/// The content types that both generations of MCP clients accept.
 pub(crate) const MCP_ACCEPT: (&str, &str) = ("Accept", "application/json, text/event-stream");
 
 pub(crate) fn page_json(title: &str, content: &str) -> String {

@@ -1,9 +1,9 @@
-//! The process is killed at random moments, and every change that it had acknowledged is there, whole.
+//! The process is killed at random moments, and every change that it had acknowledged is there, complete.
 //!
-//! `SIGKILL` leaves the operating system's cache of files alone, so this cannot show a missing fsync: only a power
-//! failure could, and the store's own tests stand in for one. What it shows is that no answer precedes its commit, that
-//! a commit is all or nothing, and that the file, the lock and the directory can be used again after an end at any
-//! moment, that of making them included.
+//! `SIGKILL` leaves the operating system's cache of files alone, so this test cannot show a missing fsync. Only a power
+//! failure could, and the store's own tests simulate one. This test shows that no answer precedes its commit and that a
+//! commit is all or nothing. It also shows that the file, the lock and the directory can be used again after an end at
+//! any moment, even while they are being made.
 
 use std::collections::HashSet;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ use super::support::{Server, handbill};
 const KILLS: usize = 24;
 const CLIENTS: usize = 4;
 
-/// A generator that gives the same for the same seed (`SplitMix64`).
+/// A generator that gives the same numbers for the same seed (`SplitMix64`).
 struct Chance(u64);
 
 impl Chance {
@@ -36,16 +36,16 @@ impl Chance {
     }
 }
 
-/// A page as its client knows it. `None` is a deleted one; any other is the title, which tells the content.
+/// A page as its client knows it. `None` is a deleted page; otherwise the title is kept, which determines the content.
 struct Known {
     slug: String,
     key: String,
     acknowledged: Option<String>,
-    /// What a request that was not answered would have made of it.
+    /// The state that an unanswered request would have left.
     attempted: Option<Option<String>>,
 }
 
-/// One client, and all it was told.
+/// One client, and everything that it was told.
 struct Writer {
     number: usize,
     chance: Chance,
@@ -55,7 +55,7 @@ struct Writer {
     attempted_creates: HashSet<String>,
 }
 
-/// The content that goes with `title`: of a size that it decides, up to 40 KB.
+/// The content that goes with `title`. The title also decides its size, up to 40 KB.
 fn content_of(title: &str) -> String {
     let number = title.rsplit(' ').next().and_then(|number| number.parse::<usize>().ok()).expect("titles are ours");
     format!("{title}\n\n{}", "Some *words* of text. ".repeat(number * 7919 % 1800))
@@ -112,7 +112,7 @@ impl Writer {
         Some(())
     }
 
-    /// Checks every page, and takes what is there for acknowledged from now on.
+    /// Checks every page. From then on, the state found counts as acknowledged.
     fn check(&mut self, connection: &mut Connection) {
         for page in &mut self.pages {
             let found = whole(&connection.get(&format!("/api/pages/{}", page.slug)).unwrap());
@@ -136,7 +136,7 @@ impl Writer {
     }
 }
 
-/// The title of a page that is there, whose content must be the one that goes with it; `None` if it was deleted.
+/// The title of a page that exists, or `None` if it was deleted. The content must be the one that goes with the title.
 fn whole(answer: &Answer) -> Option<String> {
     if answer.status == 410 {
         return None;
@@ -194,7 +194,7 @@ fn every_acknowledged_change_survives_being_killed_at_any_moment() {
     check_the_rest(directory.path(), &writers);
 }
 
-/// What is stored beyond what was acknowledged was attempted, and is whole.
+/// Checks that every page stored beyond the acknowledged ones was attempted, and is complete.
 fn check_the_rest(directory: &std::path::Path, writers: &[Writer]) {
     let acknowledged: HashSet<&str> =
         writers.iter().flat_map(|writer| &writer.pages).map(|page| page.slug.as_str()).collect();
@@ -224,7 +224,7 @@ fn being_killed_while_it_makes_its_directory_leaves_one_that_can_be_used() {
         let data = directory.path().join(round.to_string());
         let mut command = handbill(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"]);
         let mut child = command.arg(&data).spawn().unwrap();
-        // How far it gets is left to chance; the first file in the directory shows that it has begun.
+        // The first file in the directory shows that the server has begun. How far it gets is left to chance.
         let has_begun = || std::fs::read_dir(&data).is_ok_and(|mut files| files.next().is_some());
         while round % 2 == 0 && child.try_wait().unwrap().is_none() && !has_begun() {}
         child.kill().unwrap();

@@ -1,4 +1,5 @@
-//! `SIGTERM`, `SIGINT` and `SIGHUP`: what is in flight is finished, what rests is closed, nothing that was answered is lost.
+//! `SIGTERM`, `SIGINT` and `SIGHUP`: requests in flight are finished, idle connections are closed, and nothing that was
+//! answered is lost.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -43,7 +44,7 @@ fn wait_until_refused(address: SocketAddr) {
     loop {
         match Connection::open(address) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => return,
-            // Taken from the queue, or reset in it.
+            // The connection was taken from the queue, or reset in it.
             _ => {}
         }
     }
@@ -142,7 +143,8 @@ fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
     let directory = tempdir().unwrap();
     let server = Server::start_as(handbill_after("trap '' HUP"), directory.path(), &[]);
     server.signal(Signal::HUP);
-    // Whichever of the two it heard first, it would say that it drains, or end with 1 as for a second signal.
+    // If it heeded `SIGHUP`, it would say that it drains, or end with 1 as for a second signal, whichever it heard
+    // first.
     server.signal(Signal::TERM);
     let (status, _, log) = server.finish();
     assert_eq!(status.code(), Some(0), "{log}");
@@ -170,7 +172,7 @@ impl Stuck {
         command.args(["--drain-timeout", drain_timeout, "--scylla-username", "user", "--scylla-password-file"]);
         let mut child = command.arg(&password).spawn().unwrap();
         let password = loop {
-            // It succeeds once the other end is being opened.
+            // This succeeds once the process opens the other end.
             if let Ok(password) = OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&password) {
                 break password;
             }
@@ -180,7 +182,7 @@ impl Stuck {
         Self { child, watchdog, _password: password, _directory: directory }
     }
 
-    /// Waits for its end, for which it must be signalled first.
+    /// Waits for its end. The process must have been signalled before.
     fn finish(mut self) -> (Option<i32>, String) {
         let status = self.child.wait().unwrap();
         self.watchdog.call_off();
@@ -202,7 +204,7 @@ fn a_process_whose_runtime_is_stuck_ends_with_1_when_the_time_for_draining_is_ov
 #[test]
 fn a_process_whose_runtime_is_stuck_ends_with_1_after_a_second_signal() {
     let mut stuck = Stuck::with("1h");
-    // Two at once may be heard as one.
+    // Two signals at once may be heard as one.
     while stuck.child.try_wait().unwrap().is_none() {
         kill_process(pid(&stuck.child), Signal::TERM).unwrap();
     }
@@ -221,7 +223,7 @@ struct Load {
 #[derive(Default)]
 struct Counts {
     answered: usize,
-    /// Connected, sent, and not answered.
+    /// Requests that were sent over a connection and not answered.
     lost: usize,
 }
 
@@ -268,7 +270,7 @@ impl Load {
     }
 }
 
-/// How many requests the server says that it answered.
+/// How many requests the server logged as answered.
 fn answered_in(log: &str) -> usize {
     log.lines().filter(|line| line.contains(r#""message":"answered""#)).count()
 }
@@ -276,7 +278,7 @@ fn answered_in(log: &str) -> usize {
 #[test]
 fn behind_a_balancer_that_heeds_readyz_no_request_is_lost() {
     let directory = tempdir().unwrap();
-    // The delay must outlast what a slow machine needs between the two lines that are marked.
+    // The delay must be longer than a slow machine needs between the two marked lines.
     let server = Server::start(directory.path(), &["--drain-delay", "6s", "--drain-timeout", "1h"]);
     let load = Load::on(server.address);
     load.wait_for(100);
@@ -301,6 +303,6 @@ fn without_a_delay_draining_under_load_ends_and_every_answer_arrives() {
     let counts = load.finish();
     let (status, _, log) = server.finish();
     assert_eq!(status.code(), Some(0), "{log}");
-    // A client may connect in the instant in which the listener closes. What it sends is then not done either.
+    // A client may connect in the instant in which the listener closes. Its request is then not carried out either.
     assert_eq!(answered_in(&log), counts.answered, "and {} were not served", counts.lost);
 }

@@ -1,4 +1,4 @@
-//! What operators see: logs and metrics. That no key is ever among it is in `scrub`.
+//! Logs and metrics, as operators see them. `scrub` checks that no key is ever among them.
 
 use std::collections::HashSet;
 use std::io::PipeReader;
@@ -51,7 +51,7 @@ fn a_request_whose_client_disconnects_in_the_middle_of_it_has_one_line_too() {
     let (.., log) = server.stop();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let ends: Vec<_> = lines.iter().filter(|line| line["span"]["route"] == "/api/pages").collect();
-    // That nobody will read the answer shows only when it is written.
+    // The service finds out only when it writes the answer that nobody will read it.
     assert!(ends.len() == 1 && ends[0]["message"] == "answered" && ends[0]["status"] == 400, "{ends:?}");
 }
 
@@ -64,7 +64,7 @@ fn text_that_is_not_written_to_a_terminal_has_no_escape_sequences() {
     assert!(log.contains("answered") && !log.contains('\u{1b}'), "{log}");
 }
 
-/// A server whose standard error is a pipe that nobody reads, which the log of 20 000 requests has filled, and that pipe.
+/// A server with standard error in a pipe that nobody reads, and that pipe. The log of 20 000 requests has filled it.
 fn unread(directory: &TempDir) -> (Server, PipeReader) {
     const REQUESTS: usize = 20_000;
     const CLIENTS: usize = 4;
@@ -124,7 +124,7 @@ fn the_log_says_how_many_lines_are_missing_once_it_is_read_again() {
 
 #[test]
 fn a_start_that_is_refused_ends_though_nobody_reads_why() {
-    // It writes until the pipe takes no more.
+    // The shell writes until the pipe is full.
     let fill = "exec 3>&2; { dd if=/dev/zero of=/dev/fd/3 oflag=nonblock bs=4096 2>/dev/null || true; }";
     for args in [&["--listen", "nonsense"][..], &["--listen", "127.0.0.1:0", "--admin-listen", "192.0.2.1:1"]] {
         let mut child = handbill_after(fill).args(args).spawn().unwrap();
@@ -177,7 +177,7 @@ fn metrics_are_openmetrics_with_bounded_labels() {
     }
 }
 
-/// Waits until something is so, which a process says only when it is asked.
+/// Waits until something is so. A process reports it only when asked.
 fn until(is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {

@@ -1,4 +1,4 @@
-//! What `/metrics` may hold: documented names, and labels whose values are from closed sets.
+//! The allowed content of `/metrics`: documented names, and labels with values from closed sets.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use super::support::{Server, handbill, handbill_after};
 use crate::collector::{Collector, Manner};
 use crate::exposition::{documented, undocumented};
 
-/// Asks for a bit of everything, much of it in words that nobody has asked in before.
+/// Sends requests of every kind, many of them with words that no earlier request had.
 fn ask_around(server: &Server) {
     let page = post(server.address, "Counted", &"# Long\n".repeat(1000)).unwrap().json();
     let (slug, key) = (page["slug"].as_str().unwrap(), page["edit_key"].as_str().unwrap());
@@ -77,7 +77,7 @@ fn a_scrape_holds_exactly_what_is_documented() {
 fn prometheus_is_answered_in_the_format_that_it_asks_for() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
-    // Those of Prometheus 2.42 and 3.
+    // Prometheus 2.42 and 3 send these.
     for accept in [
         "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,\
          text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
@@ -96,7 +96,7 @@ fn prometheus_is_answered_in_the_format_that_it_asks_for() {
 fn the_process_and_its_runtime_tell_of_themselves() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
-    // Each connection of the public is a task; operators are answered by a runtime of their own.
+    // Each public connection is a task. Operators are answered by a separate runtime.
     let mut resting = Connection::open(server.address).unwrap();
     assert_eq!(resting.get("/robots.txt").unwrap().status, 200);
     let figures = || {
@@ -115,7 +115,7 @@ fn the_process_and_its_runtime_tell_of_themselves() {
     assert!(before("tokio_alive_tasks") >= 1.0 && before("tokio_global_queue_depth") >= 0.0);
     let content = "* a\n".repeat(10_000);
     let mut after = before;
-    // However fast the machine is, some work is seen in the end.
+    // However fast the machine is, the counters grow in the end.
     loop {
         let (cpu, busy) = (after("process_cpu_seconds_total"), after("tokio_worker_busy_seconds_total"));
         assert_eq!(post(server.address, "Busy", &content).unwrap().status, 201);
@@ -130,7 +130,7 @@ fn the_process_and_its_runtime_tell_of_themselves() {
 #[test]
 fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_is_read() {
     let directory = tempdir().unwrap();
-    // Files of at most 8 MiB stand in for the volume: writing further fails, and the signal that would come is ignored.
+    // A limit of 8 MiB per file stands in for a full volume. Further writes fail, and the signal for them is ignored.
     let command = handbill_after("trap '' XFSZ && ulimit -f 16384");
     let server = Server::start_as(command, directory.path(), &["--create-limit", "0"]);
     let content = "x".repeat(100_000);
@@ -145,7 +145,7 @@ fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_
     assert_eq!(refused.problem(), (503, "unavailable".to_owned()));
     assert_eq!(get(server.address, &format!("/api/pages/{}", slug.unwrap())).unwrap().status, 200);
     let metrics = get(server.admin, "/metrics").unwrap();
-    // What the alert HandbillWritesFail counts.
+    // The alert HandbillWritesFail counts this series.
     let failed = r#"handbill_store_duration_seconds_count{operation="insert_if_absent",outcome="unavailable"} 1"#;
     assert!(metrics.text().contains(failed), "{}", metrics.text());
     assert!(metrics.text().contains("\nhandbill_store_available 1\n"), "{}", metrics.text());

@@ -1,7 +1,7 @@
-//! A key reaches nothing that lasts or that operators see: it is presented by every way in, rightly and in every wrong
-//! place, while everything there is to log is logged, and then looked for in all that the process left.
+//! A key reaches nothing that lasts or that operators see. The test presents it by every way in, correctly and in every
+//! wrong place, while everything that can be logged is logged. Then it searches all that the process left.
 //!
-//! So are the traces that a collector receives.
+//! It also searches the traces that a collector receives.
 
 use std::fmt::Write;
 use std::fs;
@@ -18,8 +18,8 @@ use super::client::{Connection, JSON, MCP_ACCEPT, bearer, get, post, request};
 use super::support::Server;
 use crate::collector::{Collector, Manner};
 
-/// How much of a key is looked for, in bytes: so much that chance alone does not put it anywhere, and a multiple of
-/// three, so that Base64 has it in whole groups.
+/// How many bytes of a key are searched for at once. They are too many to occur by chance, and a multiple of three, so
+/// that Base64 has them in whole groups.
 const PART_OF_A_KEY: usize = 12;
 
 const FORM: (&str, &str) = ("Content-Type", "application/x-www-form-urlencoded");
@@ -34,7 +34,7 @@ const FORMS: [(&str, Form); 8] = [
     ("in upper-case hexadecimal", |bytes| each(bytes, "", |text, byte| write!(text, "{byte:02X}"))),
     ("as percent escapes", |bytes| each(bytes, "", |text, byte| write!(text, "%{byte:02x}"))),
     ("as upper-case percent escapes", |bytes| each(bytes, "", |text, byte| write!(text, "%{byte:02X}"))),
-    // As `Debug` shows bytes.
+    // `Debug` shows bytes like this.
     ("as a list of numbers", |bytes| each(bytes, ", ", |text, byte| write!(text, "{byte}"))),
     ("in Base64", |bytes| BASE64_STANDARD.encode(bytes).trim_end_matches('=').into()),
     ("in Base64 for URLs", |bytes| BASE64_URL_SAFE.encode(bytes).trim_end_matches('=').into()),
@@ -49,15 +49,15 @@ fn each(bytes: &[u8], between: &str, write: fn(&mut String, u8) -> std::fmt::Res
     text.into_bytes()
 }
 
-/// What must not be found, in every form.
+/// The byte patterns that must not be found, in every form.
 struct Secrets {
     search: AhoCorasick,
     names: Vec<String>,
 }
 
 impl Secrets {
-    /// Every part of `key` wherever it begins, which for Base64 makes all three alignments. Its hash as text, and as it
-    /// is where `hash_as_it_is` is set.
+    /// Every part of `key` at every offset, which covers all three alignments of Base64. The hash is searched for as
+    /// text, and as raw bytes if `hash_as_it_is` is set.
     fn of(key: &str, hash_as_it_is: bool) -> Self {
         let opaque = key.strip_prefix("hbk_").expect("it is a key").as_bytes();
         let parts = opaque.windows(PART_OF_A_KEY).flat_map(|part| {
@@ -103,7 +103,7 @@ impl Presenter<'_> {
         serde_json::from_slice(&answer.body).unwrap_or_default()
     }
 
-    /// By REST: rightly, and in every wrong place.
+    /// Presents the key over REST: correctly, and in every wrong place.
     fn by_rest(&self) {
         let Self { slug, key, .. } = *self;
         let api = format!("/api/pages/{slug}");
@@ -127,7 +127,7 @@ impl Presenter<'_> {
         self.asks(key, "/", &[], "", 405);
     }
 
-    /// By MCP, of both generations.
+    /// Presents the key over MCP, in both generations.
     fn by_mcp(&self) {
         let Self { slug, key, .. } = *self;
         for modern in [true, false] {
@@ -149,7 +149,7 @@ impl Presenter<'_> {
             call("delete_page", json!({"slug": slug, "edit_key": format!("Basic {key}")}), "invalid_key");
             call("get_page", json!({"slug": format!("https://pages.example/{slug}?key={key}")}), "not_found");
             call("create_page", json!({"title": {key: key}, "content": "x"}), "invalid_body");
-            // What is wrong with these is the message itself; each is refused in its own way.
+            // Each of these messages is itself wrong, and is refused in its own way.
             for (tool, arguments) in [(key, json!({})), ("get_page", json!(key)), ("get_page", json!([key]))] {
                 let answer = self.calls(modern, tool, &arguments);
                 assert!(answer["error"]["code"].is_i64(), "{answer}");
@@ -170,7 +170,7 @@ impl Presenter<'_> {
         self.messages(modern, "tools/call", &json!({"name": tool, "arguments": arguments}))
     }
 
-    /// The answer to a message as a client of that generation sends it.
+    /// The answer to a message that is sent as by a client of that generation.
     fn messages(&self, modern: bool, method: &str, params: &Value) -> Value {
         let mut params = params.clone();
         let name = params["name"].as_str().unwrap_or_default().to_owned();
@@ -185,14 +185,14 @@ impl Presenter<'_> {
             headers.extend([("Mcp-Method", method), ("Mcp-Name", name.as_str())]);
             headers.retain(|(_, value)| !value.is_empty());
         }
-        // The key as the message's id comes back in the answer, as it must, so it is none here.
+        // The key is not used as the message's id, which must come back in the answer.
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let answer = request(self.server.address, "POST", "/mcp", &headers, message.to_string().as_bytes()).unwrap();
         self.secrets.are_not_in("an answer", &answer.body);
         answer.json()
     }
 
-    /// By the token endpoint: rightly in both ways, and in every wrong place.
+    /// Presents the key at the token endpoint: correctly in both ways, and in every wrong place.
     fn by_token(&self) {
         let Self { slug, key, .. } = *self;
         let basic =
@@ -228,7 +228,7 @@ impl Presenter<'_> {
         self.asks("GET", &in_query, &[], "", 405);
     }
 
-    /// Ends the page, and presents its key once more.
+    /// Deletes the page, and presents its key once more.
     fn deletes(&self) {
         let Self { slug, key, .. } = *self;
         let authorization = bearer(key);
@@ -245,7 +245,7 @@ impl Presenter<'_> {
 #[test]
 fn a_key_is_in_no_log_trace_metric_or_answer_and_on_disk_only_as_its_hash() {
     let directory = tempdir().unwrap();
-    // Every event and every span there is, of every library, and of that which logs whole results by name.
+    // This enables every event and every span of every library, and names the library that logs whole results.
     let everything = "trace,rmcp=trace,rmcp::service=trace";
     let collector = Collector::start(Manner::Takes);
     let settings = ["--log", everything, "--token-limit", "0", "--otlp-endpoint", &collector.endpoint()];
@@ -270,7 +270,7 @@ fn a_key_is_in_no_log_trace_metric_or_answer_and_on_disk_only_as_its_hash() {
         nonsense.send(format!("GET /{key}\0 {key}\r\n{key}\r\n\r\n")).unwrap();
         assert_eq!(nonsense.answer().unwrap().status, 400);
     }
-    // In the text of another page, where nothing forbids it. On disk that page has it, as it was sent.
+    // Nothing forbids a key in the text of another page. On disk, this page has the key as it was sent.
     let other = "hbk_0123456789abcdefghijklmnopqrstuvwxyzABCDEFG";
     assert_eq!(post(server.address, "Notes", &format!("My other key is *{other}*.")).unwrap().status, 201);
     let metrics = get(server.admin, "/metrics").unwrap();

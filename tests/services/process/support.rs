@@ -15,14 +15,14 @@ use rustix::process::{Pid, Signal, kill_process};
 /// When a test gives up on something that should have happened. No test depends on it being short.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// The binary with no setting from the environment of the test.
+/// The binary, with no settings from the environment of the test.
 pub(crate) fn handbill<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
     command.env_clear().args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
-/// The same, but a shell runs `first`, such as a limit of its own, and then becomes it.
+/// The same, but a shell first runs `first`, for example to set a limit, and then becomes the binary.
 pub(crate) fn handbill_after(first: &str) -> Command {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &format!("{first} && exec \"$0\" \"$@\""), env!("CARGO_BIN_EXE_handbill")]);
@@ -36,7 +36,7 @@ pub(crate) fn run(mut command: Command, input: &[u8]) -> Output {
     let mut child = command.stdin(Stdio::piped()).spawn().expect("it starts");
     let mut stdin = child.stdin.take().expect("it is a pipe");
     let input = input.to_owned();
-    // One that is refused does not read.
+    // A command that is refused does not read its input.
     let feeder = thread::spawn(move || drop(stdin.write_all(&input)));
     let watchdog = Watchdog::over(&child);
     let output = child.wait_with_output().expect("it can be waited for");
@@ -57,7 +57,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     /// The operators' listener.
     pub(crate) admin: SocketAddr,
-    /// What it said when it was ready.
+    /// The lines that it wrote when it was ready.
     pub(crate) announcement: Vec<String>,
     stdout: Option<JoinHandle<String>>,
     log: Log,
@@ -118,21 +118,21 @@ impl Server {
         status
     }
 
-    /// Waits for its end; what it wrote to standard output after the start, and to standard error.
+    /// Waits for its end. Returns what it wrote to standard output after the start, and to standard error.
     pub(crate) fn finish(mut self) -> (ExitStatus, String, String) {
         let status = self.wait();
         let stdout = self.stdout.take().map(|thread| thread.join().expect("it reads")).unwrap_or_default();
         (status, stdout, self.log.to_end())
     }
 
-    /// Asks it to end, and waits for that.
+    /// Asks it to end, and waits until it has.
     pub(crate) fn stop(self) -> (ExitStatus, String, String) {
         self.signal(Signal::TERM);
         self.finish()
     }
 }
 
-/// The process id of `child`, which runs.
+/// The process id of `child`, which must be running.
 pub(crate) fn pid(child: &Child) -> Pid {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw).expect("it has a process id")
 }
@@ -160,7 +160,7 @@ struct Gathered {
 }
 
 impl Log {
-    /// Of a process whose standard error the test itself keeps.
+    /// An empty log, for a process with a standard error that the test itself keeps.
     fn nowhere() -> Self {
         Self(Arc::new((Mutex::new(Gathered { text: String::new(), is_whole: true }), Condvar::new())))
     }

@@ -17,14 +17,14 @@ use crate::collector::{Collector, Manner, attributes};
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID: &str = "b7ad6b7169203331";
 
-/// A share of traces that lets none of a test's through.
+/// A share of traces so small that none of a test's traces is sampled.
 const NEXT_TO_NONE: &str = "0.000000001";
 
-/// The spans below that of a publish.
+/// The spans below the span of a publish.
 const STEPS: [&str; 5] =
     ["decide limits", "render markdown", "reserve slugs", "insert_if_absent pages", "release slugs"];
 
-/// A server with limits, so that all of a publish is seen, whose traces `collector` takes.
+/// A server with limits, so that all of a publish is seen. It sends its traces to `collector`.
 fn start(collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
     let command = handbill(["--otlp-endpoint", &collector.endpoint()]);
     Server::start_as(command, directory.path(), args)
@@ -41,7 +41,7 @@ fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
     of.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The one span of this name.
+/// The only span of this name.
 fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     let mut found = spans.iter().filter(|span| span.name == name);
     let span = found.next().unwrap_or_else(|| panic!("no {name:?} in {spans:#?}"));
@@ -49,7 +49,7 @@ fn named<'a>(spans: &'a [Span], name: &str) -> &'a Span {
     span
 }
 
-/// The lines of a log that tell of requests.
+/// The lines of a log that are about requests.
 fn answered(log: &str) -> Vec<Value> {
     let lines = log.lines().map(|line| serde_json::from_str::<Value>(line).expect(line));
     lines.filter(|line| line["message"] == "answered").collect()
@@ -132,7 +132,7 @@ fn a_call_that_redis_does_not_answer_is_an_error_whatever_was_decided_without_it
     let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
     let server = start(&collector, &directory, &["--redis-url", &format!("redis://{absent}")]);
-    // The second finds Redis known to be out of reach.
+    // The second request finds Redis already known to be unreachable.
     for title in ["First", "Second"] {
         assert_eq!(post(server.address, title, "x").unwrap().status, 201);
     }
@@ -205,7 +205,7 @@ fn from_a_trusted_proxy_a_call_of_a_tool_continues_the_trace_in_its_meta_and_lin
 #[test]
 fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    // Of the traces that begin here, next to none: what comes is because of the proxy.
+    // Next to none of the traces that begin here is sampled, so the span that comes is there because of the proxy.
     let server = start(&collector, &directory, &["--otlp-sampling", NEXT_TO_NONE, "--trusted-proxies", "127.0.0.0/8"]);
     let ask = |path: &str, flags: &str| {
         let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-{flags}");
@@ -222,7 +222,7 @@ fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled()
     assert_eq!((hexadecimal(&span.trace_id), hexadecimal(&span.parent_span_id)), (TRACE_ID.into(), PARENT_ID.into()));
     assert_eq!(span.trace_state, "mesh=1");
     assert!(answered(&log).iter().all(|line| line["trace_id"] == TRACE_ID), "{log}");
-    // One that is not sampled cannot be looked at.
+    // A trace that is not sampled cannot be looked at, so no exemplar points to it.
     let exemplars: Vec<_> = metrics.text().lines().filter(|line| line.contains(" # {")).collect();
     assert!(exemplars.len() == 1 && exemplars[0].contains(r#"http_response_status_code="404""#), "{exemplars:?}");
 }
@@ -230,7 +230,7 @@ fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled()
 #[test]
 fn a_stranger_does_not_choose_what_is_sampled_by_traceparent_or_meta() {
     let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-01");
-    // A trusted proxy hands on the message as it came, whoever wrote it.
+    // A trusted proxy passes the message on as it came, whoever wrote it.
     for proxies in [&[][..], &["--trusted-proxies", "127.0.0.0/8"]] {
         let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
         let server = start(&collector, &directory, &[&["--otlp-sampling", NEXT_TO_NONE], proxies].concat());

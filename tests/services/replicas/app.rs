@@ -18,7 +18,7 @@ use crate::support::exchange::{Answer, Request};
 /// When an answer counts as not coming. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What the specification's sections ask: the replicas with these limits, which start with their first request.
+/// The target for the specification's sections: replicas with these limits, which start at their first request.
 pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
     Arc::new(Replicas { limits, clients: Mutex::default(), _visit: Visit::to(limits) })
 }
@@ -27,9 +27,9 @@ pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
 /// their quotas are their own.
 struct Replicas {
     limits: Limits,
-    /// The address on this machine that stands for each peer.
+    /// The address on this machine that represents each peer.
     clients: Mutex<HashMap<IpAddr, Ipv4Addr>>,
-    /// The last of them leads to a look at the metrics.
+    /// The last visit to end looks at the metrics.
     _visit: Visit,
 }
 
@@ -47,17 +47,18 @@ impl Target for Replicas {
         Answer { status: parts.status.as_u16(), headers: parts.headers, body }
     }
 
-    /// All replicas are over one store, and each request goes to the next of them.
+    /// All replicas share one store, and each request goes to the next replica.
     fn replica(&self, limits: Limits) -> Arc<dyn Target> {
         target(limits)
     }
 }
 
 impl Replicas {
-    /// An address that is `peer` to this test alone.
+    /// An address that represents `peer` for this test only.
     fn client(&self, peer: IpAddr) -> Ipv4Addr {
         static DRAWN: AtomicU32 = AtomicU32::new(0);
-        // From 127.1.0.0 on; database nodes begin at 127.16, and the machine's own address is the load balancer's.
+        // The range begins at 127.1.0.0. Database nodes begin at 127.16, and the load balancer has the machine's own
+        // address.
         const FIRST: u32 = Ipv4Addr::new(127, 1, 0, 0).to_bits();
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         *clients.entry(peer).or_insert_with(|| Ipv4Addr::from_bits(FIRST + DRAWN.fetch_add(1, Ordering::Relaxed)))

@@ -1,8 +1,8 @@
-//! What the tests of this program leave in `/metrics`: nothing but documented labels with documented values, and no more
-//! series than can be kept.
+//! The tests of this program must leave only documented labels with documented values in `/metrics`, and no more series
+//! than can be kept.
 //!
-//! The test runner has no hook that runs after all tests. So whichever test leaves when no other is
-//! there looks at every service that was used since somebody last looked; that is so after the last one at least.
+//! The test runner has no hook that runs after all tests. So a test that ends while no other test runs looks at every
+//! service that was used since the last look. At least the last test to end does so.
 
 use std::collections::{BTreeSet, HashSet};
 use std::panic::resume_unwind;
@@ -14,11 +14,11 @@ use crate::exposition::undocumented;
 use crate::support::app::Limits;
 use crate::turns::Sharing;
 
-/// Most lines that the whole suite may leave in the metrics of one replica, as docs/observability.md says. A path or a slug
-/// as a label would exceed it even if nothing else told of it.
+/// Most lines that the whole suite may leave in the metrics of one replica, as docs/observability.md says. A path or a
+/// slug as a label would exceed it, even if nothing else showed it.
 const MAX_LINES: usize = 5_000;
 
-/// Who is there, and what they have used.
+/// The number of tests that run now, and the services that were used since the last look.
 #[derive(Default)]
 struct Visits {
     present: usize,
@@ -27,13 +27,13 @@ struct Visits {
 
 static VISITS: Mutex<Option<Visits>> = Mutex::new(None);
 
-/// A test that is there.
+/// A running test.
 pub(crate) struct Visit {
     _turn: Sharing,
 }
 
 impl Visit {
-    /// Of the service with these limits.
+    /// A visit to the service with these limits.
     pub(crate) fn to(limits: Limits) -> Self {
         let turn = Sharing::wait();
         let mut visits = visits();
@@ -49,13 +49,13 @@ impl Drop for Visit {
         let mut visits = visits();
         let here = visits.get_or_insert_default();
         here.present -= 1;
-        // A test that fails has said enough.
+        // A failed test has said enough.
         if here.present > 0 || thread::panicking() {
             return;
         }
         let used = std::mem::take(&mut here.used);
         drop(visits);
-        // On a thread of its own, for this one may be within a runtime.
+        // This thread may be within a runtime, so another thread does it.
         let looked = thread::scope(|scope| scope.spawn(|| STARTER.block_on(look_at(used))).join());
         if let Err(panic) = looked {
             resume_unwind(panic);
@@ -64,7 +64,7 @@ impl Drop for Visit {
 }
 
 fn visits() -> MutexGuard<'static, Option<Visits>> {
-    // Nothing panics while it is held, so what it guards is whole.
+    // Nothing panics while the lock is held, so its data is complete.
     VISITS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

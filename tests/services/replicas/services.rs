@@ -1,4 +1,4 @@
-//! The services that the tests of this process share: three replicas behind a load balancer each, all over the same
+//! The services that the tests of this process share. Each has three replicas behind a load balancer; all use the same
 //! keyspace and the same Redis.
 
 use std::collections::HashMap;
@@ -21,7 +21,7 @@ pub(crate) struct Service {
     /// The load balancer's listener.
     pub(crate) balancer: SocketAddr,
     pub(crate) replicas: [Replica; 3],
-    /// How many tests had had the nodes alone when these replicas were last seen to be ready.
+    /// How many tests had finished with the nodes to themselves when these replicas were last seen ready.
     ready_at: Mutex<u64>,
     _balancer: Child,
 }
@@ -49,7 +49,7 @@ async fn heal_nodes() {
     }
 }
 
-/// What all services stand on.
+/// The servers that all services use.
 struct Ground {
     nodes: Nodes,
     keyspace: String,
@@ -57,7 +57,7 @@ struct Ground {
     _redis: Child,
 }
 
-/// Where services are started: on a thread that lasts as long as this process, for they end with it.
+/// The runtime that starts services. Its thread lasts as long as this process, since they end with it.
 pub(crate) static STARTER: LazyLock<Handle> = LazyLock::new(|| {
     let (give, take) = mpsc::channel();
     thread::spawn(move || {
@@ -68,7 +68,7 @@ pub(crate) static STARTER: LazyLock<Handle> = LazyLock::new(|| {
     take.recv().expect("the thread gives it")
 });
 
-/// The service with these limits, started when it is first asked for. One that did not start is not tried again.
+/// The service with these limits, started when it is first asked for. A service that did not start is not tried again.
 pub(crate) async fn service(limits: Limits) -> Arc<Service> {
     type Started = Arc<OnceCell<Option<Arc<Service>>>>;
     static STARTED: LazyLock<std::sync::Mutex<HashMap<Limits, Started>>> = LazyLock::new(std::sync::Mutex::default);
@@ -91,7 +91,7 @@ async fn start(limits: Limits) -> Service {
         ("--scylla-nodes", ground.nodes.addresses()),
         ("--scylla-keyspace", ground.keyspace.clone()),
         ("--redis-url", format!("redis://{}", ground.redis)),
-        // The load balancer, whose connections come from the machine's own address.
+        // This is the load balancer, which connects from the machine's own address.
         ("--trusted-proxies", "127.0.0.1".to_owned()),
         ("--create-limit", limits.create.to_string()),
         ("--edit-limit", limits.edit.to_string()),
@@ -106,7 +106,7 @@ async fn start(limits: Limits) -> Service {
         replica
     };
     let (one, two, three) = tokio::join!(replica(1), replica(2), replica(3));
-    // It takes every replica for ready until it has looked, and by now they are.
+    // The load balancer takes every replica for ready until its first check, and by now all are.
     let process = balance(addresses).await;
     Service {
         balancer: addresses.balancer(),
@@ -116,7 +116,7 @@ async fn start(limits: Limits) -> Service {
     }
 }
 
-/// Waits until all database nodes are up and see each other, and prepares what services share.
+/// Waits until all database nodes are up and see each other, and prepares what the services share.
 async fn ground() -> Ground {
     let nodes = Nodes::of_this_run();
     nodes.heal().await;

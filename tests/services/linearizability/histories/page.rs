@@ -1,7 +1,7 @@
-//! What one page does when nobody else is about: the specification that histories are held against.
+//! The behaviour of one page when nobody else uses it: the specification against which histories are checked.
 //!
-//! Versions come with every answer that has an entity tag, and each write's values are its own, so almost every answer
-//! fixes its place in the order. That is what makes checking fast and the specification sharp.
+//! Every answer with an entity tag carries a version, and each write has values of its own, so almost every answer
+//! fixes its place in the order. This makes checking fast and the specification sharp.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use todc_utils::specifications::Specification;
 /// A title or content, unique to the call that wrote it.
 pub(crate) type Text = Arc<str>;
 
-/// What a client asked for.
+/// A client's request.
 #[derive(Clone, Debug)]
 pub(crate) enum Call {
     Create {
@@ -18,7 +18,7 @@ pub(crate) enum Call {
         content: Text,
     },
     Get,
-    /// A title of `Some(None)` is cleared. Both fields absent change nothing.
+    /// `Some(None)` clears the title. Without both fields, nothing changes.
     Patch {
         title: Option<Option<Text>>,
         content: Option<Text>,
@@ -29,7 +29,7 @@ pub(crate) enum Call {
     },
 }
 
-/// What it was told.
+/// The service's answer to a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Created {
@@ -44,15 +44,15 @@ pub(crate) enum Answer {
     NotFound,
     Gone,
     PreconditionFailed,
-    /// A failure which says that nothing was changed, and is held to it.
+    /// A failure that says that nothing was changed. This must be true.
     NothingChanged,
-    /// Nothing, or a failure that leaves it open: the call may take effect at any later time, or never.
+    /// No answer, or a failure that leaves the outcome open: the call may take effect at any later time, or never.
     Unknown,
-    /// Something that the service must not say to such a call.
+    /// An answer that the service must not give to such a call.
     Unexpected(String),
 }
 
-/// What stands under a slug.
+/// The state of a slug.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum State {
     Absent,
@@ -61,7 +61,7 @@ pub(crate) enum State {
 }
 
 impl State {
-    /// What `call` answers here, and what stands there afterwards.
+    /// The answer to `call` in this state, and the state after it.
     fn after(&self, call: &Call) -> (Answer, Self) {
         match (self, call) {
             (Self::Absent, Call::Create { title, content }) => {
@@ -114,7 +114,7 @@ impl Specification for Page {
 
     fn apply((call, answer): &(Call, Answer), state: &State) -> (bool, State) {
         let (expected, next) = state.after(call);
-        // Whatever it would have been told fits a call that was told nothing.
+        // A call without an answer could have had any answer.
         (*answer == Answer::Unknown || *answer == expected, next)
     }
 }

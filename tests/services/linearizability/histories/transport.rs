@@ -10,16 +10,16 @@ use http::{Request, Response};
 
 use crate::connection::{Open, TEST_TIMEOUT, connect, exchange};
 
-/// Where the service is.
+/// A way to reach the service.
 pub(crate) trait Transport: Send + Sync {
-    /// What one client sends its calls through. With several replicas, each call goes to the next one.
+    /// The connection that one client sends its calls through. With several replicas, each call goes to the next one.
     fn connect(&self, client: usize) -> Box<dyn Connection>;
 }
 
 /// One client's way to the service.
 #[async_trait]
 pub(crate) trait Connection: Send {
-    /// The whole answer to `request`. After an error it is unknown what became of the request.
+    /// The whole answer to `request`. After an error, nobody knows whether the request took effect.
     async fn send(&mut self, request: Request<Bytes>) -> io::Result<Response<Bytes>>;
 }
 
@@ -43,13 +43,13 @@ impl Connection for Sockets {
     async fn send(&mut self, request: Request<Bytes>) -> io::Result<Response<Bytes>> {
         let replica = self.replicas[self.next % self.replicas.len()];
         self.next += 1;
-        // A connection is only put back after a whole answer, so that one which broke or hangs is not used again.
+        // A connection is put back only after a whole answer, so one that broke or hangs is not used again.
         let mut connection = match self.open.remove(&replica) {
             Some(open) if !open.is_closed() => open,
             _ => tokio::time::timeout(TEST_TIMEOUT, connect(replica)).await??,
         };
         let answer = tokio::time::timeout(TEST_TIMEOUT, exchange(&mut connection, request)).await??;
-        // One that is not ready by now will be closed.
+        // A connection that is not ready by now is closed.
         if connection.is_ready() {
             self.open.insert(replica, connection);
         }

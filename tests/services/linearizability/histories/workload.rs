@@ -1,6 +1,6 @@
 //! Many clients at work on many pages, each page with a burst of calls by several clients at once.
 //!
-//! Bursts are bounded so that checking is; the number of pages is not.
+//! Bursts are bounded, which bounds the cost of checking. The number of pages is not bounded.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,14 +19,14 @@ use super::history::{History, ServiceError};
 use super::page::{Answer, Call, Text};
 use super::transport::{Connection, Transport};
 
-/// What the clients are to do.
+/// The work of the clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
-    /// Decides what each client asks for, though not how their calls interleave.
+    /// Decides what each client asks for, but not how their calls interleave.
     pub(crate) seed: u64,
-    /// How many calls are to be answered at least; failures do not count.
+    /// How many calls must be answered at least. Failures do not count.
     pub(crate) calls: usize,
-    /// Pages that are worked on at once.
+    /// Pages in use at once.
     pub(crate) groups: usize,
     /// Clients at work on one page.
     pub(crate) clients: usize,
@@ -34,19 +34,19 @@ pub(crate) struct Plan {
     pub(crate) burst: usize,
 }
 
-/// A page with this many unknown outcomes is left alone: the orders to try grow exponentially with them.
+/// A page with this many unknown outcomes gets no more calls, since the number of orders to try grows exponentially.
 const UNKNOWN_OUTCOMES: usize = 8;
 
-/// How long a client waits after a failure: in an outage its calls would only take time from those who end it.
+/// How long a client waits after a failure. In an outage, more calls would only slow down the tasks that end it.
 const AFTER_FAILURE: Duration = Duration::from_millis(50);
 
-/// What came of it.
+/// The outcome of a run.
 pub(crate) struct Outcome {
     /// The history of each page.
     pub(crate) histories: Vec<Arc<History>>,
-    /// Calls that were answered, be it with a refusal.
+    /// Calls that were answered, even with a refusal.
     pub(crate) answered: usize,
-    /// Calls that were not, or that the service could not serve.
+    /// Calls that were not answered, or that the service could not serve.
     pub(crate) failures: Vec<ServiceError>,
     /// How long the slowest call took.
     pub(crate) slowest: Duration,
@@ -72,8 +72,8 @@ impl Outcome {
 }
 
 impl Outcome {
-    /// Fails if any call did. One that waited as long as any may was on a machine that stood still, which the service
-    /// cannot help.
+    /// Fails if any call failed. A call that waited for the longest time allowed does not count: its machine was
+    /// stalled, which the service cannot help.
     pub(crate) fn assert_no_failures(&self) {
         let failures: Vec<_> = self.failures.iter().filter(|failure| failure.took < STORE_BUDGET).collect();
         let told = |ServiceError { began, took, answer }: &ServiceError| {
@@ -91,14 +91,14 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What all clients share.
+/// The state that all clients share.
 struct Run {
     plan: Plan,
     started: Instant,
     answered: watch::Sender<usize>,
-    /// Whether nothing happens meanwhile any more.
+    /// Whether `meanwhile` has ended.
     over: watch::Sender<bool>,
-    /// Makes the values of each write its own.
+    /// Numbers the writes, so that each has values of its own.
     writes: AtomicU64,
     record: Mutex<Record>,
 }
@@ -120,11 +120,11 @@ impl Run {
     }
 }
 
-/// How far the clients have come.
+/// The clients' progress.
 pub(crate) struct Progress(Arc<Run>);
 
 impl Progress {
-    /// Waits until `calls` more were answered.
+    /// Waits until `calls` more calls were answered.
     pub(crate) async fn more(&mut self, calls: usize) {
         let mut answered = self.0.answered.subscribe();
         let target = *answered.borrow() + calls;
@@ -132,8 +132,8 @@ impl Progress {
     }
 }
 
-/// Carries the plan out, and lets `meanwhile` happen; the clients go on until it is over and the calls are made.
-/// At the end every page is read once more, so that what was acknowledged must still be there.
+/// Carries out the plan while `meanwhile` runs. The clients go on until `meanwhile` has ended and enough calls were
+/// answered. At the end every page is read once more, so that acknowledged changes must still be there.
 pub(crate) async fn run(transport: &dyn Transport, plan: Plan, meanwhile: impl AsyncFnOnce(Progress)) -> Outcome {
     let run = Arc::new(Run {
         plan,
@@ -164,7 +164,7 @@ pub(crate) async fn run(transport: &dyn Transport, plan: Plan, meanwhile: impl A
     Outcome { histories, answered: *run.answered.borrow(), failures, slowest, started: run.started }
 }
 
-/// One page after the other, each by all `clients` at once, until enough calls were answered.
+/// Works on one page after the other, each with all `clients` at once, until the run is over.
 async fn work(run: Arc<Run>, mut clients: Vec<Client>) {
     while !run.is_over() {
         let Some((history, key)) = clients[0].create().await else { continue };
@@ -189,7 +189,7 @@ struct Client {
     number: usize,
     connection: Box<dyn Connection>,
     chance: Chance,
-    /// The newest version of the page that it was told about.
+    /// The newest version of the page that the client was told about.
     version: u64,
     /// The entity tag of that version.
     tag: String,
@@ -208,7 +208,7 @@ impl Client {
         }
     }
 
-    /// Publishes a page. Nobody knows the slug of one whose creation was not answered, so it has no history.
+    /// Publishes a page. If the creation is not answered, nobody knows the slug, so the page has no history.
     async fn create(&mut self) -> Option<(Arc<History>, Arc<str>)> {
         let (title, content) = (self.text("t"), self.text("c"));
         let history = History::new(self.run.started);
@@ -252,7 +252,7 @@ impl Client {
         }
     }
 
-    /// The next call: half of them reads, few of them the end of the page.
+    /// The next call. Half of the calls read, and few of them delete the page.
     fn choose(&mut self) -> Call {
         let patch = |title, content| Call::Patch { title, content, if_match: None };
         match self.chance.below(100) {
@@ -303,7 +303,7 @@ impl Client {
     }
 }
 
-/// The request for `call`, where `tag` is that of the version which it requires, if it does.
+/// The request for `call`. If the call requires a version, `tag` is that version's entity tag.
 fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
     let builder = Request::builder().uri(format!("/api/pages/{slug}")).header(HOST, "pages.example");
     let if_match = |builder: http::request::Builder, version: &Option<u64>| match version {
@@ -329,7 +329,7 @@ fn request(slug: &str, key: &str, call: &Call, tag: &str) -> Request<Bytes> {
     request.expect("it is valid")
 }
 
-/// What `response` to a call about an existing page says.
+/// The answer that `response` gives to a call about an existing page.
 fn answer(response: &Response<Bytes>) -> Answer {
     let unexpected = || Answer::Unexpected(format!("{} {:?}", response.status(), response.body()));
     let body: Value = serde_json::from_slice(response.body()).unwrap_or_default();
@@ -344,7 +344,7 @@ fn answer(response: &Response<Bytes>) -> Answer {
         {
             Answer::NothingChanged
         }
-        // The service does not know, or a load balancer found nobody to ask or lost the one that it asked.
+        // The service does not know the outcome, or a load balancer found no replica or lost the one that it asked.
         (502..=504, _) => Answer::Unknown,
         _ => unexpected(),
     }
