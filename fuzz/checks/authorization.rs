@@ -36,7 +36,7 @@ struct Service {
     key: String,
 }
 
-/// What was answered, to the end.
+/// An answer, read to the end.
 struct Answer {
     status: StatusCode,
     text: String,

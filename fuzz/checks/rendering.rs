@@ -4,7 +4,7 @@ use handbill::domain::markdown::render;
 
 use super::html::{assert_only_the_subset, reserialised};
 
-/// What HTML may have beyond six times its source, in bytes (contract, decision 12).
+/// HTML may be this much longer than six times its source, in bytes (contract, decision 12).
 const FIXED_BYTES: usize = 64 * 1024;
 
 /// Largest HTML of all, in bytes (contract, decision 12).

@@ -9,7 +9,7 @@ use handbill::domain::title::Title;
 use handbill::service::{Body, BodyError, CreateFields, UpdateFields};
 use serde_json::{Map, Value};
 
-/// What both bodies may have.
+/// The fields that both bodies may have.
 const FIELDS: [&str; 2] = ["title", "content"];
 
 /// Longest message of a refusal, in bytes. It is for people to read, whatever was sent.

@@ -12,7 +12,7 @@ pub const REGISTRY_NAME: &str = "io.handbill/handbill";
 /// The version of the interface (spec §9). It differs from the version of the program.
 pub const INTERFACE_VERSION: &str = "0.1.0";
 
-/// What the service does, in at most 100 characters (the limit of the MCP server card).
+/// A summary of the service, in at most 100 characters (the limit of the MCP server card).
 pub const SUMMARY: &str = "Publish, read, edit and delete Markdown text posts without an account.";
 
 /// The supported revisions of the Model Context Protocol, oldest first.
@@ -33,7 +33,7 @@ pub struct Operation {
     pub operation_id: &'static str,
     /// Its name for people.
     pub title: &'static str,
-    /// What it does, and what every caller must know.
+    /// Its effect, and the facts that every caller must know.
     pub summary: &'static str,
     /// Further notes for callers of the REST API.
     rest_notes: &'static str,

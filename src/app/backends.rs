@@ -114,7 +114,7 @@ impl Backends {
 }
 
 impl StoreHandle {
-    /// Where the pages are kept, for the operator to read.
+    /// The place where pages are kept, as text for the operator.
     pub(super) fn location(&self, settings: &Settings) -> String {
         match self {
             Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),

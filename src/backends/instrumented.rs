@@ -23,7 +23,7 @@ use crate::telemetry::spans::{self, Span, System};
 /// Puts decorators around backends.
 #[derive(Clone)]
 pub struct Instrumentation {
-    /// Where calls are recorded.
+    /// Records the calls.
     pub metrics: Arc<Metrics>,
     /// Measures their duration.
     pub clock: SharedClock,
@@ -58,7 +58,7 @@ struct Instrumented<B: ?Sized> {
 }
 
 impl<B: ?Sized> Instrumented<B> {
-    /// The answer to `call`, how long it took, and its span, which is to be ended.
+    /// The answer to `call`, how long it took, and its span, which the caller must end.
     async fn time<T>(
         &self,
         operation: &'static str,

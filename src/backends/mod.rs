@@ -1,5 +1,4 @@
-//! What stands behind the traits of `store`, `limits`, `reservations` and `renderer`: one folder for each server or
-//! library.
+//! Implementations of the traits in `ports`: one folder for each kind of storage, and one file for each wrapper.
 
 pub mod coalescing;
 pub mod cql;

@@ -10,7 +10,7 @@ use crate::domain::authority::Authority;
 use crate::domain::client::ForwardedHeader;
 use crate::domain::origin::Origin;
 
-/// Where clients reach the service.
+/// The addresses at which clients reach the service.
 #[derive(Args, Debug)]
 pub struct AddressSettings {
     /// Public listener; port 0 takes a free one
@@ -108,7 +108,7 @@ fn send_budget(text: &str) -> Result<ByteSize, &'static str> {
 }
 
 impl HttpSettings {
-    /// Most connections of one client: the setting, or a quarter of all connections.
+    /// Maximum number of connections of one client: the setting, or a quarter of all connections.
     pub fn connections_per_client(&self) -> u32 {
         self.max_connections_per_client.unwrap_or_else(|| self.max_connections.div_ceil(4))
     }

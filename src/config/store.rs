@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-/// Where pages are kept.
+/// The kind of place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum StoreKind {
     /// In files that only this process uses
@@ -27,7 +27,7 @@ impl StoreKind {
 /// Which page store is used.
 #[derive(Args, Debug)]
 pub struct StoreSettings {
-    /// Where pages are kept. Options of the other store are ignored, whatever their values
+    /// Place where pages are kept. Options of the other store are ignored, whatever their values
     #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = "embedded")]
     pub store: StoreKind,
 }

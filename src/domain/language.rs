@@ -11,11 +11,12 @@ use super::html_text::{Piece, closes, element, is_inline, pieces};
 /// 13).
 const MIN_LETTERS: usize = 50;
 
-/// Most letters that are read. Their trigrams are enough to tell the languages apart, and the bound keeps detection
-/// under 1 ms, while rendering must stay within 250 ms (contract decision 12).
+/// Maximum number of letters that are read. Their trigrams are enough to tell the languages apart. The bound keeps
+/// detection under 1 ms, while rendering must stay within 250 ms (contract decision 12).
 const MAX_LETTERS: usize = 2000;
 
-/// Most bytes of HTML that are searched for letters. A page that begins with this much markup or code has no language.
+/// Maximum bytes of HTML that are searched for letters. A page that begins with this much markup or code has no
+/// language.
 const MAX_HTML_BYTES: usize = 128 * 1024;
 
 /// The code of an unknown language (BCP 47, RFC 5646 §4.1).

@@ -133,7 +133,7 @@ fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenC
         return Err(FormError::TwoMethods);
     }
     let Some(client) = basic(line) else { return Ok(None) };
-    // Some clients also send `client_id` in the form. That is not a second method if it is the same id.
+    // Some clients also send `client_id` in the form. The same id is not a second method.
     if id.is_empty() || id == client.id { Ok(Some(client)) } else { Err(FormError::TwoMethods) }
 }
 

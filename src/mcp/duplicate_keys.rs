@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 pub(super) struct Read {
     /// The value as Serde reads it.
     pub(super) value: Value,
-    /// Whether no object in it has two members with the same name.
+    /// Whether the names of members are unique in every object in it.
     pub(super) is_unique: bool,
 }
 

@@ -21,7 +21,7 @@ use crate::domain::origin::Origin;
 pub struct HostCheck {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
-    /// Whether every loopback name is allowed. That is so if the base URL has one.
+    /// Whether every loopback name is allowed: yes if the base URL has one.
     local: bool,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Message {
     pub(super) method: Option<String>,
     /// The parameters without `_meta`.
     pub(super) params: JsonObject,
-    /// What the client says about itself and the message.
+    /// The client's statements about itself and the message.
     pub(super) meta: RequestMetaObject,
 }
 
@@ -61,8 +61,8 @@ impl Message {
                 return Err(Refusal::new(StatusCode::BAD_REQUEST, ErrorData::invalid_params(message, None)));
             }
         };
-        // Of two members with the same name only the last would count, so a mistaken call would do something else than
-        // it says.
+        // If two members had the same name, only the last would count, so a mistaken call would do something else
+        // than it says.
         if !is_unique {
             return Err(Refusal::invalid_request("The message has the same member twice. Send each once."));
         }

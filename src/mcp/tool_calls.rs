@@ -1,4 +1,4 @@
-//! What each tool does: takes its arguments apart without judging them, calls the service and shapes the result.
+//! The tools. Each takes its arguments apart without judging them, calls the service and shapes the result.
 //!
 //! The service decides the order of checks, so an argument of the wrong shape is passed to it as an error of the body.
 //! Only a call without a usable slug is refused earlier, since there is no page to look up.
@@ -20,7 +20,7 @@ use crate::domain::origin::Origin;
 use crate::service::{Body, PageService, Precondition, ServiceError};
 use crate::telemetry::metrics::Metrics;
 
-/// What the tools need.
+/// Everything that the tools need.
 pub struct Mcp {
     /// The operations, and the order of their checks.
     pub service: PageService,
@@ -28,7 +28,7 @@ pub struct Mcp {
     pub base_url: Origin,
     /// The proxies whose word on a client's address is believed.
     pub proxies: TrustedProxies,
-    /// Where calls are counted.
+    /// Counts the calls.
     pub metrics: Arc<Metrics>,
 }
 

@@ -1,4 +1,4 @@
-//! What a tool answers: JSON as text, for every client, and again as structured content unless the call failed.
+//! The result of a tool: JSON as text, for every client, and again as structured content unless the call failed.
 //!
 //! The result is written around that JSON and not serialised as a whole, because a page is written while it is sent (see
 //! [`StreamedJson`]).

@@ -10,7 +10,7 @@ use crate::domain::quota::Quota;
 use crate::domain::title::MAX_CHARS;
 use crate::ports::rate_limiter::{LimitKind, Quotas};
 
-/// What every agent should know before it calls anything.
+/// Every agent should know this before it calls anything.
 pub(super) const INSTRUCTIONS: &str = "\
 Publishes Markdown pages on the public web without an account. create_page returns the page's public `url` and its `edit_key`. \
 The key is shown that once and cannot be recovered: hand it to the user, keep it for this page's later updates, and never publish it or \

@@ -1,4 +1,5 @@
-//! What the service asks of the outside, as traits. `backends` implements them; the service and the tests use them.
+//! Traits for everything outside the service that it needs. `backends` implements them; the service and the tests use
+//! them.
 //!
 //! The contract of each trait is prose on the trait; the contract tests hold every backend to it.
 

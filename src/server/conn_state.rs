@@ -19,10 +19,11 @@ const REQUEST_BYTES: u64 = 24 * 1024;
 /// [`REQUEST_BYTES`].
 const SMALL_HEAD_BYTES: usize = 8 * 1024;
 
-/// Bytes that an answer holds besides its body until the client has it: the buffers of hyper and of the kernel.
+/// Bytes that an answer holds in addition to its body: the buffers of hyper and of the kernel. It holds them until the
+/// client has it.
 const ANSWER_BYTES: u64 = 80 * 1024;
 
-/// Answers up to this size, in bytes, are never refused after the work was done: one of them shows an edit key.
+/// Answers up to this size, in bytes, are never refused after the work was done, because one of them shows an edit key.
 const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
 /// The part that all connections of a listener share.

@@ -2,8 +2,8 @@
 //!
 //! Only hyper decides what a message means. If it disagrees with this module, the connection ends.
 
-/// Where the head in `bytes` ends: after the first empty line, if there is one. The first `seen` bytes were searched
-/// before.
+/// Finds the end of the head in `bytes`: after the first empty line, if there is one. The first `seen` bytes were
+/// searched before.
 pub(super) fn end_of_head(bytes: &[u8], seen: usize) -> Option<usize> {
     // A line break that was searched before may be half of an empty line.
     let from = seen.saturating_sub(2);

@@ -1,10 +1,10 @@
 //! Records which client holds how much of a limited resource, and decides who gives some up for whom.
 //!
-//! This is a pure state machine: time is an argument, and nothing is ended here. If a client asks for more than is left,
-//! others lose what they hold in this order:
+//! This is a pure state machine: time is an argument, and callers end the evicted holders. If a client asks for more
+//! than is left, others lose what they hold in this order:
 //!
 //! 1. the client that holds most, if that is more than the asker would then hold: its slowest holder first;
-//! 2. the asker's own client: its slowest holder that has more than the asker would, if that waits for its client;
+//! 2. the asker's own client: the slowest of its holders that wait for the client and have more than the asker would;
 //! 3. anybody: the slowest holder, if it made no progress for [`STALLED`] and is slower than the asker. A holder that
 //!    waits for this process and not for its client is never slow.
 //!
@@ -18,8 +18,8 @@ use tokio::time::Instant;
 
 use crate::domain::client::Client;
 
-/// A holder without progress for this long may lose its place to anybody once nothing is left. A client on a slow line
-/// with a round trip of 300 ms still makes progress within this time.
+/// A holder without progress for this long may lose its place to any client when nothing is left. A client on a slow
+/// line with a round trip of 300 ms still makes progress within this time.
 pub(super) const STALLED: Duration = Duration::from_millis(500);
 
 /// How many of a client's slowest holders are searched for one that has more than the asker.
@@ -34,14 +34,14 @@ impl HolderId {
     pub(super) const FIRST: Self = Self(0);
 }
 
-/// Nothing is left and nobody has to give way.
+/// Nothing is left, and no holder has to give up its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 /// A holder that lost its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Evicted<H> {
-    /// What ends it.
+    /// The handle that ends it.
     pub(super) handle: H,
     /// How much it held.
     pub(super) units: u64,
@@ -57,7 +57,7 @@ struct Holder<H> {
     handle: H,
 }
 
-/// What one client holds.
+/// One client's share: its units, and all its holders, slowest first.
 #[derive(Default)]
 struct Share {
     units: u64,

@@ -269,7 +269,8 @@ impl<S: Transport> AsyncRead for TimeoutIo<S> {
         } else if this.conn.is_in_request() {
             return this.poll_body(cx, buf);
         }
-        // Otherwise the end of input: of an invalid head, or of the last request before the connection is idle.
+        // In all other cases hyper reads the end of its input: the end of an invalid head, or of the last request
+        // before the connection is idle.
         this.was_left = this.conn.is_idle();
         Poll::Ready(Ok(()))
     }

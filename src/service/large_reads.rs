@@ -1,8 +1,8 @@
 //! Bounds the memory that large pages take while they are read, however many are requested at once.
 //!
-//! A page's size is only known after the lookup. If there is no memory left for it, the page is dropped, the request
-//! waits for a permit, and the page is looked up again: a waiting request holds nothing. Small pages, which nearly all
-//! are, never wait.
+//! A page's size is only known after the lookup. If no memory is left for the page, the request drops it, waits for a
+//! permit and looks the page up again. So a waiting request holds no page. Small pages never wait, and nearly all pages
+//! are small.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::domain::page::Page;
 /// them are in memory only if ten thousand connections are answered at the same moment.
 const LARGE_BYTES: usize = 64 * 1024;
 
-/// Most bytes of large pages that are being read and turned into responses: 40 of the largest, several for each core.
+/// Large pages that are being read and turned into responses have at most this many bytes together: 40 of the largest,
+/// several for each core.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Longest wait for a permit to read a large page.

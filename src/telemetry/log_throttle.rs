@@ -17,7 +17,8 @@ impl LogThrottle {
         Self { pause, last: Mutex::new(None) }
     }
 
-    /// Whether a warning may be logged at `now`, which is a monotonic time. Of several concurrent calls one is allowed.
+    /// Whether a warning may be logged at `now`, which is a monotonic time. Only one of several concurrent calls is
+    /// allowed.
     pub fn allow(&self, now: Duration) -> bool {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let allow = last.is_none_or(|last| now.saturating_sub(last) >= self.pause);

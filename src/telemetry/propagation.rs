@@ -31,7 +31,7 @@ pub enum Trust {
 pub struct CallerTrace<'a> {
     /// Its trace, its id and whether it is sampled.
     pub traceparent: Option<&'a str>,
-    /// What other vendors' systems add to that.
+    /// Additions from other vendors' systems.
     pub tracestate: Option<&'a str>,
 }
 

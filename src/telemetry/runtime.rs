@@ -10,12 +10,12 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 use tokio::runtime::Handle;
 
-/// Metrics of the runtime that serves the public. Scrapes are answered in another.
+/// Metrics of the runtime that serves the public. Scrapes are answered in another runtime.
 #[derive(Debug)]
 pub(super) struct RuntimeCollector(Option<Handle>);
 
 impl RuntimeCollector {
-    /// Of the current runtime, if there is one.
+    /// A collector for the current runtime, if there is one.
     pub(super) fn new() -> Self {
         Self(Handle::try_current().ok())
     }

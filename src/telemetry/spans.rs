@@ -206,7 +206,7 @@ pub struct RequestSpan {
     trust: Trust,
 }
 
-/// A span that ends when its outcome is recorded, or as abandoned when this is dropped before that.
+/// A span that ends when its outcome is recorded. If this value is dropped earlier, the span ends as abandoned.
 #[derive(Debug)]
 #[must_use = "the span ends with this value"]
 pub struct Span(tracing::Span);
@@ -217,12 +217,12 @@ impl Span {
         Some(self.0.context().span().span_context().clone()).filter(SpanContext::is_valid)
     }
 
-    /// This span as it travels with its request, whose peer has this `trust`.
+    /// This span in the form that travels with its request. `trust` is the trust in the request's peer.
     pub fn of_request(&self, trust: Trust) -> RequestSpan {
         RequestSpan { span: self.0.clone(), trust }
     }
 
-    /// Does `work`, whose spans are then below this one.
+    /// Does `work`. The spans that it begins are below this one.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         // Only OpenTelemetry's context is entered. The current span of `tracing` stays that of the log.
         work.with_context(self.0.context()).await
@@ -253,8 +253,8 @@ impl Span {
         self.end();
     }
 
-    /// The `tracing` span may outlive this value: a read that several requests wait for holds it. So the end is not left
-    /// to its last owner.
+    /// The `tracing` span may outlive this value, because a read that several requests wait for holds it. So the span
+    /// ends here and not when its last owner drops it.
     fn end(&self) {
         self.0.context().span().end();
     }

@@ -3,6 +3,7 @@
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
+mod prose;
 mod time_limits;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -202,11 +203,11 @@ type Segments = Vec<String>;
 /// The names in one file, outside of its tests.
 #[derive(Default)]
 struct FileNames {
-    /// Where the file's own module is.
+    /// The path of the file's own module.
     module: Segments,
     /// Items that are declared in the file.
     declared: BTreeSet<String>,
-    /// What each imported name is short for, as it was written, and whether the import is a re-export.
+    /// The path that each imported name is short for, as it was written, and whether the import is a re-export.
     imported: BTreeMap<String, (Segments, bool)>,
     /// Paths that are written in the file's code, imports apart.
     paths: BTreeSet<Segments>,

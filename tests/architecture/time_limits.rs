@@ -162,7 +162,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (5, write, answer),
         // Limits shrink to an eighth as a budget fills.
         (6, stalled, head / 8),
-        // What stalls at a stop has a third of the drain.
+        // A client that stalls at a stop gets a third of the drain.
         (7, stalled, drain_timeout / 3),
         (8, store + limit("src/service/mod.rs", "LONGEST_JITTER"), deadline),
         (9, 3 * redis_call + store, deadline),

@@ -42,7 +42,7 @@ class Prometheus(unittest.TestCase):
                 use(public)
                 wanted = {where: expression for where, expression in wanted.items() if not ask(server, expression)}
                 time.sleep(0.2)
-            # The machine may be too slow for the latency objectives. That is not a fault of the rules.
+            # The machine may be too slow for the latency objectives. The rules are not at fault then.
             self.assertEqual(ask(server, 'ALERTS{alertstate="firing",slo!~".*-latency"}'), [])
             _, rules = request("GET", f"{server}/api/v1/rules")
             health = {rule["name"]: rule["health"] for group in json.loads(rules)["data"]["groups"] for rule in group["rules"]}

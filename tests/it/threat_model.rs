@@ -26,7 +26,7 @@ const TOPICS: [&str; 13] = [
     "Supply chain",
 ];
 
-/// What the last cell of a row begins with where nothing proves the defence.
+/// The last cell of a row begins with this if nothing proves the defence.
 const NO_PROOF: &str = "**no proof**:";
 
 /// One threat.

@@ -1,4 +1,4 @@
-//! What tests ask of a service, whichever way [`TestApp::send`] takes to it.
+//! The requests that tests send to a service, whichever way [`TestApp::send`] takes to it.
 
 use axum::body::Body;
 use serde_json::{Value, json};

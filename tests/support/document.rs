@@ -10,7 +10,7 @@ use super::exchange::Answer;
 /// Statuses that any documented operation may answer besides those of the specification (§7).
 const COMMON: [u16; 6] = [304, 408, 412, 431, 500, 503];
 
-/// What the specification (§7) lets each operation answer.
+/// The statuses that the specification (§7) lets each operation answer.
 const SPECIFIED: [(&str, &str, &[u16]); 5] = [
     ("post", "/api/pages", &[201, 400, 413, 429]),
     ("get", "/api/pages/{slug}", &[200, 404, 410]),

@@ -120,7 +120,7 @@ impl Request {
         self
     }
 
-    /// Who opens the connection.
+    /// Sets the address that opens the connection.
     #[must_use]
     pub(crate) fn peer(mut self, address: &str) -> Self {
         self.peer = address.parse().unwrap();

@@ -40,7 +40,7 @@ pub(crate) fn headers(revision: &'static str, message: &Value) -> Vec<(&'static 
     headers
 }
 
-/// What a client of `revision` begins with.
+/// The parameters with which a client of `revision` begins.
 pub(crate) fn opening(revision: &str) -> Value {
     json!({"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}})
 }

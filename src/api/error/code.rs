@@ -119,7 +119,7 @@ impl Code {
         self.entry().1
     }
 
-    /// What the client can do about it, in a few words.
+    /// Advice to the client on what to do about it, in a few words.
     pub const fn advice(self) -> &'static str {
         self.entry().2
     }

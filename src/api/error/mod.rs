@@ -22,7 +22,7 @@ const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 pub struct ApiError {
     /// The stable code.
     pub code: Code,
-    /// What went wrong and what to do about it.
+    /// The problem and how to solve it.
     pub message: String,
     /// Whole seconds after which a retry makes sense.
     pub retry_after: Option<u64>,

@@ -185,9 +185,9 @@ impl DeletedBody {
 /// The error of an MCP tool.
 #[derive(Debug, Serialize)]
 pub struct ToolErrorBody {
-    /// What went wrong, as a stable code.
+    /// The problem, as a stable code.
     pub error: &'static str,
-    /// What went wrong and what to do about it, in plain English.
+    /// The problem and how to solve it, in plain English.
     pub message: String,
     /// The HTTP status of this code over REST.
     pub status: u16,
@@ -202,7 +202,7 @@ pub struct ToolErrorBody {
 pub struct ErrorBody {
     #[schema(schema_with = codes)]
     error: &'static str,
-    /// What went wrong and what to do about it, in plain English.
+    /// The problem and how to solve it, in plain English.
     #[schema(example = "No page has this address. Check the slug.")]
     message: String,
 }
@@ -297,7 +297,7 @@ impl TokenBody {
 pub struct TokenErrorBody {
     #[schema(schema_with = token_codes)]
     error: &'static str,
-    /// What went wrong and what to do about it, in the field that OAuth clients read.
+    /// The problem and how to solve it, in the field that OAuth clients read.
     #[schema(
         pattern = r"^[\x20-\x21\x23-\x5b\x5d-\x7e]+$",
         example = "The field `grant_type` is missing. Send `grant_type=client_credentials`."

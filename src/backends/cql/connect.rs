@@ -36,7 +36,7 @@ pub enum ConnectError {
     Prepare(#[from] PrepareError),
 }
 
-/// What connecting waits for, as `/readyz` reports it.
+/// The thing that connecting waits for, as `/readyz` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// No node answers; the last error.

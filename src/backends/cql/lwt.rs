@@ -46,11 +46,11 @@ pub(super) struct Write<'a, V> {
     pub(super) slug: &'a Slug,
     pub(super) statement: &'a PreparedStatement,
     pub(super) values: V,
-    /// What the row, or its absence, shows about this write. The row was read at `LOCAL_SERIAL`.
+    /// Derives the outcome of this write from the row or its absence. The row was read at `LOCAL_SERIAL`.
     pub(super) classify: &'a (dyn Fn(Option<&NonceRow>) -> Verdict + Send + Sync),
 }
 
-/// What a row shows about a write.
+/// The outcome of a write, as far as a row shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It was done.
@@ -142,7 +142,7 @@ impl LwtRunner<'_> {
         }
     }
 
-    /// What the row shows about `write`; `None` if it could not be read in time.
+    /// Reads the row and returns the outcome of `write`; `None` if the row could not be read in time.
     async fn read_back<V>(&self, write: &Write<'_, V>) -> Option<Verdict> {
         let mut pauses = Pauses::new();
         while self.left() > Duration::ZERO {

@@ -26,8 +26,8 @@
 //! is harmless: its writer has no answer yet, so nobody can tell that it is decided. The next transaction on the row first
 //! completes and commits it, and so does a read at `LOCAL_SERIAL`. Therefore:
 //!
-//! * A refused compare-and-set was refused because of a value that is committed at a quorum by then. A plain lookup after
-//!   the refusal shows that value.
+//! * When a compare-and-set is refused, the value that caused the refusal is already committed at a quorum. A plain
+//!   lookup after the refusal shows that value.
 //! * Only a read at `LOCAL_SERIAL` shows whether a write with an unknown outcome was done. A plain read would miss a decided
 //!   round, and the write would become visible later. Nothing else is read at this consistency.
 //!

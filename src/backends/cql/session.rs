@@ -96,7 +96,7 @@ pub enum SettingsError {
         path: PathBuf,
         /// The option that names it.
         option: &'static str,
-        /// What was wrong with it.
+        /// The problem with it.
         reason: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No node is in the datacentre.

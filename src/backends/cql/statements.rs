@@ -58,8 +58,8 @@ impl Statements {
             statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
             statement.set_request_timeout(Some(timeouts.operation));
             statement.set_is_idempotent(false);
-            // The driver's default policy repeats some of them and then returns only the last error, which does not say
-            // what the first attempt did.
+            // The driver's default policy repeats some failed writes and then returns only the last error. This error
+            // does not say what the first attempt did.
             statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
             Ok::<_, PrepareError>(statement)
         };

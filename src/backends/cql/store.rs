@@ -170,7 +170,7 @@ impl PageStore for CqlStore {
     }
 }
 
-/// What `row` shows about the insert of `page` with `nonce`.
+/// The outcome of the insert of `page` with `nonce`, as `row` shows it.
 fn classify_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdict {
     match row {
         None => Verdict::NotYet,
@@ -181,7 +181,7 @@ fn classify_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdic
     }
 }
 
-/// What `row` shows about the write with `nonce` that replaces the version `expected` by `made`.
+/// The outcome, as `row` shows it, of the write with `nonce` that replaces the version `expected` by `made`.
 fn classify_replacement(row: Option<&NonceRow>, expected: PageVersion, made: PageVersion, nonce: &Nonce) -> Verdict {
     match row {
         Some(row) if row.carries(made, nonce) => Verdict::Done,

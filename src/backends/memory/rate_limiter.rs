@@ -13,7 +13,7 @@ use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 
-/// Most clients whose windows are kept for one limit.
+/// Maximum number of clients whose windows are kept for one limit.
 ///
 /// An entry takes about 200 bytes, plus 16 for each attempt that its window may count, rounded up to a power of two. With
 /// the specification's limits that is at most 45 MB for creates and 120 MB each for edits and tokens, if 100 000 clients
@@ -21,12 +21,12 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 /// soonest, so that client gets its limit again early. Only somebody with that many addresses can fill it.
 const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
 
-/// Most ended windows that one decision drops. It is more than the one that a decision may add, so ended windows cannot
-/// pile up. It is few, so that no call waits while a full table is cleared.
+/// Maximum number of ended windows that one decision drops. A decision adds at most one, so ended windows cannot pile
+/// up. The number is small, so that no call waits while a full table is cleared.
 const ENDED_PER_DECISION: usize = 8;
 
-/// Windows by client, ordered by their last admitted attempt. That attempt is the last to leave its window, so the first
-/// window in this order is also the first to end.
+/// Windows by client, ordered by their last admitted attempt. The last attempt is also the last to leave its window,
+/// so the first window in this order is the first to end.
 type Windows = LruCache<Client, Counted, RandomState>;
 
 /// Counts attempts in this process. A restart forgets them.
@@ -95,7 +95,7 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 impl RateLimiter for MemoryRateLimiter {
     async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
         let mut windows = self.windows(kind);
-        // Under the lock, so that the order of decisions is the order of their times.
+        // The time is read under the lock, so that decisions are made in the order of their times.
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
         if let Some(counted) = windows.peek_mut(&client) {

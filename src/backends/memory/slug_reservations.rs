@@ -12,11 +12,12 @@ use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
-/// Most reservations that are kept, each about 200 bytes: 13 MB, and more creates than can be in flight. Beyond that the
-/// oldest is forgotten. Its holder loses nothing, but a second writer of that slug loses late.
+/// Maximum number of reservations: more than the number of creates that can be in flight. Each takes about 200 bytes,
+/// so all take 13 MB. Beyond that the oldest is forgotten. Its holder loses nothing, but a second writer of that slug
+/// loses late, at the store.
 const MAX_RESERVATIONS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
-/// When each reservation ends, oldest first. All last equally long, and none is prolonged, so the oldest ends first.
+/// The end of each reservation, oldest first. All last equally long, and none is prolonged, so the oldest ends first.
 type Ends = LruCache<Slug, Duration, RandomState>;
 
 /// Reservations among the creates of this process.

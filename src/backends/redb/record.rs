@@ -37,19 +37,19 @@ const HEAD_BYTES: usize = 1 + CHECKSUM_BYTES;
 /// A record that this version of Handbill cannot read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum RecordError {
-    /// No bytes at all.
+    /// There are no bytes.
     #[error("the record is empty")]
     Empty,
     /// A later version wrote it.
     #[error("the record has version {0}, this Handbill knows up to {VERSION}")]
     Newer(u8),
-    /// Other bytes were written under this slug.
+    /// These are not the bytes that were written under this slug.
     #[error("the record does not match its checksum")]
     Damaged,
-    /// It is not a record of its version.
+    /// The bytes do not decode as a record of the version that they name.
     #[error("the record does not decode: {0}")]
     Malformed(#[from] postcard::Error),
-    /// Bytes are left over.
+    /// Bytes follow the end of the record.
     #[error("the record has {0} bytes too many")]
     TooLong(usize),
 }

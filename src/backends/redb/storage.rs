@@ -1,4 +1,4 @@
-//! Where the database's bytes are: in a file, in memory, or in tests on a disk that fails on command.
+//! Storage for the database's bytes: a file, memory, or in tests a disk that fails on command.
 
 use std::fmt::Debug;
 use std::io;

@@ -20,13 +20,13 @@ use super::panics::caught;
 use super::storage::Storage;
 use super::tables::{self, Applied, Operation, Outcome, Outcomes};
 
-/// Most operations in one commit: enough that all waiting callers share one fsync, and few enough that nobody waits for much
-/// more than one commit.
+/// Maximum number of operations in one commit: enough that all waiting callers share one fsync, and few enough that
+/// nobody waits for much more than one commit.
 const BATCH_OPERATIONS: usize = 256;
 
-/// A batch of at least this size gets no further operation, in bytes. Even if its last operation is the largest possible
-/// one, and with each value rounded up to a power of two as `redb` does, it fits in the half of the cache that may hold
-/// unwritten pages.
+/// Size in bytes at which a batch gets no further operation. The batch must fit in the half of the cache that may hold
+/// unwritten pages. It does so even if its last operation is the largest possible one, and although `redb` rounds the
+/// size of each value up to a power of two.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// If the database could only be opened for reading, the writer tries this often to open it for writing, even without

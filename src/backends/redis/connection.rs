@@ -159,12 +159,12 @@ impl RedisConnection {
         if self.pool.status().available > 0 {
             return Ok(self.pool.get().await?.clone());
         }
-        // A task of its own, so that the connection is made to the end for others when this caller stops waiting.
+        // A separate task makes the connection, so that other calls get it even if this caller stops waiting.
         tokio::spawn(Arc::clone(self).connect()).await.unwrap_or(Err(CallError::NoAnswer))
     }
 
-    /// A connection that may have to be made. If it cannot be made, this opens the breaker although no caller may wait
-    /// any more, so that the metric is right on an idle replica.
+    /// Returns a connection and makes it first if necessary. If it cannot be made, this opens the breaker even if no
+    /// caller waits any more, so that the metric is right on an idle replica.
     async fn connect(self: Arc<Self>) -> Result<Connection, CallError> {
         let lent = self.pool.get().await.map_err(CallError::from);
         if let Err(error @ CallError::Unreachable(_)) = &lent

@@ -8,11 +8,12 @@
 //!
 //! # When Redis is unreachable
 //!
-//! No caller waits longer than [`TimeLimits::call`] for Redis. A decision that got no answer is made by a window in this
-//! process. That window also counts what Redis admitted through this replica, so that a client gets no fresh quota. After
-//! a refused connection, or three failures in a row, Redis is not asked at all: the metric `handbill_rate_limit_fallback`
-//! is 1 and a warning says so. Once a second this replica checks in the background whether Redis takes writes again, and
-//! then returns to it. Redis does not learn of attempts that were admitted meanwhile.
+//! No caller waits longer than [`TimeLimits::call`] for Redis. A decision that got no answer is made by a window in
+//! this process. The window also counts what Redis admitted through this replica, so that a client gets no fresh quota.
+//! After a refused connection, or three failures in a row, Redis is not asked at all: the metric
+//! `handbill_rate_limit_fallback` is 1 and a warning says so. Once a second this replica checks in the background
+//! whether Redis takes writes again, and then returns to it. Redis does not learn of attempts that were admitted
+//! meanwhile.
 //!
 //! An attempt whose answer was lost is sent again under the same name, so it is counted once. When the second answer is
 //! lost too, Redis may have counted an attempt that the replica also decided.

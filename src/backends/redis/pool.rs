@@ -24,7 +24,7 @@ use super::settings::{OpenError, is_tls, parse_addresses, read_certificates, rea
 use super::time_limits::TimeLimits;
 use crate::config::{RedisMode, RedisSettings};
 
-/// Most connections at once. One carries any load; there are more only if several are made at the same time.
+/// Maximum number of connections. One carries any load; there are more only if several are made at the same time.
 const POOL_SIZE: usize = 4;
 
 pub(super) type Pool = managed::Pool<Manager>;
@@ -55,7 +55,8 @@ pub(super) enum ConnectError {
     Redis(#[from] RedisError),
 }
 
-/// A connection that many calls share, each sent without waiting for the answers before it. Clones are the same one.
+/// A connection that many calls share. A call is sent without waiting for the answers to earlier calls. All clones use
+/// the same connection.
 #[derive(Clone)]
 pub(super) enum Connection {
     /// To one server.

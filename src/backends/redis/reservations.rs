@@ -21,8 +21,8 @@ const RELEASE: &str = "
 pub struct RedisReservations {
     redis: Arc<RedisConnection>,
     release: Script,
-    /// The value of this process's reservations. One value is enough: of two creates in this process only one can hold
-    /// a slug.
+    /// The value of this process's reservations. One value is enough, because two creates in this process cannot hold
+    /// the same slug.
     holder: String,
 }
 

@@ -92,7 +92,7 @@ pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, 
 /// The authorities to trust in place of the system's. Also makes sure that the process can use TLS at all.
 pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Result<Option<TlsCertificates>, OpenError> {
     if is_tls {
-        // It fails if another part of the process has chosen a provider already, which then is used.
+        // This fails if another part of the process has already chosen a provider. The process then uses that one.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     }
     let Some(path) = &settings.redis_ca_file else { return Ok(None) };

@@ -24,9 +24,9 @@ impl TimeLimits {
 }
 
 impl Default for TimeLimits {
-    /// Half a second for a call. That is far more than a healthy Redis takes: each call that is given up may let a client
-    /// have one attempt too many. It is short enough for the three calls of a create while Redis hangs and the breaker is
-    /// not open yet.
+    /// Half a second for a call. A healthy Redis needs far less. The limit is generous because each call that is given
+    /// up may let a client have one attempt too many. It is still short enough for the three calls of a create while
+    /// Redis hangs and the breaker is not open yet.
     fn default() -> Self {
         let (first_try, second_try) = (Duration::from_millis(250), Duration::from_millis(250));
         Self { first_try, second_try, connect: Duration::from_secs(3), probe_interval: Duration::from_secs(1) }

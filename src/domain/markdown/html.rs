@@ -27,7 +27,7 @@ const BASE_BYTES: usize = 64_000;
 /// Bytes of HTML for each byte of content (contract decision 12). Text alone takes at most five, the length of `&amp;`.
 const BYTES_PER_SOURCE_BYTE: usize = 6;
 
-/// Most elements. Each costs the sanitiser a node, and no text for readers has so many.
+/// Maximum number of elements. Each costs the sanitiser a node, and no text for readers has so many.
 const MAX_ELEMENTS: usize = 50_000;
 
 /// Bytes of the line ends that an element's tags may have around them.
@@ -48,7 +48,7 @@ pub(super) struct HtmlWriter {
     bytes: usize,
     /// Bytes of the end tags of the open elements.
     end_tags: usize,
-    /// Most bytes of the text that is still to come.
+    /// The text that is still to come has at most this many bytes.
     to_come: usize,
     max_bytes: usize,
     depth: usize,
@@ -66,7 +66,7 @@ impl HtmlWriter {
         self.html
     }
 
-    /// Records that text of at most `bytes` bytes was written, so that it is no longer to come.
+    /// Records that text of at most `bytes` bytes was written. It no longer counts as text that is still to come.
     pub(super) fn text_is_past(&mut self, bytes: usize) {
         self.to_come = self.to_come.saturating_sub(bytes);
     }

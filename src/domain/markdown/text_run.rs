@@ -1,8 +1,8 @@
 //! Text between two pieces of markup. It finds bare web addresses in it as GitHub does (GFM §6.9).
 //!
-//! Where GitHub's parser differs from its specification, the parser is followed: a host needs no period, and quotes
-//! around an address are not part of it. Only `http` and `https` are looked for. Unlike both, a `]` at the end is
-//! treated like `)`.
+//! If GitHub's parser differs from its specification, this module follows the parser: a host needs no period, and
+//! quotes around an address are not part of it. Only `http` and `https` are looked for. Unlike both, a `]` at the end
+//! is treated like `)`.
 
 use std::ops::Range;
 

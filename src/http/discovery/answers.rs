@@ -14,7 +14,7 @@ use crate::domain::quota::{Decision, Quota};
 use crate::ports::rate_limiter::LimitKind;
 use crate::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 
-/// An error that an operation may answer, and the description of its status. Where several errors share the status,
+/// An error that an operation may answer, and the description of its status. If several errors share the status,
 /// the description names all of them.
 type Answer = (&'static str, ApiError);
 

@@ -28,7 +28,7 @@ pub static FAVICON: LazyLock<Asset> =
 pub static ROBOTS_TXT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
 
-/// The current version of a file that a page of release 0.2 loads from `/assets/`. That release put the hash of the file
+/// The current version of a file that a page of release 0.2 loads from `/assets/`. Release 0.2 put the hash of the file
 /// into its name. During a rolling update, older replicas still send such pages.
 pub fn legacy_asset(name: &str) -> Option<&'static Asset> {
     let is = |prefix, extension| name.strip_prefix(prefix).is_some_and(|rest| rest.ends_with(extension));

@@ -65,7 +65,7 @@ mod tests {
 
     const LIMITS: DrainLimits = DrainLimits { delay: Duration::from_secs(6), timeout: Duration::from_secs(15) };
 
-    /// What is overdue, and how long after the first signal, when signals come at these times.
+    /// Why the process is overdue, and how long after the first signal, if signals come at these times.
     async fn overdue_after(limits: DrainLimits, signals: &'static [u64]) -> (Overdue, Duration) {
         let (send, mut signal) = mpsc::unbounded_channel();
         tokio::spawn(async move {

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 /// How long the collector may take for one message, retries included.
 pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Most bytes that are read of a collector's answer, which is short.
+/// Limit on the bytes that are read of a collector's answer. Its answers are short.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// A client that runs in `runtime`: the thread that exports spans has no runtime of its own.

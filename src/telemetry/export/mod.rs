@@ -32,10 +32,10 @@ use crate::ports::random::Random;
 use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::{Metrics, SpanLabels};
 
-/// Most spans that wait or are being sent. One takes about 1 KB.
+/// Maximum number of spans that wait or are being sent. One takes about 1 KB.
 const MAX_QUEUED_SPANS: usize = 4096;
 
-/// Most spans in one message.
+/// Maximum number of spans in one message.
 const MAX_BATCH_SPANS: usize = 512;
 
 /// How long a span waits for others, to be sent in one message.

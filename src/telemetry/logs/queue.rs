@@ -18,8 +18,9 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Most bytes of lines that wait; as many again are being written. Each is about the lines of 4000 requests: enough for
-/// a short pause of a disk or a collector, and little compared with the memory of the requests themselves.
+/// Maximum bytes of lines that wait; as many again may be in writing. Each of the two holds the lines of about 4000
+/// requests: enough for a short pause of a disk or a collector, and little compared with the memory of the requests
+/// themselves.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Largest buffer that is reused once its lines are written.

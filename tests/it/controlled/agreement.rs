@@ -1,4 +1,4 @@
-//! What all documents say of a service at another address (spec §4.7).
+//! All documents of a service at another address (spec §4.7).
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::spec::discovery::DOCUMENTS;

@@ -1,4 +1,4 @@
-//! What the store knows of an edit key (spec §2.4).
+//! Edit keys as the store knows them (spec §2.4).
 
 use crate::in_process::app::TestApp;
 

@@ -1,4 +1,4 @@
-//! What happens between the read and the write of a request (contract, decision 8).
+//! Events between the read and the write of a request (contract, decision 8).
 
 use serde_json::json;
 

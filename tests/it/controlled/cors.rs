@@ -1,4 +1,4 @@
-//! What a preflight reaches (contract, decision 16).
+//! Preflights and the stores (contract, decision 16).
 
 use crate::in_process::app::TestApp;
 use crate::spec::cors::preflights;

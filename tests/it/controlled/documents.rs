@@ -1,4 +1,4 @@
-//! What a document says of a service at another address (spec §4.7).
+//! Single documents of a service at another address (spec §4.7).
 
 use crate::in_process::app::Setup;
 use crate::spec::discovery::{AI_CATALOG, CARD};

@@ -90,7 +90,7 @@ async fn every_error() -> Vec<Answer> {
     errors
 }
 
-/// What a message must tell, for each code: at least one of these words of what to do next.
+/// Words about the next step, for each code. A message must contain at least one of them.
 const NEXT_STEPS: [(&str, &[&str]); 20] = [
     ("invalid_body", &["Send"]),
     ("empty_content", &["Send at least one character"]),

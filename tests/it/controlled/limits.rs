@@ -149,7 +149,7 @@ async fn an_unreadable_entry_ends_the_walk_at_the_last_trusted_address() {
 
 #[tokio::test]
 async fn a_quote_that_a_client_leaves_open_hides_nothing_and_lets_it_choose_no_address() {
-    // What stands before the last comma came from the client; the proxy added the rest.
+    // The text before the last comma came from the client; the proxy added the rest.
     let forwarded = ForwardedHeader::Forwarded;
     for (line, client) in [
         ("for=203.0.113.9;by=\", for=198.51.100.7", "198.51.100.7"),

@@ -1,4 +1,4 @@
-//! What a client meets when a store fails (contract, decisions 3 and 9).
+//! Answers to clients when a store fails (contract, decisions 3 and 9).
 
 use std::time::Duration;
 

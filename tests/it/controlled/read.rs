@@ -1,4 +1,4 @@
-//! What a read asks of the store, and what it makes of older pages there (spec §4.2).
+//! A read's calls to the store, and how it treats older pages there (spec §4.2).
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_again_when_it_is_read()
     assert_eq!(app.read(slug).await.header("etag"), new.etag, "the tag names the renderer that made the answer");
 }
 
-/// What the store holds of a page that is there.
+/// The stored page. It must be there.
 async fn stored(app: &TestApp, page: &Published) -> Arc<Page> {
     match app.stored(&page.slug).await {
         Lookup::Active(page) => page,

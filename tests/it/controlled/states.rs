@@ -1,4 +1,4 @@
-//! What the store keeps of pages that are deleted or never were (spec §3).
+//! The store's record of pages that were deleted or never existed (spec §3).
 
 use std::time::Duration;
 

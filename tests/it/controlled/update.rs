@@ -1,4 +1,4 @@
-//! What an update that changes nothing writes (spec §4.3).
+//! The writes of an update that changes nothing (spec §4.3).
 
 use std::time::Duration;
 

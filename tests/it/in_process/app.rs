@@ -179,7 +179,7 @@ impl TestApp {
         pieces
     }
 
-    /// What the store holds, read without any rule of the service.
+    /// The page as the store holds it, read without any rule of the service.
     pub(crate) async fn stored(&self, slug: &str) -> Lookup {
         self.store.lookup(&Slug::parse(slug).unwrap()).await.unwrap()
     }
@@ -241,7 +241,7 @@ impl InProcess {
     }
 }
 
-/// What the specification's sections ask: a service in this process with these limits.
+/// The target of the specification's tests: a service in this process with these limits.
 pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
     Setup { limits, ..Setup::new() }.start().service
 }

@@ -20,7 +20,7 @@ pub(crate) enum Operation {
     Swap,
 }
 
-/// What becomes of one call.
+/// The fault that one call meets.
 pub(crate) enum Fault {
     /// The store is out of reach; nothing is done.
     Unavailable,
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
     DoneButUnknown,
     /// The call is not done, and nobody can tell.
     NotDoneAndUnknown,
-    /// What is stored cannot be read.
+    /// The stored record cannot be read.
     Unreadable,
     /// The call is made after a while.
     Slow(Duration),

@@ -183,7 +183,7 @@ async fn an_argument_that_is_null_is_as_one_that_is_left_out_for_every_tool() {
         let page = app.published().await;
         for (tool, arguments) in right(&page) {
             for name in arguments.as_object().unwrap().keys() {
-                // What it deletes cannot be deleted twice.
+                // A page cannot be deleted twice.
                 if tool == "delete_page" {
                     let null = client.call(tool, with(&arguments, name, json!(null))).await;
                     let code = if name == "slug" { (400, "invalid_body") } else { (401, "missing_key") };

@@ -116,7 +116,7 @@ impl Client {
     }
 }
 
-/// What a call came to.
+/// The outcome of a call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// The structured result.

@@ -1,5 +1,5 @@
-//! What `fuzz/run` checks with input that it makes up, checked here with the inputs of `fuzz/seeds`: what the fuzzer begins
-//! with, and whatever once broke a rule.
+//! The checks of `fuzz/run`. The fuzzer makes up its input; these tests use the inputs of `fuzz/seeds`, which the
+//! fuzzer begins with, and among them every input that once broke a rule.
 
 use std::fs;
 use std::path::Path;

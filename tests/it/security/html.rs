@@ -10,7 +10,7 @@ use url::Url;
 /// Deepest nesting that the contract allows.
 const MAX_DEPTH: usize = 32;
 
-/// What a tree is made of.
+/// The parts of a tree.
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     /// Names of the elements, in document order.
@@ -19,7 +19,7 @@ pub(crate) struct Facts {
     pub(crate) text: String,
     /// How deep elements are nested.
     pub(crate) depth: usize,
-    /// What the list forbids, each with its reason.
+    /// Everything that the list forbids, each with its reason.
     pub(crate) violations: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! That all that the service says of itself agrees: the documents with each other, with the OpenAPI document, with the
+//! The service's statements about itself agree: the documents with each other, with the OpenAPI document, with the
 //! routes and with what `/llms.txt` tells an agent to do.
 
 use std::collections::BTreeSet;

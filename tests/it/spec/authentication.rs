@@ -1,4 +1,4 @@
-//! Who may change a page (spec §5).
+//! The right to change a page (spec §5).
 
 use serde_json::json;
 

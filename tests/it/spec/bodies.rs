@@ -1,4 +1,4 @@
-//! What a request body must be, on create and on update alike (contract, decision 4).
+//! Rules for a request body, the same on create and on update (contract, decision 4).
 
 use std::convert::Infallible;
 

@@ -1,6 +1,6 @@
 //! Calls from pages on other sites (contract, decision 16).
 //!
-//! That every answer carries `Access-Control-Allow-Origin: *` and no credentials, `TestApp::send` holds against each.
+//! `TestApp::send` checks on every answer that it carries `Access-Control-Allow-Origin: *` and no credentials.
 
 use serde_json::json;
 

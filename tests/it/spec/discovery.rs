@@ -25,7 +25,7 @@ pub(crate) const DOCUMENTS: [(&str, &str); 8] = [
     (LLMS, "text/plain; charset=utf-8"),
 ];
 
-/// What else stays the same until Handbill or its settings change.
+/// Other addresses whose answers stay the same until Handbill or its settings change.
 const FIXED: [&str; 3] = ["/", "/robots.txt", "/favicon.ico"];
 
 /// The document at `path`, of a service without any settings.

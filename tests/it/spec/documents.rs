@@ -1,4 +1,4 @@
-//! What each document by which others find the service says, as its standard has it (spec §4.7).
+//! The content of each document by which others find the service, as its standard demands (spec §4.7).
 
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! Errors of every route and method (spec §7; contract, decision 3).
 //!
-//! That every error is JSON with its code and a message, except the pages for people, `TestApp::send` holds against each.
+//! `TestApp::send` checks that every error is JSON with its code and a message, except on the pages for people.
 
 use handbill::api::error::Code;
 use serde_json::json;

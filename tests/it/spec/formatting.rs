@@ -1,4 +1,4 @@
-//! What becomes of a page's Markdown (spec §2.5; contract, decision 12).
+//! The HTML that a page's Markdown becomes (spec §2.5; contract, decision 12).
 
 use serde_json::json;
 

@@ -44,8 +44,8 @@ fn each_operation_lists_exactly_the_statuses_of_the_specification_and_the_common
     }
 }
 
-/// What stands between backticks in `text` that no client can send, receive or look up: not the name of a field, code,
-/// header or scheme, nor a value or its form.
+/// The words between backticks in `text` that no client can send, receive or look up, because they are neither the name
+/// of a field, code, header or scheme, nor a value or its form.
 fn remarks_for_programmers(text: &str) -> Vec<&str> {
     const NAMES: [&str; 6] = ["If-Match", "If-None-Match", "*", "Bearer", "Basic", "Authorization"];
     let is_of_the_interface = |quoted: &str| {

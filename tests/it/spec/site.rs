@@ -37,7 +37,7 @@ async fn a_leading_heading_that_repeats_the_title_is_shown_once_and_stays_in_con
     assert!(app.page(&page.slug).await["content_html"].as_str().unwrap().starts_with("<h2>Two <em>words</em></h2>"));
     let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
     assert!(html.contains("<article dir=\"auto\">\n<p>Text.</p>\n"), "{html}");
-    // What only begins as the title does is shown.
+    // A heading that only begins with the title is shown.
     app.update(&page, json!({"content": "# Two words more\n\nText."})).await.expect_status(200);
     assert!(app.get(&format!("/{}", page.slug)).await.text().contains("<h2>Two words more</h2>"));
 }

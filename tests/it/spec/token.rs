@@ -1,7 +1,7 @@
 //! The token endpoint (spec §4.5; contract, decision 14; RFC 6749).
 //!
-//! That every one of its answers is no-store, and every error has both OAuth's and our text in the characters that RFC
-//! 6749 §5.2 allows and holds no key, `TestApp::send` holds against each.
+//! `TestApp::send` checks that each of its answers is no-store. It also checks that each error has both OAuth's and our
+//! text, uses only the characters that RFC 6749 §5.2 allows, and holds no key.
 
 use base64::prelude::{BASE64_STANDARD, Engine};
 use serde_json::json;

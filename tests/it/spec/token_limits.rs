@@ -1,5 +1,5 @@
-//! What the token endpoint answers before and besides judging a form: the order of its checks, its limit, and what is
-//! answered for it by the layers around it (contract, decision 14).
+//! The token endpoint's answers before and besides judging a form: the order of its checks, its limit, and the answers
+//! that the layers around it give in its place (contract, decision 14).
 
 use serde_json::json;
 

@@ -153,7 +153,7 @@ fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_
 
 #[test]
 fn a_header_of_a_peer_that_is_not_trusted_is_counted_and_told_of_once_without_an_address() {
-    const TOLD: &str = "name its network in --trusted-proxies";
+    const TOLD: &str = "add its network to --trusted-proxies";
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &[]);
     let ask = |server: &Server, target: &str, header: (&str, &str)| {

@@ -30,7 +30,7 @@ const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// ScyllaDB, and `DROP` on both. The text for ScyllaDB is from its source; it was not run.
 const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
 
-/// What a migration did.
+/// The effects of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// The keyspace.
@@ -71,7 +71,7 @@ pub enum MigrateError {
     /// The schema cannot be read, or is not ours.
     #[error(transparent)]
     Schema(#[from] SchemaError),
-    /// Another process migrates, or took over.
+    /// Another process is migrating, or has taken over.
     #[error(transparent)]
     Lease(#[from] LeaseError),
     /// A later program removed something from the schema.

@@ -47,7 +47,7 @@ pub struct Migration {
     pub number: i32,
     /// Its effect on programs that do not know it.
     pub phase: Phase,
-    /// What it is about.
+    /// Its subject, in a few words.
     pub name: &'static str,
     /// The server that needs it; the other one skips the statement. `None` if both do.
     pub only_on: Option<Server>,

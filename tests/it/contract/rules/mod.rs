@@ -11,10 +11,10 @@ mod store;
 
 /// A backend that runs, for as long as this lives.
 pub(crate) struct Started<T: ?Sized> {
-    /// What failures name.
+    /// The name that failures show.
     pub(crate) name: &'static str,
     /// The backend.
     pub(crate) backend: Arc<T>,
-    /// What must outlive it.
+    /// Resources that must outlive it.
     pub(crate) _beside: Box<dyn Any + Send>,
 }
