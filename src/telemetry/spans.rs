@@ -1,6 +1,6 @@
 //! Traces: a span for each request, and below it one for each tool call, each call of a backend and each rendering.
 //!
-//! A span is a `tracing` span of the target [`TARGET`], and `tracing-opentelemetry` exports it. [`layer`] passes no other
+//! A span is a `tracing` span of the target `TARGET`, and `tracing-opentelemetry` exports it. `layer` passes no other
 //! span and no event: libraries put the very bytes that they work on into theirs. The log never shows a span of this
 //! target (`logs`), so lines in the log stay as they are with and without a collector.
 //!
@@ -48,7 +48,7 @@ pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
     }
 }
 
-/// Exports the spans of [`TARGET`] with `tracer`.
+/// Exports the spans of `TARGET` with `tracer`.
 pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
     let is_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == TARGET);
     tracing_opentelemetry::layer()

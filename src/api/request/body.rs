@@ -61,7 +61,7 @@ impl RequestBody {
 /// First size of the buffer for a body, in bytes. The buffer grows as needed, but never beyond the declared length.
 const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 
-/// Reads a body of at most [`MAX_BODY_BYTES`] within [`BODY_TIME`]. Reading stops at the limit, and does not start if the
+/// Reads a body of at most [`MAX_BODY_BYTES`] within `BODY_TIME`. Reading stops at the limit, and does not start if the
 /// declared length is over it. The server drops the rest after its response.
 pub async fn read_limited(mut body: HttpBody) -> Result<Vec<u8>, BodyReadError> {
     let declared = body.size_hint();

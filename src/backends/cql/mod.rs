@@ -7,7 +7,7 @@
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to pages and back |
 //! | `store` | the three operations of the store |
 //! | `lwt`, `write_outcome` | runs a write until its outcome is certain; the meaning of each error for it |
-//! | [`migrate`] | `migrations/` and `handbill migrate` |
+//! | `migrate` | `migrations/` and `handbill migrate` |
 //!
 //! # Why a read at `LOCAL_QUORUM` shows every acknowledged write
 //!
