@@ -57,6 +57,8 @@ pub(crate) fn check(input: &[u8]) {
         written.copied().collect::<Vec<u8>>()
     });
     let query = lines.next().and_then(|line| String::from_utf8(line).ok()).unwrap_or_default();
+    // A `#` ends the query: the rest is a fragment, which no server sees.
+    let query = query.split('#').next().unwrap_or_default().to_owned();
     let lines: Vec<HeaderValue> = lines.filter_map(|line| HeaderValue::from_bytes(&line).ok()).collect();
 
     check_update(service, &query, &lines);
