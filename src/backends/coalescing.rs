@@ -1,8 +1,8 @@
 //! Concurrent lookups of one slug share one read of the store.
 //!
 //! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
-//! as [`PageStore::lookup`] promises. So a slug has at most one read in progress that lookups wait behind, and one next
-//! read that they join meanwhile, however many come. Nothing is kept once it has been answered.
+//! as [`PageStore::lookup`] promises. So however many lookups of a slug arrive, they wait for at most one read in
+//! progress, and share the one read that follows it. Nothing is kept once it has been answered.
 //!
 //! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves
 //! its slug usable.

@@ -43,8 +43,8 @@ impl Language {
         let found = detect(&text)?;
         let letters = text.chars().filter(|c| c.is_alphabetic()).count();
         let of_script = text.chars().filter(|&c| c.is_alphabetic() && is_of(c, found.script())).count();
-        // The letters are counted because the detector claims to be sure even of one Greek letter beside a long text in
-        // a script that it does not know.
+        // The detector claims to be sure of Greek even if a long text in a script that it does not know has one Greek
+        // letter. So the letters are counted here.
         let is_sure = found.is_reliable() && of_script >= MIN_LETTERS && of_script * 4 >= letters * 3;
         is_sure.then(|| Self(code_of(found.lang())))
     }

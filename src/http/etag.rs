@@ -70,7 +70,8 @@ pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     }
 }
 
-/// The states in the header `name`; `None` if there is no such header. `counts` says whether a (weak) tag counts.
+/// The states in the header `name`; `None` if there is no such header. `counts` gets whether a tag is weak, and says
+/// whether to use it.
 fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> Option<States> {
     let mut named = Vec::new();
     for (weak, tag) in headers.get_all(name).iter().flat_map(tags) {

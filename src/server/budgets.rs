@@ -131,7 +131,7 @@ pub(super) struct Charge {
     budget: Arc<Budget>,
     id: HolderId,
     bytes: u64,
-    /// Bytes moved since they were last counted as progress.
+    /// Bytes received or sent since progress was last recorded.
     moved: u64,
 }
 

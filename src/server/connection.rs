@@ -87,7 +87,7 @@ impl Connection {
                 Err(HeadError::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
                 Err(HeadError::NoRoom) => return refuse(io, &ApiError::no_room()).await,
             }
-            // On the heap only while there is a request.
+            // Boxed, so that a connection at rest does not hold the memory of a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {
                 // Clients disconnect, time out and send nonsense all day, so nobody has to look at this.
                 tracing::debug!(%error, "a connection ended early");

@@ -111,7 +111,7 @@ impl<S: Transport> TimeoutIo<S> {
                 self.conn.head_began();
                 let end = end_of_head(&self.ahead, self.searched);
                 self.searched = self.ahead.len();
-                // Hyper answers bytes that cannot become a request.
+                // Bytes that cannot begin a request are passed on without waiting for more, because Hyper answers them.
                 let end = end.or_else(|| (!begins_a_request(first)).then_some(self.searched));
                 if let Some(end) = end.filter(|&end| end <= MAX_COLLECTED_BYTES) {
                     self.conn.head_is_whole(end).map_err(|_| HeadError::NoRoom)?;

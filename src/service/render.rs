@@ -118,8 +118,8 @@ impl Inner {
         // Readers need not wait until it is stored.
         let _ = sender.send(Arc::clone(&renewed));
         if let Some(store) = &self.store {
-            // This replaces the page by the same version of itself. A concurrent change gave the page another version
-            // and wins. If the write fails, the page is renewed again once the cache has dropped it.
+            // This write keeps the page's version. A concurrent change gives the page another version, and then this
+            // write does nothing. If the write fails, the page is renewed again once the cache has dropped it.
             let written = store.compare_and_set(renewed.version, Record::Active(renewed));
             if let Ok(Err(error)) = timeout(STORE_BUDGET, written).await {
                 tracing::debug!(%error, "a page that was rendered again could not be written back");

@@ -1,7 +1,7 @@
 //! The time limits: the table in `docs/architecture.md` has the values of the code, and each limit fits into the next.
 //!
-//! Values are read from the sources, so that no constant must be public for this test. The numbers in the comments are
-//! those of the list "How they nest".
+//! Values are read from the sources, so that constants need not be public for this test. The numbers in the comments
+//! are those of the list "How they nest".
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,7 +1,7 @@
 //! `docs/threat-model.md` names a proof for every threat, and each one exists.
 //!
-//! A proof is `file::name`: a test of Rust or Python, or a case of the chart's. A row that has none says so in words,
-//! after **no proof**, and the document says how many those are.
+//! A proof is `file::name`: a test of Rust or Python, or a case of the chart's. A row without a proof gives the reason
+//! after **no proof**, and the document says how many such rows it has.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -176,7 +176,7 @@ pub fn why_not_json(error: &serde_json::Error) -> String {
     format!("The body {problem}, at line {line}, column {column}.")
 }
 
-/// Why JSON does not have the right shape. The text quotes no values, and only names that cannot be a key.
+/// Why JSON does not have the right shape. The text quotes no value, and quotes a name only if it cannot be a key.
 fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
     // A key is longer than this, and the beginning of a key has its prefix.
     let is_plain = |name: &str| {

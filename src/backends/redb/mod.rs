@@ -30,12 +30,12 @@
 //! # What happens when the file is damaged
 //!
 //! Each record has its own checksum, which also covers its slug, and every read verifies it. A flipped bit is
-//! [`crate::ports::page_store::StoreError::Unreadable`], never another text. `redb` has checksums of its pages, but verifies
-//! them only when it repairs a file, not when it reads. So damage outside the records shows only where it makes no sense:
-//! `redb` then returns an error or panics. The panic is caught, and both are `Unreadable`. If a damaged key hides its
-//! record, a second table still shows that the slug was used. Two faults remain: a damaged page number can make `redb`
-//! reserve up to 4 GiB before it finds the end of the file, and a second panic during the cleanup of the first ends the
-//! process, with one line.
+//! [`crate::ports::page_store::StoreError::Unreadable`], never another text. `redb` has checksums of its pages, but
+//! verifies them only when it repairs a file, not when it reads. So damage outside the records is noticed only if
+//! `redb` cannot make sense of it: `redb` then returns an error or panics. The panic is caught, and both are
+//! `Unreadable`. If a damaged key hides its record, a second table still shows that the slug was used. Two faults
+//! remain: a damaged page number can make `redb` reserve up to 4 GiB before it finds the end of the file, and a second
+//! panic during the cleanup of the first ends the process, with one line.
 //!
 //! # When deleted text leaves the disk
 //!

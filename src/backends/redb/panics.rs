@@ -13,7 +13,7 @@ use std::sync::Once;
 const EXIT_CODE: i32 = 2;
 
 thread_local! {
-    /// The number of panics of this thread that [`caught`] has not caught yet; `None` outside of it.
+    /// The number of panics on this thread that [`caught`] has not caught yet; `None` while `caught` is not running.
     static PANICS: Cell<Option<u8>> = const { Cell::new(None) };
 
     /// The location of the last panic.

@@ -26,7 +26,7 @@ use super::writer::{Committed, DbState, Job, Shared, Write, Writer, cause};
 /// Size of the queue of writes, including the batch that is being committed, in bytes: eight full batches.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// The queue's share of the smallest write, in bytes: a page of the file. It also limits the queue to 16384 writes.
+/// Bytes of the queue that even the smallest write takes: one page of the file. So the queue has at most 16384 writes.
 const WRITE_BYTES: usize = 4096;
 
 /// How long a call waits for its share of the queue, or for permission to read.
@@ -72,7 +72,7 @@ impl RedbStore {
         Self::on(Box::new(Memory::default()))
     }
 
-    /// A store on `storage`, which may already have one.
+    /// Opens the store that `storage` holds, or creates it if there is none.
     pub fn on(storage: Box<dyn Storage>) -> Result<Self, OpenError> {
         let (jobs, queued) = mpsc::channel();
         let location = storage.location().to_owned();

@@ -2,8 +2,9 @@
 //!
 //! # How a connection is lent
 //!
-//! A connection carries many calls at once, so a call uses a clone and the pool has the original back at once. A call
-//! that waits for a hung node of a cluster thus holds no other call up, and four connections are enough for any load.
+//! A connection carries many calls at once, so a call takes a clone and returns the original to the pool immediately.
+//! So a call that waits for a hung node of a cluster delays no other call, and four connections are enough for any
+//! load.
 //!
 //! # No check before use
 //!

@@ -15,7 +15,7 @@ const HIDDEN: [(char, char, &str); 4] = [
     ('\u{a0}', '\u{fdd5}', "&nbsp;"),
 ];
 
-/// Deepest nesting of elements. The cost of the sanitiser's tree grows with its square (contract decision 12).
+/// Deepest nesting of elements. The sanitiser's work grows with the square of the depth (contract decision 12).
 pub(super) const MAX_DEPTH: usize = 32;
 
 /// Largest HTML of any content, in bytes (contract decision 12).
@@ -207,8 +207,8 @@ fn escape(text: &str, place: Place, out: &mut String) {
         match character {
             '&' if place == Place::Authority => out.push_str("&amp;"),
             '"' if place != Place::Text => out.push_str("&quot;"),
-            // An HTML parser reads a carriage return as a line feed. With a line feed, parsing it again changes
-            // nothing.
+            // An HTML parser reads a carriage return as a line feed. Writing a line feed keeps the HTML the same when
+            // it is parsed and written again.
             '\r' => out.push('\n'),
             '\0' | '\u{fdd2}'..='\u{fdd5}' => out.push(char::REPLACEMENT_CHARACTER),
             '\u{fdd0}'..='\u{fdd8}' => out.push_str(placeholder::original(character).unwrap_or_default()),

@@ -15,8 +15,8 @@
 //! * Raw HTML, including comments, is text of its paragraph: a line of it begins no block.
 //! * A bare address in a tag is not a link, and neither is one in the text of a link that was left out.
 //! * A table has a `|` or a `:` in its second line. All lines before the next blank one are its rows, as on GitHub.
-//! * After 50,000 elements the rest is flattened to text, as below 32 levels and beyond the bound on bytes. A marker of
-//!   a list or quote in column 257 of its line or later is text.
+//! * Elements after the first 50,000, below 32 levels or beyond the bound on bytes are flattened to text. A marker of a
+//!   list or quote in column 257 of its line or later is text.
 //! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are not valid characters of
 //!   a text, become U+FFFD.
 

@@ -24,8 +24,8 @@ pub(super) struct Filtered {
     pub(super) has_html_block: bool,
 }
 
-/// Writes the events of `source`, each with its range in it, as HTML of at most `max_bytes`, unless its text alone has
-/// more. Any sequence of events is accepted, balanced or not.
+/// Writes `events`, each with its range in `source`, as HTML. The HTML has at most `max_bytes`; it has more only if the
+/// text alone does. Any sequence of events is accepted, balanced or not.
 pub(super) fn filter<'a>(
     source: &str,
     events: impl Iterator<Item = (Event<'a>, Range<usize>)>,

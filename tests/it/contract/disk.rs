@@ -278,7 +278,7 @@ impl StorageBackend for Handle {
                 if !state.syncs_keep_failing {
                     state.syncs_until_failure = None;
                 }
-                // As on Linux: data that could not be written no longer counts as unwritten.
+                // As on Linux: a failed sync drops the data that it could not write; the next sync does not retry it.
                 state.unsynced.clear();
                 return Err(io::Error::other("the disk does not answer"));
             }

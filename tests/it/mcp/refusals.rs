@@ -11,7 +11,7 @@ use crate::in_process::app::{Setup, TestApp};
 use crate::support::exchange::{Answer, Request};
 use crate::support::revision::MODERN;
 
-/// A message of the handshake's revisions, padded to `bytes` bytes.
+/// A message of the revisions that begin with a handshake, padded to `bytes` bytes.
 fn padded(bytes: usize) -> String {
     let message = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}).to_string();
     message.clone() + &" ".repeat(bytes - message.len())

@@ -36,7 +36,7 @@ impl Chance {
     }
 }
 
-/// A page as its client knows it. `None` is a deleted page; otherwise the title is kept, which determines the content.
+/// A page as its client knows it. Its state is `None` if it is deleted, else its title, which determines the content.
 struct Known {
     slug: String,
     key: String,

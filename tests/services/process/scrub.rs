@@ -56,8 +56,8 @@ struct Secrets {
 }
 
 impl Secrets {
-    /// Every part of `key` at every offset, which covers all three alignments of Base64. The hash is searched for as
-    /// text, and as raw bytes if `hash_as_it_is` is set.
+    /// Every run of [`PART_OF_A_KEY`] bytes in `key`, so that all three alignments of Base64 are covered. The hash is
+    /// searched for as text, and as raw bytes if `hash_as_it_is` is set.
     fn of(key: &str, hash_as_it_is: bool) -> Self {
         let opaque = key.strip_prefix("hbk_").expect("it is a key").as_bytes();
         let parts = opaque.windows(PART_OF_A_KEY).flat_map(|part| {

@@ -205,7 +205,8 @@ fn from_a_trusted_proxy_a_call_of_a_tool_continues_the_trace_in_its_meta_and_lin
 #[test]
 fn a_request_continues_the_trace_of_a_trusted_proxy_unless_that_is_not_sampled() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    // Next to none of the traces that begin here is sampled, so the span that comes is there because of the proxy.
+    // The server samples almost none of the traces that it begins itself, so a span is exported only because of the
+    // proxy.
     let server = start(&collector, &directory, &["--otlp-sampling", NEXT_TO_NONE, "--trusted-proxies", "127.0.0.0/8"]);
     let ask = |path: &str, flags: &str| {
         let traceparent = format!("00-{TRACE_ID}-{PARENT_ID}-{flags}");

@@ -15,7 +15,7 @@ use crate::connection::{connect_from, exchange};
 use crate::support::app::{Limits, Target};
 use crate::support::exchange::{Answer, Request};
 
-/// When an answer counts as not coming. Nothing depends on it being short.
+/// Longest wait for an answer. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The target for the specification's sections: replicas with these limits, which start at their first request.
@@ -29,7 +29,7 @@ struct Replicas {
     limits: Limits,
     /// The address on this machine that represents each peer.
     clients: Mutex<HashMap<IpAddr, Ipv4Addr>>,
-    /// The last visit to end looks at the metrics.
+    /// Counts this test as running. When no test runs any more, the metrics are checked.
     _visit: Visit,
 }
 

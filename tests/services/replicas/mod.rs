@@ -6,7 +6,7 @@
 //! of three database nodes, which `./tests/run` starts, and a Redis; they are started once for each setting of the limits
 //! that a test asks for, and end with this process.
 //!
-//! After the tests their metrics are looked at (`scrape`).
+//! After the tests, `scrape` checks the metrics of the replicas.
 //!
 //! Tests that need control of time, randomness, faults, the store or the peer's address are in `tests/it/controlled`.
 //! `tests/services/redis` holds the windows of shared limits to the same rules as `tests/it/contract` does those of one process,

@@ -15,6 +15,6 @@ pub(crate) struct Started<T: ?Sized> {
     pub(crate) name: &'static str,
     /// The backend.
     pub(crate) backend: Arc<T>,
-    /// Resources that must outlive it.
+    /// Resources that must outlive the backend.
     pub(crate) _beside: Box<dyn Any + Send>,
 }

@@ -70,7 +70,7 @@ impl History {
         &self.slug
     }
 
-    /// Records that `client` is about to make `call`. To be called before anything of it is sent.
+    /// Records that `client` is about to make `call`. Call this before any part of the request is sent.
     pub(crate) fn invoked(&self, client: usize, call: Call) -> CallId {
         self.with(|calls| {
             let (invoked, began) = (calls.moment(), Instant::now());

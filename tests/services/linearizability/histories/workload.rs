@@ -96,7 +96,7 @@ struct Run {
     plan: Plan,
     started: Instant,
     answered: watch::Sender<usize>,
-    /// Whether `meanwhile` has ended.
+    /// Whether the future that [`run`] got as `meanwhile` has ended.
     over: watch::Sender<bool>,
     /// Numbers the writes, so that each has values of its own.
     writes: AtomicU64,
@@ -133,7 +133,7 @@ impl Progress {
 }
 
 /// Carries out the plan while `meanwhile` runs. The clients go on until `meanwhile` has ended and enough calls were
-/// answered. At the end every page is read once more, so that acknowledged changes must still be there.
+/// answered. At the end every page is read once more, to check that acknowledged changes are still there.
 pub(crate) async fn run(transport: &dyn Transport, plan: Plan, meanwhile: impl AsyncFnOnce(Progress)) -> Outcome {
     let run = Arc::new(Run {
         plan,
