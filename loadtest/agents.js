@@ -6,7 +6,7 @@ import http from 'k6/http';
 import { check } from 'k6';
 import * as handbill from './lib/handbill.js';
 
-// Lives per second. Each is six calls, or eight with a handshake.
+// Lives per second. A life is six calls, or eight with a handshake.
 const { rate, seconds } = handbill.asked(25, 30);
 
 export const options = handbill.options({ lives: handbill.constantly('life', rate, seconds) }, ['read', 'write']);

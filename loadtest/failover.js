@@ -18,7 +18,7 @@ const PHASES = [
   { name: '1 all is well', mayFail: 0 },
   { name: '2 a replica is drained', fault: 'drain-replica-1', mayFail: 0 },
   { name: '3 it returns', fault: 'start-replica-1', mayFail: 0 },
-  // Requests that it had received and not answered. A load balancer must not send them to another replica.
+  // These are requests that the replica had received and not answered. A load balancer must not send them to another replica.
   { name: '4 a replica is killed', fault: 'kill-replica-2', mayFail: Math.ceil(rate * 0.05) },
   { name: '5 it returns', fault: 'start-replica-2', mayFail: 0 },
   { name: '6 a database node is killed', fault: 'kill-node-3', mayFail: 0 },
@@ -83,7 +83,7 @@ export function readers(pages) {
   count(handbill.read(pages[Math.floor(pages.length * Math.random())]) !== null);
 }
 
-// The page of this virtual user. No other one writes it.
+// The page of this virtual user. No other virtual user writes it.
 let mine = null;
 let edition = 0;
 

@@ -2,8 +2,8 @@
 //!
 //!     yardstick <folder>
 //!
-//! Each file in the folder is answered at its name, with the headers that stand in the file of the same name and `.headers`, one
-//! `name: value` a line. The start-up line on standard output names the listener.
+//! Each file in the folder is served under its own name. Its headers are in the file of the same name with `.headers`
+//! added, one `name: value` a line. The start-up line on standard output names the listener.
 
 use std::collections::HashMap;
 use std::error::Error;

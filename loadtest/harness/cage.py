@@ -58,7 +58,7 @@ class Limit:
         version_2 = [mount[1] for mount in mounts if mount[2] == "cgroup2"]
         for folders, kind, limits in (
             (version_1, "v1", {"memory.limit_in_bytes": limit_bytes}),
-            # At the top, since the group of this process has processes and so cannot limit groups below it.
+            # The group is at the top, since the group of this process has processes and so cannot limit groups below it.
             (version_2, "v2", {"memory.max": limit_bytes, "memory.swap.max": 0}),
         ):
             if folders and self._made(Path(folders[0]) / self._own(kind) / name, limits):
@@ -88,7 +88,7 @@ class Limit:
             (self.folder / "cgroup.procs").write_text(str(os.getpid()))
 
     def used_bytes(self):
-        """Memory that the kernel cannot free at once, so without cached file pages. Version 1 does not count sockets."""
+        """Memory that the kernel cannot free immediately, so without cached file pages. Version 1 does not count sockets."""
         if self.folder is None:
             return None
         stat = dict(line.split() for line in (self.folder / "memory.stat").read_text().splitlines())

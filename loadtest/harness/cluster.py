@@ -64,7 +64,7 @@ class Cluster:
             if words[:1] == ["bind"]:
                 line = f"    bind {self.network}.30:8080"
             elif words[:1] == ["maxconn"]:
-                # The machine may not allow enough file descriptors for more.
+                # The machine may not allow enough file descriptors for more connections.
                 line = "    maxconn 2000"
             elif words[:1] == ["server"]:
                 line = f"    server {words[1]} {self.network}.{words[1].removeprefix('handbill-')}:8080"
@@ -103,7 +103,7 @@ class Faults:
             def log_message(self, *_):
                 pass
 
-        # A single thread, since a process that a thread starts ends with that thread.
+        # The server has a single thread: a process that it starts ends when the thread that started the process ends.
         self.server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
         self.url = f"http://127.0.0.1:{self.server.server_port}"
@@ -121,7 +121,7 @@ class Faults:
 
     def start_replica(self, number):
         ended = self.cluster.replicas[number].process.wait(60)
-        # It ended after draining, or it was killed.
+        # The replica must have ended after draining, or have been killed.
         assert ended in (0, -signal.SIGKILL), f"replica {number} ended with {ended}"
         self.cluster.start_replica(number)
 
@@ -135,7 +135,7 @@ class Faults:
         os.kill(int(self.redis_pid_file().read_text()), signal.SIGKILL)
 
     def start_redis(self):
-        # Otherwise the phase without Redis would have tested nothing.
+        # If no replica counted on its own, the phase without Redis would have tested nothing.
         alone = [replica.gauge("handbill_rate_limit_fallback") for replica in self.cluster.replicas.values()]
         assert any(alone), "no replica has noticed that Redis was gone"
         port = self.cluster.redis_url.rpartition(":")[2]

@@ -41,7 +41,7 @@ class Handbill:
         return float(re.search(rf"^{name} (\S+)", text, re.MULTILINE).group(1))
 
     def within_objective(self, kind):
-        """The share of requests of a kind that were in time, of those not answered 5xx, as the objectives count it. If the client
+        """The share of requests of a kind that were in time. As in the objectives, requests answered 5xx are left out. If the client
         disconnects first, the request has no status; it was in time if the client left within the limit."""
         methods, routes, bound = OBJECTIVES[kind]
         all_of_them = in_time = 0

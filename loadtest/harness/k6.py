@@ -20,13 +20,13 @@ class Run:
 
     def __init__(self, k6, scenario, environment, folder, further=()):
         self.scenario, script = scenario, SCRIPTS / f"{scenario}.js"
-        # Passed as options, since `k6 inspect` does not read the environment.
+        # RATE and DURATION are passed as options, since `k6 inspect` does not read the environment.
         environment = {**{name: os.environ[name] for name in ("RATE", "DURATION") if name in os.environ}, **environment}
         variables = [part for name, value in environment.items() for part in ("-e", f"{name}={value}")]
         inspected = subprocess.run([k6, "inspect", *variables, script], check=True, stdout=subprocess.PIPE)
         self.plan = json.loads(inspected.stdout)["scenarios"].values()
         summary = folder / f"{scenario}.json"
-        # No address for k6's own API, since every k6 on the machine would use the same port.
+        # k6's own API gets no address, since every k6 on the machine would use the same port.
         quiet = ["--quiet", "--no-usage-report", "--address", "", "--summary-export", summary]
         with open(folder / f"{scenario}.k6", "wb") as log:
             command = [k6, "run", *quiet, *further, *variables, script]

@@ -1,6 +1,6 @@
 """Measures what a read of a page costs, compared with nginx and a bare axum handler with the same bytes and headers.
 
-Each server has one core and the generator another. They take turns in each round, so that other work on the machine affects all of
+Each server has one core and the generator another. The servers take turns in each round, so that other work on the machine affects all of
 them alike. Figures are medians over the rounds, and ratios are medians of the ratios within a round.
 """
 

@@ -28,10 +28,10 @@ const OBJECTIVES = {
 /// Options of a run with these kinds of requests. `further` are thresholds of a single scenario.
 export function options(scenarios, kinds, further = {}) {
   const thresholds = {
-    // All other checks.
+    // All other checks must pass.
     checks: ['rate==1'],
     limited: ['count==0'],
-    // Requests that k6 could not begin in time. With them the load was not the one that was asked for.
+    // Requests that k6 could not begin in time. If there are any, the load was lower than the one that was asked for.
     dropped_iterations: ['count==0'],
     ...further,
   };

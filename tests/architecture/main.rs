@@ -35,7 +35,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.
 const NOT_IN_DOMAIN: &[&str] = &["tokio", "rand", "getrandom", "axum", "hyper", "redb", "tracing"];
 
-/// …nor these modules of the standard library.
+/// Modules of the standard library that `domain` may not use either.
 const STD_NOT_IN_DOMAIN: &[&str] = &["fs", "io", "env", "process", "thread"];
 
 /// Longest source file before its tests, in lines.
@@ -69,7 +69,7 @@ impl Source {
         first.trim_end_matches(".rs").to_owned()
     }
 
-    /// The paths that it names outside of its tests, as their first two segments.
+    /// The paths that this file names outside of its tests, as their first two segments.
     fn named(&self) -> BTreeSet<(String, String)> {
         let mut names = Names::default();
         names.visit_file(&self.syntax);
@@ -209,7 +209,7 @@ struct FileNames {
     declared: BTreeSet<String>,
     /// The path that each imported name is short for, as it was written, and whether the import is a re-export.
     imported: BTreeMap<String, (Segments, bool)>,
-    /// Paths that are written in the file's code, imports apart.
+    /// Paths that are written in the file's code, apart from imports.
     paths: BTreeSet<Segments>,
 }
 
@@ -355,7 +355,7 @@ impl Crate {
         named.filter(|module| *module != file.module).collect()
     }
 
-    /// The groups of files in which each leads to each other.
+    /// The groups of files in which every file leads to every other one.
     fn circles(&self) -> BTreeSet<BTreeSet<String>> {
         let names: BTreeMap<_, _> = self.files.iter().map(|(module, file)| (module, self.named_by(file))).collect();
         let reached: BTreeMap<_, _> = names
@@ -381,8 +381,8 @@ impl Crate {
     }
 }
 
-/// A file names another if a path in it leads to an item that is declared there, through whatever re-exports. A
-/// parent's `mod` lines and re-exports name nothing by themselves.
+/// A file names another if a path in the first leads, directly or through re-exports, to an item that is declared in
+/// the second. A parent's `mod` lines and re-exports name nothing by themselves.
 #[test]
 fn no_files_name_each_other_in_a_circle() {
     assert_eq!(Crate::read().circles(), BTreeSet::new());
@@ -410,7 +410,7 @@ fn modules_of(file: &str) -> BTreeSet<String> {
     modules.collect()
 }
 
-/// The source files of a folder of `tests/`, by what they would be called as modules.
+/// The source files of a folder of `tests/`, by the names that they would have as modules.
 fn files_of(folder: &str) -> BTreeSet<String> {
     let folder = fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder)).unwrap();
     let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -434,7 +434,8 @@ fn rules_that_need_a_controlled_service_run_against_one_process_alone() {
     let mut controlled = files_of("it/controlled");
     assert!(controlled.remove("mod"));
     assert_eq!(modules_of("it/controlled/mod.rs"), controlled);
-    // Each holds the rest of a section. Outages are the exception, since no client can cause one.
+    // Each file of `controlled` holds the rest of a section of `spec`. `outages` is the exception, since no client can
+    // cause an outage.
     let sections = modules_of("it/spec/mod.rs");
     assert_eq!(controlled.difference(&sections).collect::<Vec<_>>(), ["outages"]);
 }

@@ -1,7 +1,7 @@
 //! The prose of this repository, checked: comments and documents say things in plain order and plain words.
 //!
 //! A sentence that opens with "What", "Who", "Where", "Of" or "That" usually hides its subject in a clause and must be
-//! read twice. Questions may open so. `typos` checks the spelling; this checks what `typos` cannot.
+//! read twice. Questions may open with these words. `typos` checks the spelling; this test checks what `typos` cannot.
 
 use std::fs;
 use std::path::{Path, PathBuf};

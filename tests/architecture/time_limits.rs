@@ -152,7 +152,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
     let deadline = limit("src/service/mod.rs", "DEADLINE");
     let store = limit("src/service/store_budget.rs", "STORE_BUDGET");
     let redis_connect = limit(REDIS, "connect");
-    // Both tries of a call take the same time, which stands once.
+    // A call has two tries of the same length, and the table gives that length once.
     let redis_call = 2 * duration(text(REDIS).split_once("= (").expect("two tries").1).expect("a duration");
     let drain_timeout = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let schema_wait = setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT");
@@ -229,7 +229,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
             foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain_timeout + closing,
             foreign(COMPOSE, "stop_grace_period: "),
         ),
-        // The chart adds 5 s to the three.
+        // The chart adds up its three drain settings, and 5 s.
         (
             28,
             chart_drain.iter().sum::<Duration>() + closing,

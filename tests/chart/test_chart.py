@@ -82,7 +82,7 @@ class Chart(unittest.TestCase):
         self.assertGreater(len(known), 20)
         given = set()
         for example in EXAMPLES:
-            # Without the pod of helm test.
+            # The pod of `helm test` is left out.
             objects = [item for item in yaml.safe_load_all(render(example)) if item and item["kind"] in ("Deployment", "Job")]
             given |= set(re.findall(r"\bHANDBILL_[A-Z_]+", json.dumps(objects)))
         self.assertEqual(given - known, set())

@@ -93,7 +93,7 @@ class Observe(unittest.TestCase):
                     time.sleep(0.2)
 
     def test_every_panel_of_how_long_requests_take_asks_for_exemplars_once(self):
-        # Each query of a panel would return the same exemplars.
+        # One query of each panel asks for exemplars, since every query of a panel would return the same ones.
         panels = list(traced_panels())
         self.assertGreaterEqual(len(panels), 3)
         for panel in panels:

@@ -38,7 +38,7 @@ struct Row {
 }
 
 impl Row {
-    /// The tests that it names.
+    /// The tests that this row names.
     fn proofs(&self) -> Vec<&str> {
         self.proof.split('`').skip(1).step_by(2).collect()
     }

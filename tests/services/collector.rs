@@ -11,7 +11,7 @@ use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// When something that must happen counts as not happening. Nothing depends on it being short.
+/// Time after which something that must happen counts as not happening. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How a collector answers.

@@ -13,7 +13,8 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpSocket;
 
-/// When a client stops waiting. Longer than the service's own deadline, so that mostly the service says it first.
+/// Time after which a client stops waiting. It is longer than the service's own deadline, so the service mostly answers
+/// first.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection.

@@ -15,7 +15,7 @@ use tokio::process::{Child, Command};
 
 use crate::replica::ending_with_us;
 
-/// When a server counts as not starting. Nothing depends on it being short.
+/// Time after which a server counts as not starting. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How often to look for something that is about to happen.

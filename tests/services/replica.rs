@@ -14,13 +14,14 @@ use tokio::process::{Child, Command};
 
 use crate::connection::send;
 
-/// When something that must happen counts as not happening. Nothing depends on it being short.
+/// Time after which something that must happen counts as not happening. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// How often to ask for something that a process says only when asked.
 const AGAIN: Duration = Duration::from_millis(20);
 
-/// Prepares `program` so that it ends when the calling thread does, however that ends. A killed process drops nothing.
+/// Prepares `program` so that it ends when the calling thread ends, in whatever way. A test process that is killed
+/// drops nothing, so dropping would not suffice.
 pub(crate) fn ending_with_us(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]);

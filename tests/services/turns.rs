@@ -58,7 +58,7 @@ pub(crate) fn ended_alone() -> u64 {
 }
 
 fn turns() -> MutexGuard<'static, Turns> {
-    // Nothing panics while it is held.
+    // Nothing panics while the lock is held, so its data is complete.
     TURNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -88,8 +88,8 @@ impl TestApp {
         Self { target }
     }
 
-    /// Sends `request`, and checks the answer against the rules for all answers and against the OpenAPI document. So a test
-    /// fails that sees an answer which is not documented.
+    /// Sends `request`, and checks the answer against the rules for all answers and against the OpenAPI document. A test
+    /// that sees an undocumented answer fails.
     pub(crate) async fn send(&self, request: Request) -> Answer {
         let (method, path) = (request.method.clone(), request.path().to_owned());
         let answer = self.target.answer(request).await;

@@ -16,7 +16,7 @@ const SPECIFIED: [(&str, &str, &[u16]); 5] = [
     ("get", "/api/pages/{slug}", &[200, 404, 410]),
     ("patch", "/api/pages/{slug}", &[200, 400, 401, 404, 410, 413, 429]),
     ("delete", "/api/pages/{slug}", &[204, 401, 404, 410, 429]),
-    // It leaves the token endpoint open (§4.5), and the contract decides (14).
+    // The specification leaves the token endpoint's statuses open (§4.5), and the contract decides them (14).
     ("post", "/oauth/token", &[200, 400, 401, 413, 429]),
 ];
 
@@ -33,7 +33,7 @@ const DOCUMENTED_FIELDS: [&str; 9] = [
     "x-robots-tag",
 ];
 
-/// The document, which is the same at every origin but for the origin.
+/// The document. At another origin, only the origin in it differs.
 pub(crate) static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
     let text = handbill::http::openapi_document(&Origin::parse("https://pages.example").unwrap());
     Document(serde_json::from_str(&text).unwrap())
@@ -44,7 +44,7 @@ pub(crate) struct Document(pub(crate) Value);
 
 impl Document {
     /// Fails unless the document lists the answer to `method` at `path`: its status, its content type and its shape.
-    /// Only documented operations are held against it.
+    /// Operations that are not documented are not checked.
     #[track_caller]
     pub(crate) fn check(&self, method: &str, path: &str, answer: &Answer) {
         let method = method.to_ascii_lowercase();

@@ -43,7 +43,7 @@ pub(crate) struct Request {
     headers: HeaderMap,
     body: Body,
     peer: IpAddr,
-    /// Whether it names the host that it goes to, as every client does.
+    /// Whether the request names the host that it goes to, as every client does.
     names_host: bool,
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The header's one value; empty where there is none.
+    /// The header's one value; empty if there is no such header.
     #[track_caller]
     pub(crate) fn header(&self, name: &str) -> &str {
         let mut lines = self.headers.get_all(name).iter();

@@ -27,7 +27,7 @@ pub(crate) fn message(revision: &str, method: &str, mut params: Value) -> Value 
 pub(crate) fn headers(revision: &'static str, message: &Value) -> Vec<(&'static str, String)> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut headers = vec![("accept", "application/json, text/event-stream".to_owned())];
-    // The first revision with such a header is that of 2025-06-18.
+    // The revision 2025-06-18 is the first with such a header.
     if revision != "2025-03-26" {
         headers.push(("mcp-protocol-version", revision.to_owned()));
     }

@@ -64,8 +64,8 @@ async fn a_batch_is_bounded_in_operations_and_in_bytes() {
     drop(held);
     join_all(writes).await;
     store.close().await;
-    // First 256 small ones; then the other 44, and large ones of 0.2 MB up to 8 MiB. The slugs of those after them are
-    // taken, so there is nothing to commit.
+    // After the first insert, the second commit has 256 small ones. The third has the other 44, and as many large ones
+    // of 0.2 MB as fit into 8 MiB. For the inserts after those the slugs are taken, so there is nothing to commit.
     assert_eq!(*commits.lock().unwrap(), [1, 256, 44 + 40]);
 }
 
@@ -153,7 +153,7 @@ async fn a_write_that_finds_the_queue_full_is_unavailable_after_a_time_limit_and
     let store = RedbStore::on(disk.storage()).unwrap();
     let large = Arc::new(page(&"x".repeat(102_400)));
     let held = disk.hold_syncs();
-    // Each takes 0.2 MB of the queue's 64 MiB.
+    // Each insert takes 0.2 MB of the queue's 64 MiB.
     let mut queued: Vec<_> = (0..321).map(|_| store.insert_if_absent(large.clone())).collect();
     for write in &mut queued {
         tokio::task::unconstrained(async { begin(write) }).await;

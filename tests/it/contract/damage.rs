@@ -15,7 +15,8 @@ use crate::support::pages::{CREATED, edited, page};
 /// A page of the database's file, in bytes.
 const BLOCK_BYTES: usize = 4096;
 
-/// Whether a page of the file has one record: a leaf, a byte of padding, the number of entries.
+/// Whether a page of the file has one record. Its first bytes are its kind (a leaf), a byte of padding and the number
+/// of entries.
 fn is_leaf_of_one(block: &[u8]) -> bool {
     block[0] == 1 && block[2..4] == [1, 0]
 }
@@ -144,7 +145,7 @@ async fn damage_that_makes_the_database_panic_is_unreadable_each_time_and_does_n
     let mut leaves = 0;
     for block in bytes.chunks_exact_mut(BLOCK_BYTES).filter(|block| is_leaf_of_one(block)) {
         if !places(block, page.slug.as_str().as_bytes()).is_empty() {
-            // The end of the value: far beyond the page.
+            // The end of the value is now far beyond the page.
             block[8..12].fill(0xff);
             leaves += 1;
         }

@@ -43,7 +43,7 @@ struct State {
     panics_when_opened: bool,
     /// The number of syncs that succeed before one fails.
     syncs_until_failure: Option<usize>,
-    /// Whether all syncs after that fail too.
+    /// Whether all syncs after the failing one fail too.
     syncs_keep_failing: bool,
     holds_syncs: bool,
     held_syncs: usize,
@@ -168,7 +168,7 @@ impl Disk {
         self.state().syncs_until_failure = None;
     }
 
-    /// From now on syncs wait until the value is dropped.
+    /// From now on syncs wait until the returned value is dropped.
     pub(crate) fn hold_syncs(&self) -> HeldSyncs {
         self.state().holds_syncs = true;
         HeldSyncs(self.clone())

@@ -78,7 +78,7 @@ async fn a_power_failure_at_any_sync_that_keeps_any_part_of_the_unsynced_loses_n
                 assert!(found(&survived, page).await);
             }
             for page in &pages[moment.acknowledged..] {
-                // It was not acknowledged, so it is there completely or not at all.
+                // The write was not acknowledged, so its page is there completely or not at all.
                 found(&survived, page).await;
             }
             assert_eq!(survived.insert_if_absent(large()).await.unwrap(), InsertResult::Inserted);
@@ -205,7 +205,7 @@ async fn on_a_disk_that_does_not_answer_a_begun_write_is_unknown_and_all_else_un
 #[tokio::test]
 async fn a_lookup_that_meets_one_failed_read_finds_its_page_all_the_same() {
     let (disk, store, page) = with_one_page().await;
-    // More than fits in the cache, so that some of them must be read from the disk.
+    // There are more pages than fit into the cache, so some of them must be read from the disk.
     let mut pages = Vec::new();
     for _ in 0..20 {
         let mut large = page_like(&page);

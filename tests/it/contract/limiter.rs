@@ -23,7 +23,7 @@ async fn the_window_slides_attempt_by_attempt() {
             assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
             limiter.clock.advance(Duration::from_mins(1));
         }
-        // Ten attempts, at minutes 0 to 9; it is minute 10.
+        // There were ten attempts, at minutes 0 to 9. Now it is minute 10.
         limiter.clock.advance(Duration::from_mins(50) - Duration::from_nanos(1));
         assert!(!limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
         limiter.clock.advance(Duration::from_nanos(1));

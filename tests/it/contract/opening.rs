@@ -117,7 +117,7 @@ async fn a_damaged_file_is_refused() {
     let whole = fs::read(&path).unwrap();
     let mut headless = whole.clone();
     headless[..4096].fill(0);
-    // If only its head is intact, `redb` panics on the rest.
+    // If only the head of the file is intact, `redb` panics on the rest.
     let mut bodiless = whole.clone();
     bodiless[4096..].fill(0xaa);
     let short = &whole[..4096];

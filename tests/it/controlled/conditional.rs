@@ -6,12 +6,12 @@ use crate::in_process::app::TestApp;
 use crate::support::calls::Published;
 use crate::support::exchange::Request;
 
-/// A page at its first version, and the tag that a client holds of the first version that it had before: a backup was
-/// restored, and the page was written again at another time.
+/// A page at its first version after a backup was restored, and the tag that a client still holds of an earlier first
+/// version. The page was written again after the restore, at another time.
 async fn restored() -> (TestApp, Published, String) {
     let (before, app) = (TestApp::new(), TestApp::new());
     app.clock.advance(Duration::from_millis(1));
-    // Both draw the same slug and the same key.
+    // Both services draw the same slug and the same key.
     let (lost, page) = (before.published().await, app.published().await);
     assert_eq!((&lost.slug, &lost.key), (&page.slug, &page.key));
     (app, page, lost.etag)

@@ -17,13 +17,13 @@ use crate::support::exchange::{Answer, Request};
 
 #[tokio::test]
 async fn connect_is_a_method_like_any_other() {
-    // A load balancer takes it for a request to open a tunnel, and refuses it for its target.
+    // A load balancer takes CONNECT for a request to open a tunnel, and refuses it because of its target.
     no_route_takes(&["CONNECT"]).await;
 }
 
 #[tokio::test]
 async fn a_head_of_very_many_headers_answers_431_on_every_route() {
-    // Through a network, hyper refuses more than a hundred of them before there is a request.
+    // Through a network, hyper refuses more than a hundred headers before it has made a request of them.
     let app = TestApp::new();
     let page = app.published().await;
     let before = app.page(&page.slug).await;
@@ -41,7 +41,7 @@ async fn malformed_percent_encoding_reaches_no_store() {
     assert_eq!(app.store.calls(), Calls::default());
 }
 
-/// A service where whatever is limited is used up, and where deleted, right and wrong can be asked for.
+/// An answer with each error, from a service with a page and a deleted page, and from one that has used up its limits.
 async fn every_error() -> Vec<Answer> {
     let mut errors = Vec::new();
     let app = TestApp::new();

@@ -67,7 +67,7 @@ async fn the_window_slides_and_is_exact_to_the_millisecond() {
     app.send(create()).await.expect_status(429);
     app.clock.advance(Duration::from_millis(1));
     app.send(create()).await.expect_status(201);
-    // The second, of the sixth second, still counts, which a window that starts over would have forgotten.
+    // The create at 6 s still counts. A window that starts over would have forgotten it.
     app.clock.advance(Duration::from_millis(5_999));
     app.send(create()).await.expect_status(429);
     app.clock.advance(Duration::from_millis(1));

@@ -16,7 +16,7 @@ use crate::support::exchange::Request;
 
 const NOINDEX_META: &str = r#"<meta name="robots" content="noindex">"#;
 
-/// Puts a page with these links straight into the store and answers its slug.
+/// Puts a page with these links straight into the store and returns its slug.
 async fn page_with_links_to(app: &TestApp, origins: &[&str]) -> &'static str {
     let slug = "linked-page-2222bbbb";
     let page = Page {

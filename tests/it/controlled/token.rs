@@ -1,4 +1,4 @@
-//! Whom a request for a token looks for (spec §4.5).
+//! The page that a request for a token looks up (spec §4.5).
 
 use crate::in_process::app::TestApp;
 use crate::spec::token::ask_without_credentials;

@@ -1,6 +1,6 @@
 //! The whole service behind its real router, in this process, with time, randomness and the store under the test's control.
 //!
-//! Besides the answer, each request checks the store: a refused request has written nothing.
+//! Each request checks the answer, and also the store: a refused request must have written nothing.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -91,7 +91,7 @@ impl Setup {
         Self { proxies: TrustedProxies { networks, header }, ..self }
     }
 
-    /// Hosts and origins that the tools are called by, besides those of the base URL.
+    /// Sets hosts and origins that may call the tools, besides those of the base URL.
     #[must_use]
     pub(crate) fn mcp_allows(self, hosts: &[&str], origins: &[&str]) -> Self {
         let mcp_hosts = hosts.iter().map(|host| Authority::parse(host).unwrap()).collect();
@@ -146,7 +146,7 @@ impl Setup {
     }
 }
 
-/// A service under test and what a test controls of it. Clones are the same service.
+/// A service under test, and the parts of it that a test controls. Clones are the same service.
 #[derive(Clone)]
 pub(crate) struct TestApp {
     pub(crate) clock: Arc<SkewedClock>,
@@ -222,13 +222,15 @@ impl Target for InProcess {
 }
 
 impl InProcess {
-    /// Counts a request. If no other runs beside it, returns how many will have been answered after it.
+    /// Counts a request. If no other request is running, returns the number of answers that there will be after this
+    /// one's.
     fn begin(&self) -> Option<usize> {
         let sent = self.sent.fetch_add(1, Ordering::SeqCst);
         (self.answered.load(Ordering::SeqCst) == sent).then_some(sent + 1)
     }
 
-    /// Counts an answer. Returns whether no other request ran beside its own, which [`InProcess::begin`] began as `alone`.
+    /// Counts an answer. `alone` is the result of [`InProcess::begin`] for its request. Returns whether no other
+    /// request ran at the same time.
     fn ends(&self, alone: Option<usize>) -> bool {
         let answered = self.answered.fetch_add(1, Ordering::SeqCst) + 1;
         alone == Some(answered) && self.sent.load(Ordering::SeqCst) == answered

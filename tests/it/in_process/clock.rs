@@ -6,7 +6,7 @@ use std::time::Duration;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::Clock;
 
-/// 2026-11-21T04:30:00.123Z, from which on a test's time runs.
+/// The time at which every test starts: 2026-11-21T04:30:00.123Z.
 const START: i64 = 1_795_235_400_123;
 
 /// Both of its times advance together, and only by [`TestClock::advance`].

@@ -1,4 +1,4 @@
-//! A wall clock that can be set back, while the time that never goes back goes on.
+//! A wall clock that can be set back, beside a monotonic time that is not affected.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

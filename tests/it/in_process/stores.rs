@@ -79,7 +79,7 @@ impl WatchedStore {
         Self { inner, plan: Mutex::default(), answered: watch::Sender::default() }
     }
 
-    /// Plans `fault` for the next call of `operation` that has none yet.
+    /// Plans `fault` for the next call of `operation` that has no planned fault yet.
     pub(crate) fn next(&self, operation: Operation, fault: Fault) {
         self.plan().next.push_back((operation, fault));
     }

@@ -9,13 +9,13 @@ use crate::in_process::app::TestApp;
 use crate::support::exchange::{Answer, Request, holds_a_key};
 use crate::support::revision::{self, MODERN, REVISIONS};
 
-/// When what might never be answered counts as that. Nothing depends on it being short.
+/// Time after which a request counts as never answered. Nothing depends on it being short.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The host of the service under test.
 pub(crate) const HOST: &str = "pages.example";
 
-/// One message in a request without anything that only a revision asks for.
+/// A request with one message, without anything that only some revisions ask for.
 pub(crate) fn post(body: impl Into<axum::body::Body>) -> Request {
     Request::new("POST", "/mcp").header("host", HOST).json(body).header("accept", "application/json, text/event-stream")
 }
@@ -90,7 +90,7 @@ impl Client {
         self.result("tools/list", json!({})).await["tools"].as_array().unwrap().clone()
     }
 
-    /// Calls a tool. Its result is held against what is true of every result, and against the tool's output schema.
+    /// Calls a tool. Checks its result against the rules for all results and against the tool's output schema.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Outcome {
         let result = self.result("tools/call", json!({"name": tool, "arguments": arguments})).await;
         let content = result["content"].as_array().unwrap();
@@ -134,7 +134,7 @@ impl Outcome {
         }
     }
 
-    /// Fails unless this is the error `code` with `status`, in the shape that every error has; its message.
+    /// Fails unless this is the error `code` with `status`, in the shape that every error has. Returns its message.
     #[track_caller]
     pub(crate) fn expect_error(self, status: u16, code: &str) -> Failed {
         let Self::Failed(error) = self else { panic!("{self:?} is no error") };
@@ -159,7 +159,7 @@ impl Outcome {
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) message: String,
-    /// Seconds; none as 0.
+    /// In seconds; 0 if the error has no `retry_after`.
     pub(crate) retry_after: u64,
 }
 
@@ -172,7 +172,7 @@ pub(crate) fn check_shape(schema: &Value, value: &Value) {
 }
 
 impl Answer {
-    /// Fails unless this refuses a request with a JSON-RPC error of `code` and with `status`; the error.
+    /// Fails unless this refuses a request with a JSON-RPC error of `code` and with `status`. Returns the error.
     #[track_caller]
     pub(crate) fn refuses(&self, status: u16, code: i64) -> Value {
         assert_eq!(self.expect_status(status).header("content-type"), "application/json");

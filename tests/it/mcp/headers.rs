@@ -115,7 +115,7 @@ async fn a_revision_that_is_not_spoken_is_refused_with_those_that_are() {
         let error = app.send(request.header("mcp-protocol-version", revision)).await.refuses(400, -32022);
         assert_eq!(error["data"]["requested"], revision);
         assert_eq!(error["data"]["supported"], json!(handbill::api::metadata::MCP_PROTOCOL_VERSIONS));
-        // The handshake's revisions have the header alone.
+        // The revisions with a handshake have only the header.
         for method in ["tools/list", "notifications/initialized"] {
             let message = json!({"jsonrpc": "2.0", "id": 1, "method": method});
             let request = post(message.to_string()).header("mcp-protocol-version", revision);
@@ -147,7 +147,7 @@ async fn an_unknown_method_is_404_without_a_handshake_and_200_with_one() {
         {
             let client = Client::new(&app, MODERN);
             let request = client.request(method, params.clone()).without("mcp-name");
-            // Some of them name what they are about in a header.
+            // Requests of some methods name their subject in a header.
             let request = match method {
                 "prompts/get" | "tasks/get" if params["name"] == "x" => request.header("mcp-name", "x"),
                 "resources/read" | "resources/subscribe" if params["name"] == "x" => {

@@ -1,4 +1,4 @@
-//! If a call has several errors, a tool answers the one that REST answers (contract, decision 1).
+//! If a call has several errors, a tool reports the error that REST would report (contract, decision 1).
 
 use serde_json::{Value, json};
 

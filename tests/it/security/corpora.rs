@@ -1,4 +1,4 @@
-//! Other projects' attacks. They are not in this repository, being under licences of their own.
+//! Other projects' attacks. They are not in this repository, because they have licences of their own.
 //!
 //! `CORPORA_DIR` names a folder of `*.jsonl` files, each line an object with `kind` and `input`. Without it, the
 //! attacks of [`super::xss`] stand in for them.

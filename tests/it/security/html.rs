@@ -57,7 +57,8 @@ pub(crate) fn facts(html: &str) -> Facts {
     facts
 }
 
-/// The facts about `html`, which must be only the subset; `source` is what it was made from, for the message.
+/// The facts about `html`, which must stay within the subset. `source` is the content from which `html` was made; a
+/// failure shows it.
 #[track_caller]
 pub(crate) fn assert_only_the_subset(html: &str, source: &str) -> Facts {
     let facts = facts(html);
@@ -113,7 +114,7 @@ fn check_element(name: &str, attributes: &[Attribute], violations: &mut Vec<Stri
     }
 }
 
-/// Judged by where a browser would go, standing on a page of a site over http and over https.
+/// Judges an address by where a browser would go from a page of a site, over http and over https.
 fn is_link_address(href: &str) -> bool {
     ["http://own.example/page", "https://own.example/page"].iter().all(|base| {
         let base = Url::parse(base).expect("a constant address");

@@ -4,7 +4,7 @@ use handbill::domain::markdown::render;
 
 use super::html::{assert_only_the_subset, reserialised};
 
-/// Without a character that means something to Markdown, so that each must come out as it went in.
+/// No text here has a character with a meaning in Markdown, so each must come out unchanged.
 const NAUGHTY: [&str; 38] = [
     "undefined",
     "NULL",

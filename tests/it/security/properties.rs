@@ -102,7 +102,7 @@ const PIECES: [&str; 92] = [
     "<b c='d'>",
 ];
 
-/// Pieces whose letters all are text, however they are put together: no addresses, references and names of languages.
+/// Pieces whose letters are all text, in any combination: no addresses, references or names of languages.
 const LETTERS: [&str; 44] = [
     "a",
     "b ",
@@ -227,7 +227,7 @@ proptest! {
 
     #[test]
     fn text_without_markup_is_lost_to_nobody(words in "[a-zA-Zäöüß0-9 ,;<>&\"']{1,200}") {
-        // Letters first and last, so that neither indentation nor a hard break is in question.
+        // Letters come first and last, so there is neither indentation nor a hard break.
         let source = format!("x{words}x");
         let facts = assert_only_the_subset(&render(&source).html, &source);
         if !source.contains('&') {

@@ -1,5 +1,6 @@
-//! Content that is expensive to render. The bound is on work, not on time: the processor's time that this thread took, as a
-//! ratio to what an ordinary document of the same size takes in the same run, so that a slow machine is slow for both.
+//! Content that is expensive to render. The bound is on work, not on elapsed time: work is the processor time of this
+//! thread, compared with that of an ordinary document of the same size in the same run. A slow machine is slow for
+//! both.
 
 use handbill::domain::content::MAX_BYTES;
 use handbill::domain::markdown::render;
@@ -7,16 +8,17 @@ use rustix::time::{ClockId, clock_gettime};
 
 use super::html::assert_only_the_subset;
 
-/// How many times the work of an ordinary document any other may take. The dearest families take about seven times as
-/// much; a parser that may nest as deep as content asks for takes 22 to 42 times as much.
+/// Most work that any document may take, as a multiple of the work of an ordinary document. The most expensive families
+/// take about seven times as much. With a parser that nests as deep as content asks for, they take 22 to 42 times as
+/// much.
 const MAX_RATIO: f64 = 16.0;
 
-/// Largest HTML of so much content, in bytes (contract decision 12).
+/// Largest HTML that content of this length may become, in bytes (contract decision 12).
 fn max_html_bytes(content: &str) -> usize {
     4_000_000.min(64 * 1024 + 6 * content.len())
 }
 
-/// Pieces that are dear when there is nothing else.
+/// Pieces that are expensive when content consists of nothing else.
 const REPEATED: [&str; 116] = [
     "- ",
     "> ",
@@ -182,7 +184,8 @@ fn no_content_takes_much_more_work_than_ordinary_content() {
     println!("ordinary content: {:.0} ms", ordinary * 1e3);
     for (name, source) in families() {
         let (first, html_bytes) = work(&source);
-        // Whatever disturbs a run adds to its time, so the lesser of two counts. One that is below the bound is enough.
+        // Other work on the machine adds to the time of a run, so the shorter of two runs counts. A first run below the
+        // bound is enough.
         let least = if first < MAX_RATIO * ordinary { first } else { first.min(work(&source).0) };
         let ratio = least / ordinary;
         // For whoever measures a release build: contract decision 12 allows 250 ms.
@@ -195,7 +198,8 @@ fn no_content_takes_much_more_work_than_ordinary_content() {
 #[test]
 fn no_content_comes_out_deeper_than_32_elements_or_as_more_than_the_subset() {
     for (name, source) in families() {
-        // A twentieth is as deep as the whole, and the parser here is slower than the one that is tested.
+        // A twentieth of the content nests as deep as all of it, and the parser of this test is slower than the one
+        // under test.
         let mut end = source.len() / 20;
         while !source.is_char_boundary(end) {
             end -= 1;
@@ -248,7 +252,7 @@ fn processor_seconds() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Contents of the largest size that is accepted, with what they are.
+/// Contents of the largest accepted size, each with a description.
 fn families() -> Vec<(String, String)> {
     let full = MAX_BYTES;
     let mut families: Vec<(String, String)> = Vec::new();

@@ -72,7 +72,7 @@ const RAW_HTML: [&str; 64] = [
     "<![CDATA[<script>alert(1)</script>]]>",
 ];
 
-/// Addresses that lead nowhere a link or an image may: tried in every way in which Markdown writes an address.
+/// Addresses to which no link and no image may lead, tried in every way in which Markdown writes an address.
 const ADDRESSES: [&str; 56] = [
     "javascript:alert(1)",
     "JaVaScRiPt:alert(1)",

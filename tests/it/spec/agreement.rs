@@ -36,7 +36,7 @@ async fn every_address_of_ours_that_a_document_gives_is_routed() {
     {
         assert!(given.contains(needed), "{needed} is not in {given:?}");
     }
-    // The examples name a page that is not there; that its address is one of a page is all that can be said.
+    // The examples name a page that does not exist, so only the form of its address can be checked.
     let is_of_an_example = |path: &str| path.contains("hello-") || path.starts_with("/api/pages/");
     for path in given.iter().filter(|path| *path != MCP && !is_of_an_example(path)) {
         let answer = app.get(path).await;

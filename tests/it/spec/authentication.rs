@@ -63,7 +63,7 @@ async fn a_malformed_key_answers_401_and_leaves_the_page() {
     for key in malformed {
         refused(&app, &page, "invalid_key", |request| request.key(&key)).await;
     }
-    // Not even text.
+    // This key is not even text.
     refused(&app, &page, "invalid_key", |request| request.header("authorization", b"Bearer hbk_\xff")).await;
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn queries_around(key: &str) -> Vec<String> {
         format!("utm_source=x&%20{key}"),
         format!("a=b;c={key}"),
         format!("q=%FF{key}%FF"),
-        // In an address that is handed on as a value: what was encoded there is encoded once more here.
+        // The key is in an address that is itself a value, so what was encoded in the address is encoded once more.
         format!("next=https%3A%2F%2Fpages.example%2Fx%3Fkey%3D{key}"),
         format!("next=https%3A%2F%2Fpages.example%2Fx%3Fa%3Dhbk%255F{secret}"),
         format!("q=%2522{key}%2522"),

@@ -122,7 +122,7 @@ async fn a_304_has_every_field_of_its_200_with_the_same_value() {
             assert!(!full.expect_status(200).header("etag").is_empty(), "{target}");
             let short = app.send(request().header("if-none-match", full.header("etag"))).await;
             assert_eq!(kept_fields(short.expect_status(304)), kept_fields(&full), "{method} {target} {accept}");
-            // Even a field that may be left out is not there with another value.
+            // A field that may be left out must not have another value if it is there.
             for name in ["content-type", "content-length", "x-request-id"] {
                 assert!(!short.headers.contains_key(name), "{name}: {method} {target}");
             }
@@ -152,7 +152,7 @@ async fn a_read_of_anything_else_answers_200() {
     for tags in [old.as_str(), "\"x\"", "", "nonsense", "\"*\"", "\"unclosed"] {
         assert_eq!(get_if_none_match(&app, &json, tags).await.expect_status(200).field("content"), "new");
     }
-    // Another representation of the same version is something else.
+    // The tag of one representation does not match another representation of the same version.
     let tag = app.get(&json).await.header("etag").to_owned();
     get_if_none_match(&app, &html, &tag).await.expect_status(200);
     get_if_none_match(&app, &markdown, &tag).await.expect_status(200);

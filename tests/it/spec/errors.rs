@@ -14,7 +14,8 @@ async fn a_method_that_a_route_does_not_take_answers_405_with_allow() {
     no_route_takes(&["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "TRACE", "BREW"]).await;
 }
 
-/// Fails unless every route takes those of `methods` alone that it is made for, and names these to the others.
+/// Fails unless each route takes only the methods that it is made for, and names these when it refuses others of
+/// `methods`.
 pub(crate) async fn no_route_takes(methods: &[&str]) {
     let app = TestApp::new();
     let slug = app.published().await.slug;

@@ -68,7 +68,7 @@ async fn a_malformed_slug_comes_before_the_rate_limit() {
     edit_malformed_slugs(&app, &page).await;
 }
 
-/// Fails unless a slug that can be none answers 404.
+/// Fails unless an edit of a text that cannot be a slug answers 404.
 pub(crate) async fn edit_malformed_slugs(app: &TestApp, page: &Published) {
     app.send(Request::update("no slug".replace(' ', "_").as_str(), "{}").key(&page.key))
         .await
@@ -167,7 +167,7 @@ async fn an_invalid_create_spends_no_quota() {
     app.published().await;
 }
 
-/// Fails unless creates that are wrong in several ways are refused for that.
+/// Fails unless invalid creates are refused because they are invalid.
 pub(crate) async fn create_invalid_pages(app: &TestApp) {
     for body in ["nonsense", "", r#"{"title": "", "content": "c"}"#, r#"{"title": "T", "content": ""}"#] {
         app.create(body).await.expect_status(400);

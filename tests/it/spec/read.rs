@@ -69,7 +69,7 @@ async fn a_path_that_no_slug_can_be_answers_404() {
     read_what_no_slug_can_be(&TestApp::new()).await;
 }
 
-/// Fails unless each view of what no slug can be answers 404.
+/// Fails unless every view of a text that cannot be a slug answers 404.
 pub(crate) async fn read_what_no_slug_can_be(app: &TestApp) {
     let names = [
         "hello",

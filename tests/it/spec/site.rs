@@ -59,7 +59,7 @@ async fn a_page_has_the_language_of_its_text_where_that_is_sure() {
         let html = app.get(&format!("/{}", page.slug)).await;
         assert_eq!(attribute(html.text(), "<html", "lang"), language, "{content}");
     }
-    // An update finds it again.
+    // An update finds the language again.
     let page = app.publish("A title", german).await;
     app.update(&page, json!({"content": english})).await.expect_status(200);
     assert_eq!(attribute(app.get(&format!("/{}", page.slug)).await.text(), "<html", "lang"), "en");
@@ -192,7 +192,7 @@ async fn an_address_with_punctuation_behind_it_is_redirected_to_the_page() {
     }
     let source = app.get(&format!("/{}.md.", page.slug)).await;
     assert_eq!(source.expect_status(308).header("location"), format!("{BASE_URL}/{}.md", page.slug));
-    // Whether there is a page, its own address says.
+    // The redirect does not depend on the page; only the page's own address shows whether it exists.
     app.get("/never-was-2222bbbb/").await.expect_status(308);
     for path in
         ["/no-slug/", "/no-slug.", "/no-slug)", &format!("/{},", page.slug), &format!("/api/pages/{}/", page.slug)]

@@ -248,7 +248,7 @@ async fn wrong_or_unknown_credentials_and_a_deleted_page_answer_401_invalid_clie
         (NEVER_USED, &page.key),
         ("no_slug", &page.key),
         (&deleted.slug, &deleted.key),
-        // The two mixed up.
+        // The slug and the key are swapped.
         (&page.key, &page.slug),
     ] {
         let form = format!("{GRANT}&client_id={id}&client_secret={secret}");
@@ -272,7 +272,7 @@ async fn a_form_that_is_not_utf_8_answers_400_invalid_request() {
         after(b"\xc3=x"),
         after(b"x=%ff"),
         after(b"%C3%28=x"),
-        // Two halves of a character are none.
+        // Two halves of a character are no character.
         after(b"%c3=%a9"),
         after(b"x=%c3&y=%a9"),
         // A surrogate, as some encoders write it, and a slash in more bytes than it needs.

@@ -1,5 +1,5 @@
-//! The token endpoint's answers before and besides judging a form: the order of its checks, its limit, and the answers
-//! that the layers around it give in its place (contract, decision 14).
+//! The token endpoint, apart from judging a form: the order of its checks, its limit, and the answers that the layers
+//! around it give in its place (contract, decision 14).
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ async fn limited_to(limit: u32) -> (TestApp, Published) {
 async fn the_order_is_rate_limit_form_grant_client_scope() {
     let (app, page) = limited_to(5).await;
     let right = format!("client_id={}&client_secret={}", page.slug, page.key);
-    // Each has every fault that comes after its own.
+    // Each request also has every fault that is checked after its own.
     app.send(Request::token("scope=admin")).await.expect_error(400, "invalid_request");
     app.send(Request::token("grant_type=password&client_id=x&client_id=y")).await.expect_error(400, "invalid_request");
     app.send(Request::token("grant_type=password&scope=admin")).await.expect_error(400, "unsupported_grant_type");
@@ -39,7 +39,7 @@ async fn sixty_attempts_an_hour_are_admitted_whatever_becomes_of_them_and_the_ne
     app.send(Request::token(post_form(&page)).peer("192.0.2.9")).await.expect_status(200);
 }
 
-/// Fails unless so many attempts to get a token for `page` are admitted.
+/// Fails unless sixty attempts to get a token for `page` are admitted.
 pub(crate) async fn attempt_sixty_times(app: &TestApp, page: &Published) {
     for _ in 0..20 {
         app.send(Request::token(post_form(page))).await.expect_status(200);

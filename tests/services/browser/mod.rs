@@ -16,7 +16,8 @@ use crate::clients::tools::Client;
 async fn run(script: &str, browser: &str) {
     let service = Service::start().await;
     let client = Client::node_in(&scripts(), script).args([browser, &service.url()]);
-    // For a server of images, which are taken over https only. The browsers are told to trust anyone.
+    // The certificate is for a server of images, since pages load images over https only. The browsers are told to
+    // trust any certificate.
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     let client = client.with_file("cert.pem", cert.pem()).with_file("key.pem", signing_key.serialize_pem());

@@ -1,4 +1,4 @@
-//! The documents that the service publishes, each held to by a validator of its own field.
+//! The documents that the service publishes, each checked by a validator of its own field.
 
 use super::service::Service;
 use super::tools::{Client, sources};

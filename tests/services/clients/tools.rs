@@ -1,4 +1,4 @@
-//! The installed clients. Each runs in a folder of its own; if it fails, its test fails with what it wrote.
+//! The installed clients. Each runs in a folder of its own. If a client fails, its test fails with the client's output.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// When a client counts as hanging. Nothing depends on it being short.
+/// Time after which a client counts as hanging. Nothing depends on it being short.
 const TEST_TIMEOUT: Duration = Duration::from_mins(15);
 
 /// A client that has not been started yet.

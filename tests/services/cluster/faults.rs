@@ -17,7 +17,7 @@ pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 /// How often the service is asked whether it works again.
 const AGAIN: Duration = Duration::from_millis(50);
 
-/// When the service counts as not recovering.
+/// Time after which the service counts as not recovering.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Pages for [`wave`], which updates each page only a few times, since updates of one page conflict.

@@ -91,7 +91,7 @@ impl Service {
         for replica in &replicas {
             replica.ready().await;
         }
-        // The load balancer takes every replica for ready until its first check, and by now all are.
+        // The load balancer takes every replica for ready until its first check, and by now all are ready.
         let process = balance(addresses).await;
         Self { nodes, replicas, redis, balancer, replica_settings, keyspace, addresses, _balancer: process }
     }

@@ -36,7 +36,7 @@ fn limited() -> Settings {
     Settings { create_limit: 10, edit_limit: 60, drain_delay: Duration::ZERO }
 }
 
-/// The spans of each trace, in the order in which they began; the traces in the order in which theirs began.
+/// The spans of each trace, in the order in which they began. Traces are in the order of their first spans.
 fn traces(collector: &Collector) -> Vec<Vec<Span>> {
     let mut traces: BTreeMap<Vec<u8>, Vec<Span>> = BTreeMap::new();
     for span in collector.spans() {

@@ -14,8 +14,8 @@ pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
     vec![Started { name: "CQL", backend: Arc::new(servers::cql().await), _beside: Box::new(()) }]
 }
 
-/// Every limiter and its name. `services::redis::window` shows that its windows slide as those in memory do, by moving
-/// what it has counted, since no test controls its clock.
+/// Every limiter and its name. No test controls the clock of Redis, so `services::redis::window` moves the counted
+/// attempts instead, and shows that these windows slide as those in memory do.
 pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
     vec![("Redis", Arc::new(servers::redis().limiter()))]
 }

@@ -43,7 +43,8 @@ impl Proxied {
         tried
     }
 
-    /// The next write that contains `content` is dropped and answered by a timeout; then as above.
+    /// The next write that contains `content` is dropped and answered by a timeout. After that `slug` cannot be read,
+    /// and the receiver yields, as with `apply_the_next_write_in_secret`.
     pub(crate) fn swallow_the_next_write(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
         let timeout = RequestReaction::forge_with_error(paxos_timeout());
         let (block, tried) = block_reads(slug, content);
@@ -95,7 +96,7 @@ fn block_reads(slug: &Slug, content: &str) -> (RequestRule, UnboundedReceiver<()
     let (tell, tried) = unbounded_channel();
     let reads = requests_with(slug.as_str()).and(Condition::not(requests_with(content)));
     let forge = RequestReaction::forge_response(Arc::new(move |frame| {
-        // It fails after the test has stopped to listen.
+        // Sending fails once the test has stopped listening.
         let _ = tell.send(());
         ResponseFrame::forged_error(frame.params, example_db_errors::read_timeout(), None).unwrap()
     }));

@@ -42,7 +42,7 @@ fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
     settings
 }
 
-/// The reason why a store with `settings` does not connect. It keeps trying.
+/// The reason why a store with `settings` does not connect. The store keeps trying.
 async fn refused(settings: &CqlSettings) -> String {
     let (tell, mut told) = unbounded_channel();
     let connecting = CqlStore::connect(settings, PATIENT, Random::System, move |progress| {
@@ -79,7 +79,7 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
 
     let (tell, mut told) = unbounded_channel();
     let connecting = CqlStore::connect(&settings, PATIENT, Random::System, move |progress| {
-        // Whoever has heard enough listens no more.
+        // Sending fails once the test has heard enough and stopped listening.
         let _ = tell.send(progress.clone());
     });
     let put_right = async {

@@ -41,7 +41,7 @@ fn with(more: &[Migration]) -> Vec<Migration> {
     [MIGRATIONS, more].concat()
 }
 
-/// The columns and options of every table of `keyspace`, without what names it.
+/// The columns and options of every table of `keyspace`, without the name of the keyspace.
 async fn shape(session: &Session, keyspace: &str) -> Vec<String> {
     let columns = "table_name, column_name, kind, position, type, clustering_order";
     let options = "table_name, comment, read_repair, speculative_retry, gc_grace_seconds, default_time_to_live";
@@ -65,7 +65,7 @@ async fn all_migrations_add_up_to_the_schema_that_is_shown() {
     let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&session));
     change_schema(&session, format!("CREATE KEYSPACE {shown} WITH replication = {replication}")).await;
     session.use_keyspace(&shown, false).await.unwrap();
-    // Its comments have no semicolons but at the ends of sentences, which none of its strings has.
+    // Apart from comments, the schema has semicolons only at the ends of statements: none of its strings has one.
     let schema: String = include_str!("../../../migrations/schema.cql")
         .lines()
         .filter(|line| !line.trim_start().starts_with("--"))
@@ -100,7 +100,7 @@ async fn every_statement_can_be_run_again() {
     let migrations = with(&[ADDS_A_COLUMN]);
     let first = migrating(&session, &settings, &migrations).await.unwrap();
     let before = shape(&session, &keyspace).await;
-    // As if the process had ended after each statement and before it was recorded.
+    // This is as if the process had ended after each statement and before it was recorded.
     for migration in &migrations {
         let cql = "DELETE FROM schema_migrations WHERE component = 'handbill' AND number = ? IF EXISTS";
         session.query_unpaged(cql, (migration.number,)).await.unwrap();
@@ -174,7 +174,7 @@ async fn a_migration_that_a_crash_left_half_done_is_finished() {
     let keyspace = fresh_keyspace();
     let settings = settings(&keyspace, &[]);
     migrating(&session, &settings, MIGRATIONS).await.unwrap();
-    // As if the process had ended after the statement and before it was recorded.
+    // This is as if the process had ended after the statement and before it was recorded.
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
     let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
     assert_eq!(report.applied, ["0003 note"]);

@@ -1,5 +1,6 @@
-//! Both servers' answers to conditional writes. ScyllaDB's are forged by its documentation: beside `[applied]` they always
-//! have the key and the columns of the condition (for an insert all columns), with nulls if there was no row.
+//! Both servers' answers to conditional writes. ScyllaDB's answers are forged, following its documentation: beside
+//! `[applied]` they always have the key and the columns of the condition (for an insert all columns), with nulls if
+//! there was no row.
 
 use std::sync::Arc;
 

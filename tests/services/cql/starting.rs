@@ -1,4 +1,4 @@
-//! Connecting to the cluster: what the store waits for, and what ends it at once.
+//! Connecting to the cluster: what the store waits for, and what ends the wait immediately.
 
 use std::sync::Arc;
 

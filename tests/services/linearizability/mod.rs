@@ -89,7 +89,7 @@ async fn a_store_that_leaves_its_callers_in_the_dark_is_not_taken_for_a_broken_o
     assert!(!outcome.failures.is_empty(), "nobody was left in the dark");
 }
 
-/// Runs the same clients over a store with `fault`, which must show.
+/// Runs the same clients over a store with `fault`. Fails unless the fault shows.
 async fn assert_caught(fault: Fault) {
     let plan = Plan { calls: 5000, ..plan() };
     let outcome = run_over(Arc::new(FaultyStore::new(embedded(), fault)), plan).await;

@@ -72,8 +72,7 @@ fn assert_honest_clients_are_served(server: &Server) {
     assert_eq!(get(server.admin, "/livez").unwrap().status, 200);
 }
 
-/// The answer to an honest client. Until the attackers' share is free again, the client may be told to come again, and
-/// does.
+/// The answer to an honest client. Until the attackers' share is free again, the client may be told to retry, and does.
 fn honest(server: &Server, method: &str, target: &str, body: &[u8]) -> Answer {
     let began = Instant::now();
     loop {

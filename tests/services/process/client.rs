@@ -76,7 +76,7 @@ impl Connection {
         self.stream.write_all(bytes.as_ref())
     }
 
-    /// Ends its sending side, and still reads.
+    /// Ends the sending side of the connection, which can still be read.
     pub(crate) fn finish_sending(&self) -> io::Result<()> {
         self.stream.shutdown(std::net::Shutdown::Write)
     }

@@ -267,7 +267,7 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     let directory = tempdir().unwrap();
     let server = Server::start_as(handbill_after("ulimit -n 64"), directory.path(), &["--create-limit", "0"]);
     let crowd: Vec<_> = (0..100).map(|_| Connection::open(server.address).unwrap()).collect();
-    // The operators' listener has descriptors of its own, whatever the public does, and tells when no more are taken.
+    // The operators' listener has descriptors of its own, so it answers even when the public listener takes no more.
     assert_eq!(request(server.admin, "GET", "/readyz", &[], b"").unwrap().status, 200);
     let until_open = |connections: usize| {
         let end = Instant::now() + TEST_TIMEOUT;
@@ -282,7 +282,7 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     };
     until_open(32);
     drop(crowd);
-    // Until the server has noticed that they are closed, all places are taken.
+    // All places stay taken until the server has noticed that the crowd has closed its connections.
     until_open(0);
     let answer = request(
         server.address,
@@ -302,7 +302,7 @@ fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8])
     let open = |number: usize| {
         let client = u8::try_from(number % usize::from(clients)).unwrap();
         let mut connection = Connection::open_from([127, 0, 1, client + 1].into(), server.address).unwrap();
-        // Some are refused before they have sent all.
+        // Some connections are refused before they have sent everything.
         let _ = connection.send(bytes);
         connection
     };

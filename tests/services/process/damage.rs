@@ -1,4 +1,4 @@
-//! A data file that was damaged: before the start, under it, and so that it cannot be opened again.
+//! A data file that is damaged: before the server starts, while it runs, and so that it cannot be opened again.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -92,7 +92,7 @@ fn a_flipped_bit_in_a_text_answers_500_and_is_counted_and_other_pages_are_served
     let sum = b"1000000";
     for at in 0..bytes.len() - sum.len() {
         if bytes[at..].starts_with(sum) {
-            // Nothing but the sum shows it: a 9 in the place of the 1.
+            // The text stays valid, so only its checksum shows the damage: a 9 in place of the 1.
             bytes[at] ^= 0b1000;
         }
     }
@@ -125,7 +125,7 @@ fn a_flipped_bit_anywhere_in_the_file_stops_the_start_with_one_line_or_is_never_
     let whole = fs::read(&path).unwrap();
     let used: Vec<_> = (0..whole.len()).filter(|&at| whole[at] != 0).collect();
     let mut seen = std::collections::BTreeMap::<_, usize>::new();
-    // Some bytes of all that is used, and most of the record, which follows its key.
+    // Some of the used bytes, and every second byte of the record, which follows its key.
     let key = |at: &usize| whole[*at..].starts_with(slug.as_bytes());
     let record = (0..whole.len()).filter(key).flat_map(|key| (key..key + 150).step_by(2));
     for at in used.iter().copied().step_by(1 + used.len() / 100).chain(record) {
@@ -169,7 +169,7 @@ fn a_store_that_cannot_be_opened_again_ends_the_process_with_a_line_that_says_wh
     let path = directory.path().join(DATABASE);
     let content = "x".repeat(100_000);
     while post(server.address, "One of many", &content).is_ok_and(|answer| answer.status == 201) {
-        // Each commit rewrites what opening reads, so that the damage must be later than the last.
+        // Each commit rewrites the bytes that opening reads, so the damage must come after the last commit.
         let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
         let len = usize::try_from(file.metadata().unwrap().len()).unwrap();
         file.write_all_at(&vec![0xaa; len - HEAD_BYTES], HEAD_BYTES as u64).unwrap();

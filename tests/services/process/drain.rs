@@ -157,7 +157,7 @@ const O_NONBLOCK: i32 = 0o4000;
 struct Stuck {
     child: Child,
     watchdog: Watchdog,
-    /// Keeps the read waiting.
+    /// The open end of the pipe, which keeps the process waiting.
     _password: File,
     _directory: TempDir,
 }
@@ -204,7 +204,7 @@ fn a_process_whose_runtime_is_stuck_ends_with_1_when_the_time_for_draining_is_ov
 #[test]
 fn a_process_whose_runtime_is_stuck_ends_with_1_after_a_second_signal() {
     let mut stuck = Stuck::with("1h");
-    // Two signals at once may be heard as one.
+    // Two signals in quick succession may arrive as one.
     while stuck.child.try_wait().unwrap().is_none() {
         kill_process(pid(&stuck.child), Signal::TERM).unwrap();
     }

@@ -1,5 +1,5 @@
-//! The listener's limits, over real sockets but in this process, so that they can be short. No test depends on one of
-//! them passing soon, only on its passing at all: the others are set to an hour.
+//! The listener's limits, over real sockets but in this process, so that they can be short. No test depends on a limit
+//! passing soon, only on its passing at all: the limits that must not pass are set to an hour.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ fn app() -> Router {
         .layer(axum::extract::DefaultBodyLimit::disable())
 }
 
-/// The same with `/held`, which says that it was entered and answers once it is released.
+/// The same app with `/held`, which says that it was entered and answers once it is released.
 fn holding_app() -> (Router, mpsc::Receiver<()>, watch::Sender<bool>) {
     let (entered, entries) = mpsc::channel();
     let (release, released) = watch::channel(false);
@@ -171,7 +171,7 @@ fn little_of_an_answer_that_is_not_read_is_taken_by_buffers() {
     };
     let app = Router::new().route("/endless", get(endless));
     let listener = Listener::serving(ServerLimits { write: SOON, ..PATIENT }, app);
-    // Connections that are opened before it serves have buffers as the system's defaults are.
+    // A connection that is opened before the listener serves has buffers of the system's default size.
     assert_eq!(get_once(listener.address, "/").unwrap().status, 404);
     let mut deaf = Connection::open_narrow(listener.address).unwrap();
     deaf.send("GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -217,7 +217,7 @@ fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kep
     let (mut first, mut second) = (listener.connect(), listener.connect());
     first.get("/").unwrap();
     second.get("/").unwrap();
-    // Once the server has noticed that they rest.
+    // This waits until the server has noticed that the connections are idle.
     let end = Instant::now() + TEST_TIMEOUT;
     while listener.connect().get("/").is_err() {
         assert!(Instant::now() < end);
@@ -270,7 +270,7 @@ fn a_stalled_body_and_a_client_that_does_not_read_do_not_hold_the_stop() {
     listener.wait_for_end();
 }
 
-/// So much memory for requests, and for answers.
+/// Limits with little memory for requests and for answers.
 const SCARCE: ServerLimits = ServerLimits { receiving: 1024 * 1024, sending: 4 * 1024 * 1024, ..PATIENT };
 
 #[test]
@@ -284,7 +284,7 @@ fn heads_that_stall_hold_no_more_than_the_budget_and_keep_nobody_out() {
         stalled.push(connection);
         assert!(listener.metrics.receiving.held.get() <= 1280 * 1024);
     }
-    // As soon as some of them have stalled for a moment.
+    // A request is answered as soon as some of these connections have stalled for a moment.
     let end = Instant::now() + TEST_TIMEOUT;
     while !get_once(listener.address, "/").is_ok_and(|answer| answer.status == 200) {
         assert!(Instant::now() < end);
@@ -294,7 +294,7 @@ fn heads_that_stall_hold_no_more_than_the_budget_and_keep_nobody_out() {
 #[test]
 fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
     let app = app().route("/page", get(|| async { vec![b'x'; 700 * 1024] }));
-    // The router of the service asks for room; this one has none of its layers.
+    // The service's router asks for room. The router of this test has none of its layers, so this one is added.
     let app = app.layer(axum::middleware::from_fn(take_room));
     let listener = Listener::serving(SCARCE, app);
     let mut deaf = Vec::new();
@@ -344,7 +344,7 @@ fn stopping_serves_who_waits_in_the_queue_and_who_has_only_just_connected() {
             queued
         });
         let serving = tokio::spawn(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases));
-        // Those that sent nothing are cut off, or else this would never end.
+        // Connections that sent nothing are cut off; otherwise this test would never end.
         let mut queued = clients.await.unwrap();
         serving.await.unwrap();
         assert!(queued[10..].iter_mut().all(Connection::is_ended));
@@ -353,7 +353,7 @@ fn stopping_serves_who_waits_in_the_queue_and_who_has_only_just_connected() {
 
 #[test]
 fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
-    // Time stands still while a blocking client works, so that no machine is too slow for its last chance.
+    // Time stands still while a blocking client works, so a slow machine does not use up the last chance.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -362,7 +362,7 @@ fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
         let client = tokio::task::spawn_blocking(move || {
             let mut fresh = Connection::open(address).unwrap();
             let mut other = Connection::open(address).unwrap();
-            // Accepted in order: what is answered here shows that `fresh` was accepted.
+            // Connections are accepted in order, so an answer to `other` shows that `fresh` was accepted.
             assert!(!other.get("/").unwrap().closes());
             phase.send_replace(Phase::Stopping);
             assert!(other.get("/").unwrap().closes(), "the stop is known");

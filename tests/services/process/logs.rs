@@ -51,7 +51,7 @@ fn a_request_whose_client_disconnects_in_the_middle_of_it_has_one_line_too() {
     let (.., log) = server.stop();
     let lines: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     let ends: Vec<_> = lines.iter().filter(|line| line["span"]["route"] == "/api/pages").collect();
-    // The service finds out only when it writes the answer that nobody will read it.
+    // The service learns that nobody will read the answer only when it writes the answer.
     assert!(ends.len() == 1 && ends[0]["message"] == "answered" && ends[0]["status"] == 400, "{ends:?}");
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// When a test gives up on something that should have happened. No test depends on it being short.
+/// Time after which a test gives up on something that should have happened. No test depends on it being short.
 pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The binary, with no settings from the environment of the test.

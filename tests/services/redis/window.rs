@@ -130,7 +130,7 @@ async fn a_lowered_limit_admits_again_when_enough_attempts_have_left() {
     let lowered = Quota { limit: 2, window };
     let refused = redis.decide(lowered).await;
     assert_eq!((refused.admitted, refused.remaining), (false, 0));
-    // Five are counted. Four must leave before one more makes two.
+    // Five attempts are counted. Four must leave the window before the limit of two admits one more.
     let wait = i64::try_from(refused.more_after.as_micros()).unwrap();
     assert!(refused.more_after > Duration::from_mins(57), "{refused:?}");
     redis.pass(wait).await;

@@ -1,10 +1,10 @@
 //! The specification again, against three replicas of the real binary behind the load balancer: whatever a client can see
 //! must be as it is with one process.
 //!
-//! The tests are those of `tests/it/spec`. Their target, `app`, sends each request
-//! over a connection of its own to the load balancer; that gives each to the next replica. The replicas share a keyspace
-//! of three database nodes, which `./tests/run` starts, and a Redis; they are started once for each setting of the limits
-//! that a test asks for, and end with this process.
+//! The tests are those of `tests/it/spec`. Their target, `app`, sends each request over a connection of its own to the
+//! load balancer, which gives each connection to the next replica. The replicas share a Redis and a keyspace of three
+//! database nodes, which `./tests/run` starts. For each setting of the limits that a test asks for, replicas are
+//! started once, and they end with this process.
 //!
 //! After the tests, `scrape` checks the metrics of the replicas.
 //!

@@ -3,7 +3,7 @@
 use super::services::service;
 use crate::support::app::{Limits, Setup};
 
-/// Those of a service that no other test asks.
+/// The limits of a service that no other test asks.
 const LIMITS: Limits = Limits { create: 29, edit: 29, token: 60 };
 
 #[tokio::test]

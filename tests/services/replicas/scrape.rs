@@ -49,13 +49,13 @@ impl Drop for Visit {
         let mut visits = visits();
         let here = visits.get_or_insert_default();
         here.present -= 1;
-        // A failed test has said enough.
+        // A test that has failed needs no second failure.
         if here.present > 0 || thread::panicking() {
             return;
         }
         let used = std::mem::take(&mut here.used);
         drop(visits);
-        // This thread may be within a runtime, so another thread does it.
+        // This thread may be within a runtime, so another thread looks at the services.
         let looked = thread::scope(|scope| scope.spawn(|| STARTER.block_on(look_at(used))).join());
         if let Err(panic) = looked {
             resume_unwind(panic);

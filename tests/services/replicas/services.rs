@@ -57,7 +57,7 @@ struct Ground {
     _redis: Child,
 }
 
-/// The runtime that starts services. Its thread lasts as long as this process, since they end with it.
+/// The runtime that starts services. Its thread lasts as long as this process, since the services end with the thread.
 pub(crate) static STARTER: LazyLock<Handle> = LazyLock::new(|| {
     let (give, take) = mpsc::channel();
     thread::spawn(move || {
@@ -106,7 +106,7 @@ async fn start(limits: Limits) -> Service {
         replica
     };
     let (one, two, three) = tokio::join!(replica(1), replica(2), replica(3));
-    // The load balancer takes every replica for ready until its first check, and by now all are.
+    // The load balancer takes every replica for ready until its first check, and by now all are ready.
     let process = balance(addresses).await;
     Service {
         balancer: addresses.balancer(),

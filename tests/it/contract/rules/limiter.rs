@@ -13,7 +13,7 @@ use super::super::backends::limiters_by_any_clock;
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
-/// A client that no other test of this run has: what a server counts stays there.
+/// A client that no other test of this run has, since a server keeps the counts of earlier tests.
 fn stranger() -> Client {
     static STRANGERS: AtomicU32 = AtomicU32::new(0x0b00_0000);
     Client::from(IpAddr::V4(Ipv4Addr::from_bits(STRANGERS.fetch_add(1, Ordering::Relaxed))))

@@ -1,6 +1,7 @@
 //! The rules that every backend keeps, looped over the backends of the program.
 //!
-//! `it` has those that run in the process, `services` those on servers. Each names them in a `backends` beside this module.
+//! The program `it` runs the rules on the backends in its process, and `services` on the backends on servers. Each
+//! program lists its backends in a module `backends` beside this one.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -9,7 +10,7 @@ mod limiter;
 mod reservations;
 mod store;
 
-/// A backend that runs, for as long as this lives.
+/// A backend that runs until this value is dropped.
 pub(crate) struct Started<T: ?Sized> {
     /// The name that failures show.
     pub(crate) name: &'static str,

@@ -234,7 +234,7 @@ async fn a_call_whose_caller_disconnected_is_done_wholly_or_not_at_all() {
         let _ = (&mut lookup).now_or_never();
         drop(lookup);
 
-        // When this is answered, all earlier requests are decided.
+        // When this insert is answered, all earlier requests are decided.
         let after = Arc::new(page("after"));
         assert_eq!(
             store.backend.insert_if_absent(after.clone()).await.unwrap(),

@@ -56,7 +56,7 @@ await withBrowser(name, async (browser) => {
     await keepScreenshot(tab, `${name}-visit-1`);
     expectNothing(await complaints(), 'first visit');
 
-    // The answer has no body now: the browser shows its cached page with the headers of the 304.
+    // This time the answer has no body: the browser shows its cached page with the headers of the 304.
     const answers = [];
     tab.on('response', (response) => response.url() === page.address && answers.push(response.status()));
     await tab.reload();

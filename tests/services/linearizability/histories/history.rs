@@ -33,7 +33,7 @@ pub(crate) struct ServiceError {
 }
 
 impl ServiceError {
-    /// The failure that `answer` is, if it is one.
+    /// The failure in `answer`, if `answer` is a failure.
     pub(crate) fn from_answer(began: Instant, answer: &Answer) -> Option<Self> {
         let failed = matches!(answer, Answer::Unknown | Answer::NothingChanged);
         failed.then(|| Self { began, took: began.elapsed(), answer: answer.clone() })
@@ -65,7 +65,7 @@ impl History {
         Self { slug, ..self }
     }
 
-    /// The page that it is about.
+    /// The page that this history is about.
     pub(crate) fn slug(&self) -> &str {
         &self.slug
     }
@@ -79,7 +79,7 @@ impl History {
         })
     }
 
-    /// Records what the call was told. To be called once all of the answer has been read.
+    /// Records what the call was told. Call this once all of the answer has been read.
     pub(crate) fn answered(&self, id: CallId, answer: Answer) {
         self.with(|calls| {
             let moment = calls.moment();
@@ -102,12 +102,12 @@ impl History {
         self.with(|calls| {
             for (id, recorded) in calls.recorded.iter().enumerate() {
                 let (until, answer) = match &recorded.answered {
-                    // It promises to have had no effect, so there is nothing to place.
+                    // This answer promises that the call had no effect, so there is nothing to place.
                     Some((_, Answer::NothingChanged)) => continue,
                     Some((moment, answer)) if *answer != Answer::Unknown => (*moment, answer.clone()),
-                    // Nor has a read an effect that could come late.
+                    // A read has no effect that could come late either.
                     _ if matches!(recorded.call, Call::Get) => continue,
-                    // After all else stands for never.
+                    // A moment after all others stands for never.
                     _ => (calls.moments + id, Answer::Unknown),
                 };
                 let operation = (recorded.call.clone(), answer);
@@ -116,7 +116,8 @@ impl History {
             }
         });
         moments.sort_by_key(|(moment, ..)| *moment);
-        // To the checker each call is a process of its own: a client whose call stays open for ever makes further ones.
+        // To the checker each call is a process of its own, since a client makes further calls even if one stays open
+        // for ever.
         let actions: Vec<_> = moments.into_iter().map(|(_, id, action)| (id, action)).collect();
         actions.is_empty() || WGLChecker::<Page>::is_linearizable(Actions::from_actions(actions))
     }
