@@ -2,7 +2,7 @@
 //!
 //! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
 //! as [`PageStore::lookup`] promises. So however many lookups of a slug arrive, they wait for at most one read in
-//! progress, and share the one read that follows it. Nothing is kept once it has been answered.
+//! progress, and share the one read that follows it. An answer is not kept after it has been sent.
 //!
 //! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves
 //! its slug usable.
@@ -22,8 +22,8 @@ use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Recor
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
 
-/// Longest wait for the read in progress. Then the next read begins beside it, so that one hung read delays later
-/// lookups by no more than this.
+/// Longest wait for the read in progress. After this time the next read begins although that one is still running, so
+/// one hung read delays later lookups by at most this much.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Answer = Result<Lookup, StoreError>;
@@ -44,7 +44,7 @@ struct Shared {
 }
 
 impl Coalescing {
-    /// `store` with shared lookups. Lookups need a Tokio runtime.
+    /// Wraps `store` so that its lookups share reads. Lookups need a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
         Self { shared: Arc::new(Shared { store, metrics, waiting: Mutex::default() }) }
     }
@@ -91,7 +91,7 @@ impl Shared {
         }
     }
 
-    /// Reads `slug` for its waiters, again and again until there are none.
+    /// Reads `slug` for its waiters, again and again until nobody waits.
     async fn read_while_wanted(self: Arc<Self>, slug: Slug) {
         while let Some(readers) = self.take(&slug) {
             let store = Arc::clone(&self.store);
@@ -102,8 +102,8 @@ impl Shared {
         }
     }
 
-    /// The waiters that a read that begins now answers. Later ones wait for the next read. `None` if nobody waits; the
-    /// slug is then removed from the map.
+    /// Takes the waiters for `slug`, for a read that begins now. Later waiters wait for the next read. If nobody waits,
+    /// removes the slug from the map and returns `None`.
     fn take(&self, slug: &Slug) -> Option<Waiters> {
         let mut waiting = self.waiting();
         let mut readers = std::mem::take(waiting.get_mut(slug)?);
@@ -161,8 +161,8 @@ mod tests {
         Slug::parse(&format!("page-{}", letter.to_string().repeat(8))).unwrap()
     }
 
-    /// A store with one record whose number grows. A read takes the number at once and answers it later, which is as
-    /// old an answer as the contract allows.
+    /// A store with one record whose number grows. A read notes the number when it starts and returns that number
+    /// later: the oldest answer that the contract allows.
     struct Growing {
         committed: AtomicU64,
         reads: AtomicU64,
@@ -261,8 +261,8 @@ mod tests {
         tombstone.version.get()
     }
 
-    /// Starts readers one after another, `starts` yields apart, each after a commit. Returns how many got an older
-    /// answer than the last commit before their start.
+    /// For each number in `starts`, yields that many times, commits, and starts a reader. Returns how many readers got
+    /// an answer older than the last commit before their start.
     async fn stale_answers(store: Arc<Growing>, sharing: Arc<dyn PageStore>, starts: &[usize]) -> usize {
         let mut readers = Vec::new();
         for turns in starts {
@@ -325,7 +325,7 @@ mod tests {
         }
     }
 
-    // The paused clock only moves when no task can run, so the timeout never ends.
+    // The paused clock moves only when no task can run. Here some task always can, so the timeout never expires.
     #[tokio::test(start_paused = true)]
     async fn a_thousand_readers_at_once_cost_two_reads() {
         let store = Growing::new(10);
@@ -403,7 +403,7 @@ mod tests {
         assert!(sharing.lookup(&slug('b')).await.is_ok());
     }
 
-    // The paused clock moves as soon as all tasks wait, so only the timeout ends.
+    // The paused clock moves as soon as all tasks wait. The hung read never ends, so the timeout expires.
     #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_does_not_hold_up_those_that_come_after_it() {
         let store = Growing::behind_a_gate(0);

@@ -1,5 +1,5 @@
-//! Decorators that record duration and outcome of every call of a backend, whatever it is, as metrics and as a span of
-//! the request that makes it.
+//! Decorators that record duration and outcome of every call of any backend, as metrics and as a span of the request
+//! that makes it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,22 +30,22 @@ pub struct Instrumentation {
 }
 
 impl Instrumentation {
-    /// `store`, which keeps its pages in `system`, measured.
+    /// Wraps `store`, which keeps its pages in `system`, so that its calls are recorded.
     pub fn store(&self, store: Arc<dyn PageStore>, system: System) -> Arc<dyn PageStore> {
         Arc::new(Instrumented { inner: store, system, measure: self.clone() })
     }
 
-    /// `limiter`, which counts in `system`, measured.
+    /// Wraps `limiter`, which counts in `system`, so that its calls are recorded.
     pub fn limiter(&self, limiter: Arc<dyn RateLimiter>, system: System) -> Arc<dyn RateLimiter> {
         Arc::new(Instrumented { inner: limiter, system, measure: self.clone() })
     }
 
-    /// `reservations`, which are kept in `system`, measured.
+    /// Wraps `reservations`, which are kept in `system`, so that their calls are recorded.
     pub fn reservations(&self, reservations: Arc<dyn SlugReservations>, system: System) -> Arc<dyn SlugReservations> {
         Arc::new(Instrumented { inner: reservations, system, measure: self.clone() })
     }
 
-    /// `renderer`, measured.
+    /// Wraps `renderer`, so that its calls are recorded.
     pub fn renderer(&self, renderer: Arc<dyn Renderer>) -> Arc<dyn Renderer> {
         Arc::new(Instrumented { inner: renderer, system: System::Process, measure: self.clone() })
     }
@@ -58,7 +58,7 @@ struct Instrumented<B: ?Sized> {
 }
 
 impl<B: ?Sized> Instrumented<B> {
-    /// The answer to `call`, how long it took, and its span, which the caller must end.
+    /// Runs `call`. Returns the answer, how long the call took, and the call's span, which the caller must end.
     async fn time<T>(
         &self,
         operation: &'static str,
@@ -73,7 +73,7 @@ impl<B: ?Sized> Instrumented<B> {
 }
 
 impl Instrumented<dyn PageStore> {
-    /// Makes one call of the store and records it. `name` is what an answer is called in the metrics.
+    /// Makes one call of the store and records it. `name` returns the name of an answer in the metrics.
     async fn record<T>(
         &self,
         operation: &'static str,

@@ -2,7 +2,8 @@
 //!
 //! The contract, which `tests/it/contract/` checks for every backend:
 //!
-//! * An operation that returned `Ok` is durable, and every later lookup, at any replica, sees it or something newer.
+//! * An operation that returned `Ok` is durable, and every later lookup, at any replica, sees its effect or something
+//!   newer.
 //! * The store alone decides who gets a slug. Once inserted, a slug is never free again: a deleted page leaves a
 //!   tombstone.
 //! * A caller that stops waiting breaks nothing. Its operation is then done completely or not at all.
@@ -24,7 +25,7 @@ pub trait PageStore: Send + Sync {
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
-    /// Replaces the page with the slug of `next` by `next`, if that page still has the version `expected`.
+    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`.
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
 }
 

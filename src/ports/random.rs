@@ -1,9 +1,9 @@
 //! Randomness as a value, so that tests control it.
 //!
-//! `rand`'s generators need `&mut`, and many requests draw at once. [`Random`] is therefore a handle whose reference is
+//! `rand`'s generators need `&mut`, and many requests draw at once. So [`Random`] is a handle, and a reference to it is
 //! a generator: `(&random).next_u64()`. The operating system's generator has no state, so production takes no lock; a
-//! test puts its own generator behind a mutex. Keys must be unpredictable, so `rand::rng()`, which draws them in this
-//! process, is never used.
+//! test puts its own generator behind a mutex. Keys must be unpredictable, so `rand::rng()`, which computes its numbers
+//! in this process, is never used.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -35,7 +35,7 @@ impl TryRng for &Random {
 
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         match self {
-            // Without it no key is safe to give out, so there is nothing to fall back to.
+            // Without the system's generator no key is safe to give out, so there is nothing to fall back to.
             Random::System => SysRng.try_fill_bytes(bytes).expect("the operating system's random generator works"),
             Random::Controlled(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes),
         }
@@ -43,8 +43,7 @@ impl TryRng for &Random {
     }
 }
 
-/// 64 random bits as 16 hexadecimal digits: enough to find a request in a year of logs, or for a name that nothing else
-/// has.
+/// 64 random bits as 16 hexadecimal digits: enough to find one request in a year of logs, or to make a unique name.
 pub fn hex_id(mut rng: impl Rng) -> String {
     format!("{:016x}", rng.next_u64())
 }

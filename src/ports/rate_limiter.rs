@@ -17,7 +17,7 @@ pub enum LimitKind {
 }
 
 impl LimitKind {
-    /// Its name in metrics, keys and the `RateLimit` fields.
+    /// The limit's name in metrics, keys and the `RateLimit` fields.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -39,11 +39,11 @@ pub trait RateLimiter: Send + Sync {
 /// The quota of each limit; `None` if the limit is off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quotas {
-    /// For creating.
+    /// The quota for creating pages.
     pub create: Option<Quota>,
-    /// For updating and deleting.
+    /// The quota for updating and deleting pages, together.
     pub edit: Option<Quota>,
-    /// For tokens.
+    /// The quota for asking for tokens.
     pub token: Option<Quota>,
 }
 

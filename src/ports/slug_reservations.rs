@@ -12,13 +12,13 @@ use crate::domain::slug::Slug;
 /// Lifetime of a reservation that nobody releases. It is longer than any create, whose deadline is 5 s.
 pub const TIME_TO_LIVE: Duration = Duration::from_secs(30);
 
-/// Keeps two creates from trying the same slug at once.
+/// Keeps two creates from trying the same slug at the same time.
 #[async_trait]
 pub trait SlugReservations: Send + Sync {
-    /// Reserves `slug` for [`TIME_TO_LIVE`] unless it is reserved.
+    /// Reserves `slug` for [`TIME_TO_LIVE`] unless the slug is already reserved.
     async fn reserve(&self, slug: &Slug) -> Reservation;
 
-    /// Gives `slug` back. Its holder calls this once the outcome of the insert is known, and not while it is unknown.
+    /// Ends the reservation of `slug`. Its holder calls this only when the outcome of the insert is known.
     async fn release(&self, slug: &Slug);
 }
 

@@ -54,7 +54,7 @@ pub enum ServiceError {
     NoFreeSlug,
 }
 
-/// Why the bytes of a body are not there to be parsed.
+/// Why a body could not be received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BodyReadError {
     /// The body is larger than any request may be.
@@ -135,7 +135,7 @@ pub enum FormError {
     /// A credential is in the query string, which logs and browser histories keep.
     #[error("a credential is in the query string")]
     InQuery,
-    /// A field is there twice. It is named if it has a meaning here.
+    /// A field is there twice. The error names the field if it has a meaning here.
     #[error("a field is there twice")]
     Repeated(Option<&'static str>),
     /// The client presents credentials in more than one way.

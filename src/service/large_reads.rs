@@ -29,7 +29,7 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct LargeReads(Arc<Semaphore>);
 
-/// A page that was read, with its permit if it is large. It is kept until the response is made.
+/// A page that was read. A large page has a permit, which is kept until the response is made.
 pub struct PageRead {
     page: Arc<Page>,
     _permit: ReadPermit,
@@ -46,7 +46,7 @@ impl LargeReads {
         Self(Arc::new(Semaphore::new(MAX_BYTES)))
     }
 
-    /// A permit for `page`, if it is small or there is memory for it now.
+    /// A permit for `page`, if the page is small or there is memory for it now.
     pub(super) fn try_acquire(&self, page: &Page) -> Result<ReadPermit, NeededBytes> {
         let bytes = page.content.as_str().len() + page.rendered.html.len();
         if bytes <= LARGE_BYTES {
@@ -77,13 +77,13 @@ impl PageRead {
         Self { page, _permit: permit }
     }
 
-    /// The page alone, for a response that is written while it is sent.
+    /// The page without its permit, for a response that is written while it is sent.
     pub fn share(&self) -> Arc<Page> {
         Arc::clone(&self.page)
     }
 }
 
-/// For a page that was just written. It needs no permit, because writes have a rate limit.
+/// Converts a page that was just written. Such a page needs no permit, because writes have a rate limit.
 impl From<Arc<Page>> for PageRead {
     fn from(page: Arc<Page>) -> Self {
         Self { page, _permit: ReadPermit::default() }

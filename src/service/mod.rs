@@ -1,5 +1,5 @@
-//! The service's rules: the operations on pages and the order of their checks. It knows no transport and no status
-//! codes.
+//! The service's rules: the operations on pages and the order of their checks. This module knows no transport and no
+//! status codes.
 //!
 //! # The order of checks
 //!
@@ -14,9 +14,9 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! An invalid create spends no quota. Every update, delete and token request does, which also bounds guessing of keys.
-//! The one exception is an update or delete whose slug does not fit the grammar: it is answered before the limit is
-//! asked.
+//! An invalid create spends no quota. Every update, delete and token request spends quota, which also limits the
+//! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
+//! refused before the limiter is asked.
 
 mod create;
 mod delete;
@@ -58,10 +58,10 @@ pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use token::{TokenClient, TokenForm};
 
-/// Longest time of one operation, including waits for stores. After it the outcome is unknown to the caller.
+/// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Longest pause before a lost compare-and-set is tried again. Each pause is a random share of it.
+/// Longest pause before a lost compare-and-set is tried again. Each pause is a random part of this time.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
 /// The service over its backends. Cheap to clone.
@@ -108,8 +108,8 @@ impl PageService {
         Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads }
     }
 
-    /// The same service, which also writes pages that it had to render again back to its store. This is for a store
-    /// that only this process uses: if replicas shared it, each of them would write.
+    /// Makes the service also write pages that it had to render again back to its store. This is for a store that only
+    /// this process uses: if replicas shared it, each of them would write.
     #[must_use]
     pub fn writing_renewed_pages_back(self) -> Self {
         let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));

@@ -1,10 +1,11 @@
 //! Keeps the HTML of pages up to date with the newest renderer.
 //!
 //! After an upgrade every stored page has the HTML of an older renderer. Each page is rendered again at its first read,
-//! once in a replica however many requests read it at the same time. Only a few pages are rendered at once, so that
-//! creates and updates keep their share of the cores. If the store can keep it, the new HTML is written back on the
-//! condition that the page still has its version, so a concurrent update or delete wins. A cache of bounded size serves
-//! the reads before that, and replicas whose store does not keep it.
+//! once in each replica, however many requests read the page at the same time. Only a few pages are rendered at the
+//! same time, so that creates and updates keep their share of the cores. If the process writes renewed pages back, the
+//! new HTML is stored on the condition that the page's version has not changed, so a concurrent update or delete wins.
+//! A cache of bounded size serves reads until the new HTML is stored, and all reads in a process that does not write
+//! back.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -29,10 +30,11 @@ use crate::ports::renderer::Renderer;
 /// Memory for pages that were rendered again, in bytes: enough for a few of the largest or thousands of usual ones.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-/// Bytes that a page counts beside its texts: more than its other fields and its cache entry take.
+/// Bytes that the cache counts for a page in addition to its texts: more than the page's other fields and its cache
+/// entry take.
 const PAGE_BYTES: usize = 1024;
 
-/// A renderer, with the rule when to use it.
+/// A renderer, and the rule for when to use it.
 #[derive(Clone)]
 pub(super) struct Rendering(Arc<Inner>);
 
@@ -48,7 +50,8 @@ struct Inner {
 struct State {
     renewed: LruCache<Slug, Arc<Page>>,
     renewed_bytes: usize,
-    /// The renderings in progress, for others to join. Each is dropped when nobody waits for it any more.
+    /// The renderings in progress, which other readers of the same page join. A rendering is dropped when nobody waits
+    /// for it any more.
     running: HashMap<Identity, (u64, WeakShared<Renewing>)>,
     last_number: u64,
 }
@@ -76,7 +79,7 @@ impl Rendering {
         self.0.renderer.render(content).await
     }
 
-    /// `page`, rendered again if an older renderer wrote it.
+    /// `page`, rendered again if an older renderer made its HTML.
     pub(super) async fn current(&self, page: Arc<Page>) -> Arc<Page> {
         if page.rendered.renderer_version >= RENDERER_VERSION {
             return page;
@@ -98,7 +101,7 @@ impl Inner {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Renders `page` once a permit is free. From then on it is finished even if every reader disconnects.
+    /// Renders `page` once a permit is free. From then on the rendering is finished even if every reader disconnects.
     async fn renew(self: Arc<Self>, page: Arc<Page>) -> Arc<Page> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
         let (sender, receiver) = oneshot::channel();
@@ -115,7 +118,7 @@ impl Inner {
         let rendered = self.renderer.render(&page.content).await;
         let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
         self.state().keep(&renewed);
-        // Readers need not wait until it is stored.
+        // Readers do not wait until the new HTML is stored.
         let _ = sender.send(Arc::clone(&renewed));
         if let Some(store) = &self.store {
             // This write keeps the page's version. A concurrent change gives the page another version, and then this
@@ -236,7 +239,7 @@ mod tests {
         }
     }
 
-    /// A page of an older renderer, another one for each `number`.
+    /// A page with HTML of an older renderer. Each `number` gives another page.
     fn old(number: usize) -> Arc<Page> {
         let (mut digits, text) = (number, format!("Page {number}"));
         let suffix = SlugSuffix::random(|below| {

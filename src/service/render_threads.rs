@@ -12,8 +12,8 @@ use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, render};
 use crate::ports::renderer::Renderer;
 
-/// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown that takes less time
-/// than passing it to another thread and back.
+/// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown, rendering takes
+/// less time than passing it to another thread and back.
 const INLINE_BYTES: usize = 1024;
 
 /// Renders large content on blocking threads, at most one for each core. It needs a Tokio runtime.
@@ -37,7 +37,8 @@ impl Renderer for RenderThreads {
         let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
         let content = content.clone();
         let rendered = spawn_blocking(move || {
-            // The thread holds the permit, so that a caller that disconnects does not let more work start.
+            // The thread holds the permit. So a caller that disconnects does not free the permit while its work still
+            // runs.
             let _permit = permit;
             render(content.as_str())
         });

@@ -38,7 +38,7 @@ pub struct UpdateFields {
 pub enum Credential {
     /// The query string contains a key, whatever else the request has.
     InQuery,
-    /// The request presents nothing.
+    /// The request presents no credential.
     Missing,
     /// The presented text does not have the shape of a key.
     Malformed,
@@ -53,7 +53,7 @@ pub enum Credential {
 pub enum States {
     /// Any state.
     Any,
-    /// One of these.
+    /// One of these states.
     OneOf(Vec<PageState>),
 }
 
@@ -66,12 +66,12 @@ impl States {
     }
 }
 
-/// The condition that a request sets on the state of the page. The default sets none.
+/// The condition that a request sets on the state of the page. The default sets no condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Precondition {
-    /// The page must be in one of these.
+    /// The page must be in one of these states.
     pub if_match: Option<States>,
-    /// The page must be in none of these.
+    /// The page must be in none of these states.
     pub if_none_match: Option<States>,
 }
 

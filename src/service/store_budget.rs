@@ -9,9 +9,9 @@ use crate::ports::page_store::StoreError;
 
 /// Longest time that a request waits for the page store before the client learns that the store is unavailable.
 ///
-/// All calls of one attempt share it, so that a store that answers the first call late does not get the whole time
-/// again for the second. A lost compare-and-set is an answer, so the store works: the next attempt has the whole budget
-/// again, within [`super::DEADLINE`].
+/// All calls of one attempt share this time: a store that answers the first call late gets only the rest for the
+/// second. A lost compare-and-set shows that the store answers, so the next attempt has the whole budget again, within
+/// [`super::DEADLINE`].
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
 /// The rest of [`STORE_BUDGET`].
@@ -24,8 +24,8 @@ impl StoreBudget {
         Self { left: STORE_BUDGET }
     }
 
-    /// The answer to `call`, if it comes within the rest of the budget. After [`ServiceError::DeadlinePassed`] its
-    /// outcome is unknown.
+    /// The answer to `call`, if it comes within the rest of the budget. After [`ServiceError::DeadlinePassed`] the
+    /// outcome of the call is unknown.
     pub(super) async fn wait<T>(
         &mut self,
         call: impl Future<Output = Result<T, StoreError>>,

@@ -12,7 +12,8 @@ use crate::domain::slug::Slug;
 use crate::ports::page_store::Lookup;
 use crate::ports::rate_limiter::LimitKind;
 
-/// The fields of a token request, not yet checked. It has no `Debug`, because people put keys into the wrong fields.
+/// The fields of a token request, not yet checked. The type has no `Debug`, because people put keys into the wrong
+/// fields.
 pub struct TokenForm {
     /// The requested grant.
     pub grant_type: String,
@@ -31,8 +32,8 @@ pub struct TokenClient {
 }
 
 impl PageService {
-    /// The page's own key as a token, for a client that presents the page's slug and key. Every attempt is counted.
-    /// `form` is polled after the rate limit. The time to receive it does not count towards
+    /// Returns the page's own key as a token, to a client that presents the page's slug and key. Every attempt is
+    /// counted. `form` is polled after the rate limit. The time to receive it does not count towards
     /// [`DEADLINE`](super::DEADLINE).
     pub async fn token(
         &self,
@@ -61,7 +62,7 @@ impl PageService {
     }
 
     /// The key of `client` if it opens the page that `client` names. Hashes are compared in constant time. Whether a
-    /// page exists is not a secret, so that may take another time.
+    /// page exists is not a secret, so the answer for a missing page may take another time.
     async fn authenticated(&self, client: TokenClient) -> Result<EditKey, ServiceError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
         let Lookup::Active(page) = StoreBudget::new().wait(self.store.lookup(&slug)).await? else {

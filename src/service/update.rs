@@ -17,7 +17,7 @@ use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
 impl Credential {
-    /// The presented key if it is that of `page`.
+    /// The presented key, if it is the key of `page`.
     pub(super) fn open(&self, page: &Page) -> Result<&EditKey, ServiceError> {
         match self {
             Self::InQuery => Err(ServiceError::KeyInQuery),
@@ -30,8 +30,8 @@ impl Credential {
 }
 
 impl PageService {
-    /// Applies the fields in `body` and returns the page as it is then. An update without fields changes nothing.
-    /// `body` is polled after the credential was checked. The time to receive it does not count towards
+    /// Applies the fields in `body` and returns the resulting page. An update without fields changes nothing. `body` is
+    /// polled after the credential was checked. The time to receive it does not count towards
     /// [`DEADLINE`](super::DEADLINE).
     ///
     /// Two concurrent updates of different fields both take effect. After [`ServiceError::Store`] or
@@ -63,8 +63,8 @@ impl PageService {
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
-            // The client sends its body only now, because it waited for `100 Continue`. The page may change meanwhile,
-            // so it is dropped, which also frees its memory, and looked up again.
+            // The client sends its body only now, because it waited for `100 Continue`. The page may change before the
+            // body has arrived. So the page is dropped, which also frees its memory, and looked up again.
             drop(page);
             let body = body.await;
             began = Instant::now();
@@ -107,7 +107,7 @@ impl PageService {
         }
         loop {
             if rendered.is_none() {
-                // The update keeps the content, so store its newest HTML.
+                // The update does not change the content, so the page is stored with HTML of the newest renderer.
                 page = self.rendering.current(page).await;
             }
             let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));

@@ -13,7 +13,8 @@ use super::store::CqlStore;
 use crate::config::CqlSettings;
 use crate::ports::random::Random;
 
-/// Why the store cannot be used. The operator must fix each of these; a cluster that does not answer is waited for instead.
+/// Why the store cannot be used. The operator must fix each of these. A cluster that does not answer is not one of
+/// them, because connecting waits for it.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// A setting cannot be used.
@@ -22,13 +23,13 @@ pub enum ConnectError {
     /// The schema was not brought up to date in time.
     #[error("the schema is {state:?} after --schema-wait: run `handbill migrate` with this version")]
     SchemaWait {
-        /// How it compares with this program's.
+        /// How the schema in the database compares with this program's schema.
         state: SchemaState,
     },
     /// A later program removed something from the schema.
     #[error("the schema was contracted by a later version of Handbill: run that version")]
     SchemaTooNew,
-    /// The schema is not this program's.
+    /// The schema cannot be compared with this program's schema.
     #[error(transparent)]
     Schema(SchemaError),
     /// The database refuses a statement on pages although the schema is up to date.
@@ -39,7 +40,7 @@ pub enum ConnectError {
 /// The thing that connecting waits for, as `/readyz` reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// No node answers; the last error.
+    /// No node answers. Contains the last error.
     OutOfReach(String),
     /// The schema is missing or older than this program.
     Schema(SchemaState),
@@ -48,8 +49,8 @@ pub enum Progress {
 }
 
 impl CqlStore {
-    /// A store on the cluster of `settings`. Waits without limit for the cluster, and up to `--schema-wait` for its schema.
-    /// Calls `progress` whenever the thing that it waits for changes.
+    /// A store on the cluster of `settings`. Waits without limit for the cluster, and up to `--schema-wait` for its
+    /// schema. Calls `progress` at each change of [`Progress`].
     pub async fn connect(
         settings: &CqlSettings,
         timeouts: CqlTimeouts,
@@ -104,7 +105,7 @@ async fn await_schema<F: Fn(&Progress)>(
     }
 }
 
-/// The store after its statements were prepared, which needs a node that answers.
+/// Prepares the statements and returns the store. This needs a node that answers.
 async fn prepare<F: Fn(&Progress)>(
     session: &Arc<Session>,
     settings: &CqlSettings,
@@ -114,7 +115,8 @@ async fn prepare<F: Fn(&Progress)>(
 ) -> Result<CqlStore, ConnectError> {
     let started = Instant::now();
     loop {
-        // The keyspace may be younger than the session, which must know it to send requests to the right nodes.
+        // The keyspace may have been created after the session began. The session must know the keyspace to send
+        // requests to the right nodes.
         if let Err(error) = session.refresh_metadata().await {
             reporter.report(Progress::OutOfReach(error.to_string()));
         }

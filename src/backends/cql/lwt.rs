@@ -9,9 +9,10 @@
 //!   nonce is sent again. At most one of the two can be applied, because both expect the same version.
 //! * The row has changed and does not have the nonce: the condition can never hold again, so the write was **not done** and
 //!   never will be.
-//! * The row has had more writes since than it keeps nonces: the outcome cannot be known.
+//! * More writes have followed than the row keeps nonces: the outcome cannot be known.
 //!
-//! After one attempt with an unknown outcome, a later refusal may be its effect, so the row is read back then too.
+//! If an attempt had an unknown outcome, it may be the reason why a later attempt is refused. So the row is read back
+//! after such a refusal too.
 
 use std::time::Duration;
 
@@ -30,14 +31,16 @@ use crate::domain::slug::Slug;
 use crate::ports::page_store::{Cause, StoreError};
 use crate::ports::random::Random;
 
-/// With less time left than this, no write is sent: it would hardly be answered, and its outcome would be unknown.
+/// No write is sent with less time left than this, because an answer would probably come too late, and the outcome
+/// would be unknown.
 const SHORTEST_ATTEMPT: Duration = Duration::from_millis(50);
 
-/// How often a write that was certainly not done is sent again. A write that fails more often than this did not just meet
-/// a node that is starting; more attempts would only make requests pile up.
+/// Maximum number of times that a write that was certainly not done is sent again. Up to this many failures may come
+/// from a node that is starting. More failures have another cause, and more attempts would only make requests pile up.
 const REPEATS_IF_NOT_DONE: u32 = 2;
 
-/// Longest pauses before the first repetition and before any. Each pause is random, between half of it and all of it.
+/// The maximum of the first pause, and the maximum that later pauses grow to. Each pause is random, between half of its
+/// maximum and the whole.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(160);
 
@@ -53,11 +56,11 @@ pub(super) struct Write<'a, V> {
 /// The outcome of a write, as far as a row shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It was done.
+    /// The write was done.
     Done,
-    /// It was not done and never will be.
+    /// The write was not done and never will be.
     Refused,
-    /// It was not done yet.
+    /// The write was not done yet.
     NotYet,
     /// The write is too old: the row may have lost its nonce.
     TooOld,
@@ -68,7 +71,7 @@ pub(super) enum Verdict {
 #[error("no answer within {0:?}")]
 struct NoAnswerError(Duration);
 
-/// Because of many later writes, the row no longer shows whether this one was done.
+/// Because of many later writes, the row no longer shows whether this write was done.
 #[derive(Debug, Error)]
 #[error("too many other writes followed this one to know whether it was done")]
 struct OverwrittenError;

@@ -13,29 +13,31 @@
 //!
 //! Every write of a row is a lightweight transaction: a round of Paxos among the row's replicas in the datacentre
 //! (`LOCAL_SERIAL`), then a commit that is acknowledged only after a quorum of them has it (`LOCAL_QUORUM`). A read at
-//! `LOCAL_QUORUM` asks a quorum. Any two quorums share a replica, and the newest value wins, by the numbers of the rounds,
-//! which only grow. So a read that starts after the acknowledgement shows that write or a later one, through any replica of
-//! Handbill. It costs one round trip; a read at `LOCAL_SERIAL` would cost three and disturb writes.
+//! `LOCAL_QUORUM` asks a quorum. Any two quorums share a replica, and the newest value wins. The numbers of the rounds,
+//! which only grow, decide which value is the newest. So a read that starts after the acknowledgement shows that write
+//! or a later one, through any replica of Handbill. Such a read costs one round trip; a read at `LOCAL_SERIAL` would
+//! cost three and disturb writes.
 //!
 //! Seeing acknowledged writes is not enough. A write with an unknown outcome may be on one replica only. A read whose quorum
 //! has that replica shows the write; a later read with another quorum would show an older value. Blocking read repair
 //! prevents this: if the replicas differ, the coordinator writes the newest value to a quorum before it answers. ScyllaDB
 //! always does this. Cassandra does it by the table's option `read_repair`, which a migration sets.
 //!
-//! A round is decided as soon as a quorum has accepted it, even before its commit. A plain read does not show it yet. This
-//! is harmless: its writer has no answer yet, so nobody can tell that it is decided. The next transaction on the row first
-//! completes and commits it, and so does a read at `LOCAL_SERIAL`. Therefore:
+//! A round is decided as soon as a quorum has accepted it, even before its commit. A plain read does not show the value
+//! of the round before that commit. This is harmless: the writer has no answer yet, so nobody can know that the round
+//! is decided. The next transaction on the row first completes and commits it, and so does a read at `LOCAL_SERIAL`.
+//! Therefore:
 //!
 //! * When a compare-and-set is refused, the value that caused the refusal is already committed at a quorum. A plain
 //!   lookup after the refusal shows that value.
-//! * Only a read at `LOCAL_SERIAL` shows whether a write with an unknown outcome was done. A plain read would miss a decided
-//!   round, and the write would become visible later. Nothing else is read at this consistency.
+//! * Only a read at `LOCAL_SERIAL` shows whether a write with an unknown outcome was done. A plain read would miss a
+//!   decided round, and the write would become visible later. No other read of a page uses this consistency.
 //!
 //! # How a write is recognised
 //!
-//! Each write has 128 random bits, its nonce. The row keeps the nonces of its last 16 writes, each under the version that
-//! it made, modulo 16. Every write raises the version by one, so it replaces the nonce of the 16th write before it and does
-//! not need to know the others. `write_outcome` and `lwt` say how nonces are used.
+//! Each write has 128 random bits, its nonce. The row keeps the nonces of its last 16 writes, each under the version
+//! that its write made, modulo 16. Every write raises the version by one, so a write replaces the nonce of the 16th
+//! write before it and does not need to know the other nonces. `write_outcome` and `lwt` say how nonces are used.
 //!
 //! # When deleted text leaves the disks
 //!

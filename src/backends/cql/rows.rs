@@ -62,7 +62,7 @@ pub(super) enum UnreadableRow {
     /// A required column is null or out of range.
     #[error("the column {0} is missing or out of range")]
     Column(&'static str),
-    /// This version does not know the state.
+    /// This version of Handbill does not know the row's state.
     #[error("the state is {0:?}, which this version does not know")]
     State(Option<String>),
 }
@@ -122,12 +122,13 @@ impl NonceRow {
         self.version.map(|version| PageVersion::new(version.cast_unsigned()))
     }
 
-    /// Whether it is a page, not a tombstone.
+    /// Whether the row is a page, not a tombstone.
     pub(super) fn is_active(&self) -> bool {
         self.state.as_deref() == Some(ACTIVE)
     }
 
-    /// Whether the write that made `version` had `nonce`. The row knows this only of the last [`REMEMBERED_WRITES`] versions.
+    /// Whether the write that made `version` had `nonce`. The row shows this only for the last [`REMEMBERED_WRITES`]
+    /// versions.
     pub(super) fn carries(&self, version: PageVersion, nonce: &Nonce) -> bool {
         let carried = self.nonces.as_ref().and_then(|nonces| nonces.get(&slot(version)));
         carried.is_some_and(|carried| carried == nonce)
@@ -139,7 +140,8 @@ impl NonceRow {
     }
 }
 
-/// The key of the nonce of the write that made `version`. Each write replaces the nonce of the 16th write before it.
+/// The key, in the row's map of nonces, for the write that made `version`. Each write replaces the nonce of the 16th
+/// write before it.
 fn slot(version: PageVersion) -> i8 {
     i8::try_from(version.get() % REMEMBERED_WRITES).expect("a remainder below 16 fits")
 }

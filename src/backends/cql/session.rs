@@ -1,7 +1,7 @@
 //! The driver's session: login, TLS, time limits, which nodes are asked, and how often.
 //!
-//! Time limits and retries differ from the driver's defaults. Those are 30 s for a request, 30 s + 30 s before the driver
-//! closes a hung connection, and retries that hide the result of the first attempt.
+//! Time limits and retries differ from the driver's defaults. The defaults are 30 s for a request, 30 s + 30 s before
+//! the driver closes a hung connection, and retries that hide the result of the first attempt.
 //!
 //! | limit | value | why |
 //! |---|---|---|
@@ -40,7 +40,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Pause before the next look at a cluster that does not answer, or at a schema that is not ready.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest time for a request that is not about a page. The others have their own limits.
+/// Longest time for a request that is not about a page. Requests about pages have their own limits.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A read without an answer after this time is also sent to another node.
@@ -61,20 +61,22 @@ pub struct CqlTimeouts {
     pub attempt: Duration,
     /// Longest wait of an operation for its permit.
     pub permit: Duration,
-    /// How many reads run at once, and how many writes. Others wait for a permit and are then refused. Without a quorum every
-    /// operation takes its full time, so this bounds how many pile up. Reads have permits of their own, so that slow writes
-    /// do not delay them.
+    /// How many reads run at once, and how many writes. Further ones wait for a permit, and are refused if none is free
+    /// in time. Without a quorum every operation takes its full time, so this number limits how many operations pile
+    /// up. Reads have permits of their own, so that slow writes do not delay them.
     pub in_flight: usize,
 }
 
 impl Default for CqlTimeouts {
-    /// Shorter than the 2.75 s of the service's wait, so that the service learns whether anything was changed.
+    /// An operation ends before the 2.75 s that the service waits, so that the service learns whether anything was
+    /// changed.
     fn default() -> Self {
         Self {
             operation: Duration::from_millis(2500),
             attempt: Duration::from_millis(1500),
             permit: Duration::from_millis(250),
-            // With more than this from one client, three small nodes do as many writes a second, only slower.
+            // With more operations in flight from one client, three small nodes do no more writes a second, and each
+            // write takes longer.
             in_flight: 64,
         }
     }
@@ -94,15 +96,15 @@ pub enum SettingsError {
     File {
         /// The file.
         path: PathBuf,
-        /// The option that names it.
+        /// The option that names the file.
         option: &'static str,
-        /// The problem with it.
+        /// The problem with the file.
         reason: Box<dyn std::error::Error + Send + Sync>,
     },
     /// No node is in the datacentre.
     #[error("no node is in the datacentre {name:?} of --scylla-datacenter; there are: {found}")]
     NoSuchDatacenter {
-        /// The setting.
+        /// The name in the setting.
         name: String,
         /// The datacentres of the nodes that were found.
         found: String,
@@ -126,7 +128,7 @@ pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> 
         .default_execution_profile_handle(profile(None).into_handle())
         .connection_timeout(CONNECT_TIMEOUT)
         .schema_agreement_timeout(SCHEMA_AGREEMENT);
-    // The builder's own methods would log at each start that this is short.
+    // The field is set directly, because the builder's own methods would log at each start that this interval is short.
     builder.config.keepalive_interval = Some(KEEPALIVE);
     builder.config.keepalive_timeout = Some(KEEPALIVE);
     match (&settings.scylla_username, &settings.scylla_password_file) {
@@ -140,8 +142,8 @@ pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> 
     Ok(builder)
 }
 
-/// A session on the cluster of `settings`, and the datacentre that it sends requests to. Tries until `failed`, which gets
-/// the error of each attempt, returns an error.
+/// A session on the cluster of `settings`, and the datacentre that it sends requests to. Tries until an attempt
+/// succeeds or `failed` returns an error. `failed` gets the error of each attempt.
 pub(super) async fn connect<E: From<SettingsError>>(
     settings: &CqlSettings,
     mut failed: impl FnMut(NewSessionError) -> Result<(), E>,
@@ -186,10 +188,10 @@ fn tls(path: &Path) -> Result<ClientConfig, SettingsError> {
     Ok(config.map_err(|error| unusable(error.into()))?.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// How the driver sends requests: only to the nodes of `datacenter`, once it is known.
+/// How the driver sends requests: only to the nodes of `datacenter`, if there is one.
 ///
-/// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the datacentre of the node that gets the request. If this datacentre fails, the
-/// driver must not use another one: it would read and write there without the quorums of this one.
+/// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the datacentre of the node that gets the request. If this datacentre fails,
+/// the driver must not use another one, because the quorums there share no replica with the quorums here.
 fn profile(datacenter: Option<String>) -> ExecutionProfile {
     let policy = DefaultPolicy::builder().token_aware(true).permit_dc_failover(false);
     let policy = match datacenter {
@@ -208,7 +210,8 @@ fn profile(datacenter: Option<String>) -> ExecutionProfile {
         .build()
 }
 
-/// Makes `session` send its requests to the datacentre of `settings` or, if none is set, of the first node. Returns its name.
+/// Makes `session` send its requests to the datacentre of `settings` or, if none is set, of the first node. Returns the
+/// name of that datacentre.
 async fn choose_datacenter(session: &Session, settings: &CqlSettings) -> Result<String, SettingsError> {
     let state = session.get_cluster_state();
     let nodes: Vec<(IpAddr, &str)> = state

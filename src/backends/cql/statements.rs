@@ -8,9 +8,9 @@
 //! | [`Statements::replace`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 //! | [`Statements::delete`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 //!
-//! Each names its keyspace, so that no connection must be switched to one. Each names its columns, so that a column of a
-//! later migration changes nothing here. The driver must not cache the columns of a conditional write's answer: Cassandra
-//! answers with more columns if it refuses the write.
+//! Each statement names its keyspace, so that no connection has to be switched to a keyspace. Each statement names its
+//! columns, so that a column that a later migration adds changes nothing here. The driver must not cache the columns of
+//! a conditional write's answer: Cassandra answers with more columns if it refuses the write.
 
 use std::sync::Arc;
 
@@ -37,8 +37,8 @@ pub(super) struct Statements {
 }
 
 impl Statements {
-    /// Prepares all of them for `keyspace`, which must have the current schema. The driver spends at most the time of one
-    /// operation on each request.
+    /// Prepares all statements for `keyspace`, which must have the current schema. The driver spends at most the time
+    /// of one operation on each request.
     pub(super) async fn prepare(
         session: &Session,
         keyspace: &str,
@@ -89,7 +89,8 @@ impl Statements {
                  WHERE slug = ? IF version = ? AND state = 'active'"
             ))
             .await?,
-            // No condition here compares with null: it would also hold if there is no row, and the write would create one.
+            // No condition here compares with null: such a condition also holds if there is no row, and the write would
+            // then create a row.
             delete: write(format!(
                 "UPDATE {keyspace}.pages SET state = 'deleted', version = ?, title = null, content = null, \
                  html = null, excerpt = null, code_blocks = null, link_origins = null, language = null, \

@@ -175,7 +175,7 @@ fn classify_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdic
     match row {
         None => Verdict::NotYet,
         Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Verdict::Done,
-        // A changed page still has its key. A tombstone does not, and may have replaced our page since.
+        // A page that was changed still has its key. A tombstone has no key, and may have replaced our page.
         Some(row) if !row.is_active() && is_too_old(page.version, row) => Verdict::TooOld,
         Some(_) => Verdict::Refused,
     }
@@ -187,12 +187,12 @@ fn classify_replacement(row: Option<&NonceRow>, expected: PageVersion, made: Pag
         Some(row) if row.carries(made, nonce) => Verdict::Done,
         Some(row) if row.is_active() && row.version() == Some(expected) => Verdict::NotYet,
         Some(row) if is_too_old(made, row) => Verdict::TooOld,
-        // Rows are never removed, so if there is none now, there was none to replace.
+        // Rows are never removed, so if there is no row now, there was no page to replace.
         Some(_) | None => Verdict::Refused,
     }
 }
 
-/// Whether so many writes followed the one that made `made` that `row` no longer has its nonce.
+/// Whether `row` no longer has the nonce of the write that made the version `made`, because many writes followed it.
 fn is_too_old(made: PageVersion, row: &NonceRow) -> bool {
     row.version().is_none_or(|version| version.get() >= made.get().saturating_add(REMEMBERED_WRITES))
 }

@@ -14,9 +14,9 @@ use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 /// The outcome of a conditional write that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It was certainly not done, and will not be.
+    /// The write was certainly not done, and will not be done.
     NotDone,
-    /// It was done, will be done later, or never.
+    /// The write was done, will be done later, or will never be done.
     Unknown,
 }
 
@@ -26,7 +26,8 @@ pub(super) fn of_failed_write(error: &ExecutionError) -> Outcome {
     match error {
         // The statement or its values were refused before anything was sent.
         ExecutionError::BadQuery(_) | ExecutionError::PrepareError(_) => Outcome::NotDone,
-        // No node could be chosen or reached, so it was not sent. A failed attempt would end the request with another error.
+        // No node could be chosen or reached, so the write was not sent. A failed attempt would end the request with
+        // another error.
         ExecutionError::EmptyPlan | ExecutionError::ConnectionPoolError(_) => Outcome::NotDone,
         ExecutionError::LastAttemptError(error) => of_failed_attempt(error),
         // This includes the driver's `RequestTimeout`: a node may still work on the request.
@@ -36,7 +37,7 @@ pub(super) fn of_failed_write(error: &ExecutionError) -> Outcome {
 
 fn of_failed_attempt(error: &RequestAttemptError) -> Outcome {
     match error {
-        // It was never written to the connection.
+        // The request was never written to the connection.
         RequestAttemptError::SerializationError(_)
         | RequestAttemptError::CqlRequestSerialization(_)
         | RequestAttemptError::UnableToAllocStreamId => Outcome::NotDone,
@@ -63,14 +64,14 @@ fn of_refusal(error: &DbError) -> Outcome {
         | DbError::ProtocolError
         | DbError::IsBootstrapping
         | DbError::Unprepared { .. } => Outcome::NotDone,
-        // There are too few replicas to start a round of Paxos. At any other consistency ScyllaDB answers this after the
-        // round has decided, if then too few replicas can learn the decision.
+        // There are too few replicas to start a round of Paxos. At any other consistency ScyllaDB also returns this
+        // error after the round was decided, if too few replicas can then learn the decision.
         DbError::Unavailable { consistency, .. } if consistency.is_serial() => Outcome::NotDone,
         // ScyllaDB promises that a write that the coordinator rejected is on no replica.
         DbError::RateLimitReached { rejected_by_coordinator: true, .. } => Outcome::NotDone,
-        // WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too), Unavailable at another consistency,
-        // Overloaded and ServerError (both can follow the decision), 0x1700 "CAS write unknown", which the driver returns
-        // as `Other`, and errors of later versions.
+        // The outcome is unknown after WriteTimeout, WriteFailure, ReadTimeout and ReadFailure (a round reads too),
+        // Unavailable at another consistency, Overloaded and ServerError (both can follow the decision), 0x1700 "CAS
+        // write unknown", which the driver returns as `Other`, and errors of later versions.
         _ => Outcome::Unknown,
     }
 }
@@ -93,7 +94,7 @@ mod tests {
         refused(DbError::Unavailable { consistency, required: 2, alive: 1 })
     }
 
-    /// The errors that no server and no proxy can produce; `tests/services/cql/outcomes.rs` forges the others.
+    /// Tests the errors that no server and no proxy can produce; `tests/services/cql/outcomes.rs` forges the others.
     #[test]
     fn what_never_left_the_driver_is_not_done_and_what_came_back_broken_is_unknown() {
         let attempt = ExecutionError::LastAttemptError;

@@ -15,14 +15,15 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 
 /// Maximum number of clients whose windows are kept for one limit.
 ///
-/// An entry takes about 200 bytes, plus 16 for each attempt that its window may count, rounded up to a power of two. With
-/// the specification's limits that is at most 45 MB for creates and 120 MB each for edits and tokens, if 100 000 clients
-/// use up their limits within one window, and 20 MB each if they come once. A full table drops the window that ends
-/// soonest, so that client gets its limit again early. Only somebody with that many addresses can fill it.
+/// An entry takes about 200 bytes, plus 16 for each attempt that its window may count, rounded up to a power of two.
+/// With the specification's limits that is at most 45 MB for creates and 120 MB each for edits and tokens, if 100 000
+/// clients use up their limits within one window. If each client makes only one attempt, it is 20 MB for each limit. A
+/// full table drops the window that ends soonest, so the client of that window gets its quota back early. Only somebody
+/// with that many addresses can fill the table.
 const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
 
-/// Maximum number of ended windows that one decision drops. A decision adds at most one, so ended windows cannot pile
-/// up. The number is small, so that no call waits while a full table is cleared.
+/// Maximum number of ended windows that one decision drops. A decision adds at most one window, so ended windows cannot
+/// pile up. The number is small, so that no call waits while a full table is cleared.
 const ENDED_PER_DECISION: usize = 8;
 
 /// Windows by client, ordered by their last admitted attempt. The last attempt is also the last to leave its window,
@@ -130,7 +131,7 @@ mod tests {
         Client::from(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)))
     }
 
-    /// How many clients have a window, with those windows that have ended and were not dropped yet.
+    /// The number of clients that have a window, including windows that have ended but were not dropped yet.
     fn clients(limiter: &MemoryRateLimiter, kind: LimitKind) -> usize {
         limiter.windows(kind).len()
     }
@@ -159,7 +160,7 @@ mod tests {
         limiter.check(LimitKind::Create, quota, client(0)).await;
         clock.advance(Duration::from_mins(30));
         limiter.check(LimitKind::Create, quota, client(1)).await;
-        // Refused, and so still the first to end.
+        // This attempt is refused, so the window of client 0 is still the first to end.
         limiter.check(LimitKind::Create, quota, client(0)).await;
         clock.advance(Duration::from_mins(30));
         limiter.check(LimitKind::Create, quota, client(1)).await;

@@ -13,8 +13,8 @@ use crate::ports::clock::SharedClock;
 use crate::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
 /// Maximum number of reservations: more than the number of creates that can be in flight. Each takes about 200 bytes,
-/// so all take 13 MB. Beyond that the oldest is forgotten. Its holder loses nothing, but a second writer of that slug
-/// loses late, at the store.
+/// so all take 13 MB. Beyond this number the oldest reservation is forgotten. Its holder loses nothing, but a second
+/// create of that slug is then refused late, by the store.
 const MAX_RESERVATIONS: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 
 /// The end of each reservation, oldest first. All last equally long, and none is prolonged, so the oldest ends first.

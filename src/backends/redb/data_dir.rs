@@ -16,13 +16,13 @@ use super::tables;
 /// The file in the data directory that holds the pages.
 pub const DATABASE_FILE: &str = "handbill.redb";
 
-/// A process that uses the directory locks this file. Its content is not used.
+/// A process that uses the directory locks this file. The file's content is not used.
 const LOCK_FILE: &str = "handbill.lock";
 
-/// The database while it is created.
+/// The name of the database file while the database is being created.
 const UNFINISHED_FILE: &str = "handbill.redb.new";
 
-/// Only the service's user can read the files, as with the directory.
+/// Mode of the files: only the service's user can read them, as with the directory.
 const FILE_MODE: u32 = 0o600;
 
 /// A data directory that no other process uses during the life of this value.
@@ -42,7 +42,7 @@ impl DataDir {
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
         match fs::metadata(&database) {
-            // `redb` would make a new database of an empty file.
+            // `redb` would create a new database in an empty file.
             Ok(metadata) if metadata.len() == 0 => {
                 return Err(OpenError::Damaged { path: database, reason: "the file is empty".to_owned() });
             }

@@ -11,13 +11,13 @@ use super::panics::Panicked;
 /// Why the store cannot be opened. Each message is one line that says what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process uses it.
+    /// Another process uses the data directory.
     #[error("{} is in use by another process: stop that one, or choose another data directory", .0.display())]
     InUse(PathBuf),
     /// There is a file in place of the directory.
     #[error("{} is not a directory: choose another data directory", .0.display())]
     NotADirectory(PathBuf),
-    /// This user may not read and write it.
+    /// This user may not read and write the file or directory.
     #[error("{} cannot be read and written ({reason}): change its owner or mode, or choose another data directory", path.display())]
     Denied {
         /// The file or directory.
@@ -33,27 +33,27 @@ pub enum OpenError {
         /// The operating system's error.
         reason: io::Error,
     },
-    /// A later version of Handbill wrote it in a format that this one does not know.
+    /// A later version of Handbill wrote the database in a format that this version does not know.
     #[error("{} has format {found} and this Handbill knows up to {known}: start the version that wrote it", path.display())]
     NewerFormat {
         /// The database.
         path: PathBuf,
-        /// Its format.
+        /// The database's format.
         found: u64,
         /// The newest format that is known here.
         known: u64,
     },
-    /// An earlier version of Handbill wrote it in a format that this one does not read.
+    /// An earlier version of Handbill wrote the database in a format that this version does not read.
     #[error("{} has format {found}, which Handbill 0.2.0 and before wrote, and this Handbill reads only format {known}: start the version that wrote it, or choose another data directory", path.display())]
     OlderFormat {
         /// The database.
         path: PathBuf,
-        /// Its format.
+        /// The database's format.
         found: u64,
         /// The format that is known here.
         known: u64,
     },
-    /// Handbill did not write this content.
+    /// The database is damaged, or Handbill did not write it.
     #[error("{} is damaged or no Handbill database ({reason}): restore it from a backup, or choose another data directory", path.display())]
     Damaged {
         /// The database.
@@ -72,7 +72,7 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// Whether opening it again cannot succeed, even on a disk that works.
+    /// Whether opening the store again would fail even on a disk that works.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::NewerFormat { .. } | Self::OlderFormat { .. } | Self::Damaged { .. } => true,
@@ -90,7 +90,7 @@ impl OpenError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
                 Self::Full { path, reason }
             }
-            // How `redb` reports a file that is not one of its own, or ends too early.
+            // `redb` reports a file that it did not write, or that ends too early, as one of these errors.
             io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
                 Self::Damaged { path, reason: reason.to_string() }
             }
@@ -117,7 +117,7 @@ pub enum WriterError {
     /// The writer thread panicked.
     #[error("the writer of the page store failed ({0}): what was acknowledged is on disk, start Handbill again")]
     Panicked(String),
-    /// The database had to be reopened after a failure, and cannot be.
+    /// The database had to be reopened after a failure, and cannot be opened.
     #[error("the page store cannot be opened again: {0}")]
     Unusable(Arc<OpenError>),
 }

@@ -7,10 +7,11 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-/// Pages may be drafts with an address that nobody else knows, so only the service's user may read them on disk.
+/// The mode of a new directory. A page may be a draft with an address that nobody else knows, so only the service's
+/// user may read pages on disk.
 const MODE: u32 = 0o700;
 
-/// Operations of the file system. A test has one that loses power.
+/// Operations of the file system. Tests use an implementation that loses power.
 pub(super) trait Folders {
     /// Whether there is a directory at `path`.
     fn is_directory(&self, path: &Path) -> bool;
@@ -44,7 +45,7 @@ pub(super) fn create_all(folders: &impl Folders, directory: &Path) -> io::Result
     let missing: Vec<_> = upwards(directory).take_while(|part| !folders.is_directory(part)).collect();
     for part in missing.into_iter().rev() {
         match folders.create(part) {
-            // Another process was faster, and may not have synced it yet.
+            // Another process created the directory first, and may not have synced it yet.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folders.is_directory(part) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(io::ErrorKind::NotADirectory.into());
@@ -56,8 +57,8 @@ pub(super) fn create_all(folders: &impl Folders, directory: &Path) -> io::Result
     Ok(())
 }
 
-/// Syncs every ancestor of `directory`, which exists: an earlier start may have been killed after it created one and before
-/// it synced it. If this process cannot sync one, somebody else created it.
+/// Syncs every ancestor of `directory`, which must exist. An earlier start may have been killed between creating an
+/// ancestor and syncing it. If this process cannot sync an ancestor, somebody else created that ancestor.
 pub(super) fn sync_ancestors(folders: &impl Folders, directory: &Path) {
     for part in upwards(directory) {
         let _ = folders.sync(parent_of(part));

@@ -9,13 +9,15 @@
 //! # How a write becomes durable
 //!
 //! A caller queues its operation and waits. One writer thread takes all queued operations and applies them in one
-//! transaction, in which each sees those before it. It commits once and only then answers each caller. The next batch
-//! collects during the commit. So under load many callers share one pair of fsyncs, and without load nobody waits.
+//! transaction, in which each operation sees the effects of those before it. The thread commits once and only then
+//! answers each caller. Operations that arrive during the commit form the next batch. So under load many callers share
+//! one pair of fsyncs, and without load nobody waits.
 //!
-//! Commits have two phases: strangers choose the bytes, and in one phase only the file's non-cryptographic checksums would
-//! distinguish a torn commit from a complete one. Each commit also saves the allocator's state (`redb` calls it quick
-//! repair). Opening after a crash then reads only the file's header and that state, however large the file is. (A build
-//! with debug assertions reads the whole file at every opening, because `redb` then checks itself.)
+//! Commits have two phases. With a single phase, only the file's checksums would distinguish a torn commit from a
+//! complete one. These checksums are not cryptographic, and strangers choose the bytes that they cover. Each commit
+//! also saves the allocator's state (`redb` calls it quick repair). Opening after a crash then reads only the file's
+//! header and that state, however large the file is. (A build with debug assertions reads the whole file at every
+//! opening, because `redb` then checks itself.)
 //!
 //! # What happens when the disk fails or is full
 //!
@@ -35,7 +37,7 @@
 //! `redb` cannot make sense of it: `redb` then returns an error or panics. The panic is caught, and both are
 //! `Unreadable`. If a damaged key hides its record, a second table still shows that the slug was used. Two faults
 //! remain: a damaged page number can make `redb` reserve up to 4 GiB before it finds the end of the file, and a second
-//! panic during the cleanup of the first ends the process, with one line.
+//! panic during the cleanup of the first ends the process after it has printed one line.
 //!
 //! # When deleted text leaves the disk
 //!

@@ -105,7 +105,8 @@ impl StorageBackend for Overlay {
     }
 }
 
-/// The blocks of `len` bytes from `offset`: for each its number, the first offset in it, and the range of bytes that it has.
+/// The blocks that the `len` bytes from `offset` touch: for each block its number, the offset in it of the first of
+/// these bytes, and which of these bytes it holds.
 fn blocks(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

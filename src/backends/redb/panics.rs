@@ -38,7 +38,8 @@ pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
             match PANICS.get() {
                 None => before(info),
                 Some(0) => note(info),
-                // The first panic is not caught yet. This one is in its cleanup, so the process is about to abort.
+                // The first panic is not caught yet. This one happened in the cleanup of the first, so the process is
+                // about to abort.
                 Some(_) => end(info),
             }
         }));
@@ -55,7 +56,8 @@ fn note(info: &PanicHookInfo<'_>) {
     LOCATION.set(location(info));
 }
 
-/// Ends the process with one line, as after a store has failed for good. An abort would print pages.
+/// Prints one line and ends the process, as when a store has failed for good. An abort would print much more than one
+/// line.
 fn end(info: &PanicHookInfo<'_>) {
     let (first, second) = (LOCATION.take(), location(info));
     let _ = writeln!(
@@ -68,7 +70,7 @@ fn end(info: &PanicHookInfo<'_>) {
 fn location(info: &PanicHookInfo<'_>) -> String {
     info.location().map_or_else(String::new, |location| {
         let file = location.file();
-        // The directories before it are from the machine that compiled it.
+        // The directories in the path are from the machine that compiled the program, so they are left out.
         format!("{}:{}", file.rsplit(['/', '\\']).next().unwrap_or(file), location.line())
     })
 }

@@ -1,8 +1,9 @@
 //! The bytes of a page or tombstone in the file: a version byte, a checksum of 8 bytes, then `postcard`.
 //!
-//! The checksum covers the slug, the version byte and the body. The slug is the record's key and not part of the record, so
-//! a record under a wrong key does not match either. `redb` has checksums of its own, but verifies them only after a crash
-//! and never when it reads. Without ours, a flipped bit would be served as part of the page's text.
+//! The checksum covers the slug, the version byte and the body. The slug is the record's key and not part of the
+//! record, so a record under a wrong key does not match either. `redb` has checksums of its own, but verifies them only
+//! after a crash and never when it reads. Without the record's checksum, a flipped bit would be served as part of the
+//! page's text.
 //!
 //! Once a release has written these records, a new field needs a new version of the types here and a second arm in
 //! [`decode`]. Older records remain unchanged.
@@ -40,7 +41,7 @@ pub(super) enum RecordError {
     /// There are no bytes.
     #[error("the record is empty")]
     Empty,
-    /// A later version wrote it.
+    /// A later version of Handbill wrote the record.
     #[error("the record has version {0}, this Handbill knows up to {VERSION}")]
     Newer(u8),
     /// These are not the bytes that were written under this slug.
@@ -54,7 +55,7 @@ pub(super) enum RecordError {
     TooLong(usize),
 }
 
-/// A record of version 1. The order of variants and fields is the format.
+/// A record of version 1. The order of its variants and fields is part of the format and must not change.
 #[derive(Serialize, Deserialize)]
 #[expect(clippy::large_enum_variant, reason = "a value exists only while a record is written or read")]
 enum StoredV1<'a> {
@@ -165,7 +166,7 @@ pub(super) fn active_version(slug: &Slug, bytes: &[u8]) -> Result<Option<PageVer
     })
 }
 
-/// The part after the version byte and the checksum. The checksum is verified.
+/// Verifies the checksum, and returns the part after the version byte and the checksum.
 fn body<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<&'a [u8], RecordError> {
     match bytes.first() {
         None => return Err(RecordError::Empty),
@@ -179,7 +180,8 @@ fn body<'a>(slug: &Slug, bytes: &'a [u8]) -> Result<&'a [u8], RecordError> {
 fn checksum(slug: &Slug, body: &[u8]) -> [u8; CHECKSUM_BYTES] {
     let mut hash = Xxh3::new();
     hash.update(slug.as_str().as_bytes());
-    // No slug has this byte, so the bytes after it cannot pass as a part of a slug.
+    // No slug contains the version byte. It separates the slug from the body, so no part of the body can pass as a part
+    // of the slug.
     hash.update(&[VERSION]);
     hash.update(body);
     hash.digest().to_le_bytes()

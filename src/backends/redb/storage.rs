@@ -11,17 +11,17 @@ use redb::{BackendError, StorageBackend};
 
 /// Opens the same bytes any number of times.
 pub trait Storage: Debug + Send + Sync {
-    /// Its name in errors.
+    /// The storage's name in errors.
     fn location(&self) -> &Path;
 
     /// Opens the bytes for reading and writing. Nobody else has them open.
     fn read_write(&self) -> io::Result<Box<dyn StorageBackend>>;
 
-    /// Opens the bytes for reading only, if they cannot be written. Nothing is written to the returned backend.
+    /// Opens the bytes for reading only, for when they cannot be written. Nothing is written to the returned backend.
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
 }
 
-/// Memory. It is lost with the process.
+/// Bytes in memory. They are lost when the process ends.
 #[derive(Debug, Default)]
 pub(super) struct Memory(Arc<InMemoryBackend>);
 

@@ -32,18 +32,18 @@ const WRITE_BYTES: usize = 4096;
 /// How long a call waits for its share of the queue, or for permission to read.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Lookups that run at once, each on a thread of its own: more than a disk can serve at a time, and few enough to leave
-/// threads for other blocking work.
+/// Maximum number of lookups that run at the same time, each on a thread of its own: more than a disk can serve at a
+/// time, and few enough to leave threads for other blocking work.
 const READS_AT_ONCE: usize = 64;
 
 /// After a disk error, a lookup waits this long for the writer to reopen the file.
 const REOPEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// The pages of one data directory, which no other process may use meanwhile.
+/// The pages of one data directory, which no other process may use while the store is open.
 ///
-/// A call waits at most 2 s for its permit and then fails with [`StoreError::Unavailable`]. After that a write waits for its
-/// commit, however long the disk takes. A caller that gives up earlier drops the future. Its write is then not done if it has
-/// not started, or done completely if it has.
+/// A call waits at most 2 s for its permit and then fails with [`StoreError::Unavailable`]. After that a write waits
+/// for its commit, however long the disk takes. A caller that gives up earlier drops the future. If the write has
+/// started by then, it is done completely; otherwise it is not done.
 ///
 /// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`] does
 /// the same without blocking a runtime.
@@ -62,7 +62,8 @@ pub struct RedbStore {
 struct Overloaded;
 
 impl RedbStore {
-    /// Opens the store in `data_dir`, recovers it after a crash, and creates both if they are missing.
+    /// Opens the store in `data_dir`, and recovers it after a crash. Creates the directory and the store if they are
+    /// missing.
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
         Self::on(Box::new(DataDir::prepare(data_dir)?))
     }
@@ -116,7 +117,7 @@ impl RedbStore {
 
     fn end_writer(&self) -> Option<JoinHandle<()>> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()?;
-        // It fails only if the writer has already ended.
+        // Sending fails only if the writer has already ended.
         let _ = self.jobs.send(Job::Close);
         Some(writer)
     }
@@ -152,8 +153,9 @@ impl PageStore for RedbStore {
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let permit = permit(&self.reads, 1).await?;
         let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
-        // The caller frees the permit when it takes its answer, so at most as many answers wait as lookups may run at once. If
-        // the caller has given up, both are dropped when the thread has finished.
+        // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
+        // answer. So no more answers wait than lookups may run at the same time. If the caller has given up, the answer
+        // and the permit are dropped when the thread has finished.
         let read = task::spawn_blocking(move || (read(&shared, &jobs, &slug), permit));
         read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
@@ -187,7 +189,7 @@ fn queued_bytes(operation: &Operation) -> usize {
     (WRITE_BYTES + content).min(QUEUE_BYTES)
 }
 
-/// A lookup on a thread that may block. After a disk error it tries once more on the reopened file.
+/// Looks up `slug`, on a thread that may block. After a disk error, tries once more on the reopened file.
 fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup, StoreError> {
     let seen = shared.epoch();
     let error = match read_once(shared, slug) {
@@ -214,7 +216,7 @@ fn read_once(shared: &Shared, slug: &Slug) -> Result<Lookup, ReadError> {
 /// Why a lookup has no answer.
 #[derive(Debug)]
 enum ReadError {
-    /// The store refuses it.
+    /// The store refuses the lookup.
     Store(StoreError),
     /// The database returned an error.
     Database(redb::Error),

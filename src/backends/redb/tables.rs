@@ -19,11 +19,12 @@ use super::panics::caught;
 use super::record;
 use super::storage::Boxed;
 
-/// Slug to record.
+/// The records, by slug.
 const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
 
-/// A hash of every slug in [`PAGES`]. If a lookup there finds nothing, the hash shows whether the slug was never used or its
-/// key is damaged. Without it, a page with a damaged key would seem absent and its slug would be free.
+/// A hash of every slug in [`PAGES`]. If a lookup in `PAGES` finds nothing, the hash shows whether the slug was never
+/// used or its key is damaged. Without the hash, a page with a damaged key would seem absent and its slug would be
+/// free.
 const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
 
 /// Facts about the whole file, under [`FORMAT_KEY`] and [`BATCH_KEY`].
@@ -32,14 +33,15 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 /// The version of the tables and their meaning. Records have versions of their own.
 const FORMAT_KEY: &str = "format";
 
-/// The only format that is written and read. Records of format 1, which Handbill 0.2.0 wrote, have no checksum.
+/// The only format that this version of Handbill writes and reads. Records of format 1, which Handbill 0.2.0 wrote,
+/// have no checksum.
 pub(super) const FORMAT: u64 = 2;
 
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
 
-/// Memory for pages of the file, in bytes: enough for about 600 of the largest posts, and small enough for the smallest
-/// machines that one can rent. Unwritten pages take at most half of it.
+/// Memory for pages of the file, in bytes: enough for about 600 of the largest published pages, and small enough for
+/// the smallest machines that one can rent. Unwritten pages take at most half of it.
 const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
 /// One write.
@@ -47,16 +49,16 @@ const CACHE_BYTES: usize = 64 * 1024 * 1024;
 pub(super) enum Operation {
     /// Stores the page if its slug is free.
     Insert(Arc<Page>),
-    /// Replaces the page by `next` if it has the version `expected`.
+    /// Replaces the page by `next` if the page has the version `expected`.
     CompareAndSet { expected: PageVersion, next: Record },
 }
 
 /// The answer to one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// It is stored.
+    /// The write is stored.
     Done,
-    /// Its condition does not hold; nothing was changed.
+    /// The write's condition does not hold; nothing was changed.
     Refused,
 }
 
@@ -65,22 +67,22 @@ pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
 /// The result of a batch.
 pub(super) enum Applied {
-    /// It is on disk.
+    /// The batch is on disk.
     Committed(Outcomes),
-    /// The conditions of all its operations failed; there was nothing to commit.
+    /// No operation's condition holds, so there was nothing to commit.
     NothingToCommit(Outcomes),
-    /// It failed before its commit; nothing was changed.
+    /// The batch failed before its commit; nothing was changed.
     Failed(redb::Error),
-    /// Its commit failed. It may still have been done, as a whole; then these are the answers.
+    /// The commit failed. The batch may still be stored, as a whole; if it is, these are the answers.
     Unknown(redb::Error, Outcomes),
 }
 
-/// Opens the database on `backend`, and creates the tables if there are none. `path` is for the error.
+/// Opens the database on `backend`, and creates the tables if there are none. `path` is used only in errors.
 pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
     caught(|| open_or_panic(path, backend)).unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
 }
 
-/// The same, but `redb` panics on some damaged files.
+/// Does the same as `open`, but does not catch the panics of `redb` on some damaged files.
 fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
     let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let database = Builder::new()
@@ -166,7 +168,8 @@ pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, 
     })
 }
 
-/// Applies `operations` in order, each seeing those before it, and commits them as batch number `batch`.
+/// Applies `operations` in order and commits them as batch number `batch`. Each operation sees the effects of those
+/// before it.
 pub(super) fn apply<'a>(database: &Database, batch: u64, operations: impl Iterator<Item = &'a Operation>) -> Applied {
     let transaction = match begin_write(database) {
         Ok(transaction) => transaction,

@@ -25,21 +25,21 @@ use super::tables::{self, Applied, Operation, Outcome, Outcomes};
 const BATCH_OPERATIONS: usize = 256;
 
 /// Size in bytes at which a batch gets no further operation. The batch must fit in the half of the cache that may hold
-/// unwritten pages. It does so even if its last operation is the largest possible one, and although `redb` rounds the
-/// size of each value up to a power of two.
+/// unwritten pages. It fits even if the batch's last operation is the largest possible one, and although `redb` rounds
+/// the size of each value up to a power of two.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
-/// If the database could only be opened for reading, the writer tries this often to open it for writing, even without
-/// operations.
+/// While the database is not open for writing, the writer tries to open it for writing at this interval, even if no
+/// operation arrives.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
 /// A request to the writer.
 pub(super) enum Job {
     /// Commit an operation.
     Write(Write),
-    /// Reopen the database, unless the epoch is no longer the one that the reader saw.
+    /// Reopen the database, unless it was already replaced since the reader saw the epoch `seen`.
     Reopen { seen: u64, done: mpsc::SyncSender<()> },
-    /// End, after all earlier requests.
+    /// End the thread, after all earlier requests.
     Close,
 }
 
@@ -55,9 +55,9 @@ pub(super) struct Write {
 /// One commit, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The number of operations in it.
+    /// The number of operations in the commit.
     pub operations: usize,
-    /// Its duration, from the first operation to the last byte on disk.
+    /// The duration of the commit, from the first operation to the last byte on disk.
     pub took: Duration,
 }
 
@@ -71,9 +71,9 @@ pub(super) struct Shared {
 
 /// The state of the database.
 pub(super) enum DbState {
-    /// It can be read and written.
+    /// The database can be read and written.
     Writable(Database),
-    /// It can be read. The disk refuses writes for this reason.
+    /// The database can be read, but the disk refuses writes for this reason.
     ReadOnly(Database, Arc<OpenError>),
     /// The disk refuses even reads for this reason.
     Broken(Arc<OpenError>),
@@ -106,7 +106,7 @@ pub(super) struct Writer {
     /// A job that was taken from the queue for a batch but does not belong to it.
     next: Option<Job>,
     last_batch: u64,
-    /// Dropped last, because it holds the lock on the data directory.
+    /// The last field, so that it is dropped last: the storage holds the lock on the data directory.
     storage: Box<dyn Storage>,
 }
 
@@ -129,14 +129,15 @@ impl Writer {
         Arc::clone(&self.shared)
     }
 
-    /// Works until it is told to close or the store is dropped. Sends any other reason for its end to `fatal`.
+    /// Runs jobs until the writer is told to close or the store is dropped. If the writer ends for any other reason,
+    /// sends that reason to `fatal`.
     ///
-    /// It catches every panic: without its writer the store would refuse every request while the process looks healthy.
+    /// Catches every panic: a store without its writer would refuse every request while the process looks healthy.
     pub(super) fn run(mut self, fatal: &watch::Sender<Option<Arc<WriterError>>>) {
         let ended = caught(|| self.work()).unwrap_or_else(|panicked| Err(WriterError::Panicked(panicked.to_string())));
         let Err(error) = ended else { return };
         error!(%error, "the page store ended");
-        // Dropping the database may panic as well; nobody uses it any more.
+        // Dropping the database may panic as well. That is harmless, because nobody uses the database any more.
         let _ = caught(|| self.shared.replace(|| DbState::Closed));
         fatal.send_replace(Some(Arc::new(error)));
     }
@@ -157,7 +158,7 @@ impl Writer {
                     if seen == self.shared.epoch() {
                         self.reopen();
                     }
-                    // A reader that no longer waits has reached its time limit.
+                    // This fails only if the reader has reached its time limit and no longer waits.
                     let _ = done.try_send(());
                 }
                 Some(Job::Close) => break,
@@ -210,7 +211,7 @@ impl Writer {
     }
 
     fn commit(&mut self, mut batch: Vec<Write>) {
-        // Their callers have given up. A write of such a caller may be done or not; these are not.
+        // Drops the writes whose callers have given up. Such a write may be done or not; these are not done.
         batch.retain(|write| !write.answer.is_closed());
         if batch.is_empty() {
             return;
@@ -267,13 +268,13 @@ impl Writer {
     {
         let committed = match &*self.shared.state() {
             DbState::Writable(_) => Some(self.last_batch >= number),
-            // The operating system's memory has it, but no fsync has succeeded since, so it may not be on disk.
+            // The operating system's memory has the commit, but no fsync has succeeded since, so it may not be on disk.
             DbState::ReadOnly(..) if self.last_batch >= number => None,
             DbState::ReadOnly(..) => Some(false),
             DbState::Broken(_) | DbState::Closed => None,
         };
         match (committed, outcomes) {
-            // Opening for writing has written and synced the header, which is also the last step of a commit.
+            // Opening the file for writing wrote and synced its header, which is also the last step of a commit.
             (Some(true), Some(outcomes)) => answer(batch, outcomes),
             (Some(false), _) => answer(batch, unavailable(error)),
             (None, _) | (Some(true), None) => {
@@ -282,7 +283,7 @@ impl Writer {
         }
     }
 
-    /// Replaces the database by a newly opened one, without the old one's failure. Readers wait meanwhile.
+    /// Drops the database, which has failed, and opens the file again. Readers wait meanwhile.
     fn reopen(&mut self) {
         let storage = &*self.storage;
         self.shared.replace(|| {
@@ -310,7 +311,8 @@ impl Writer {
             DbState::ReadOnly(..) | DbState::Broken(_) => {}
             DbState::Writable(_) | DbState::Closed => return,
         }
-        // A database opened for reading holds no lock on the file, so readers can use it meanwhile.
+        // A database opened for reading holds no lock on the file, so readers can use that database while the file is
+        // opened for writing.
         if let Ok(database) = open_for_writing(&*self.storage) {
             self.shared.replace(|| DbState::Writable(database));
             info!("the database can be written again");
@@ -347,7 +349,7 @@ fn open_for_reading(storage: &dyn Storage) -> Result<Database, OpenError> {
 fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {
     for (Write { answer, permit, .. }, outcome) in batch.into_iter().zip(outcomes) {
         drop(permit);
-        // It fails if the caller has given up.
+        // Sending fails if the caller has given up.
         let _ = answer.send(outcome);
     }
 }
@@ -359,7 +361,7 @@ where
     std::iter::repeat_with(|| Err(StoreError::Unavailable(cause(error))))
 }
 
-/// A failure that is the cause of several errors.
+/// A cause from `error`, which may be the cause of several errors.
 pub(super) fn cause<E>(error: &Arc<E>) -> Cause
 where
     E: std::error::Error + Send + Sync + 'static,

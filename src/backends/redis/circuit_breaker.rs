@@ -4,7 +4,8 @@
 //! closed ── a refused connection, or failures one after the other ──► open ── a probe succeeded ──► closed
 //! ```
 //!
-//! The owner that opens it starts probes in the background, and closes it when one succeeds.
+//! When the breaker opens, its owner starts probes in the background. The owner closes the breaker when a probe
+//! succeeds.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub(super) enum Breaker {
     Closed {
         /// Calls that failed since the last success. Calls that ran at the same time count as one.
         failures: u32,
-        /// When the last of them failed.
+        /// When the last of these calls failed.
         failed_at: Duration,
     },
     /// Calls do not go to Redis.
@@ -38,7 +39,7 @@ impl Breaker {
 
     /// A call got its answer.
     pub(super) fn succeeded(&mut self) {
-        // An open breaker gets such an answer from an earlier call, which says nothing about now.
+        // While the breaker is open, such an answer belongs to an earlier call and says nothing about the present.
         if let Self::Closed { failures, .. } = self {
             *failures = 0;
         }

@@ -1,10 +1,10 @@
-//! Calls to Redis with a time limit, and doing without Redis while it is unreachable.
+//! Calls Redis with a time limit, and makes no calls while Redis is unreachable.
 //!
 //! # How long a caller waits
 //!
-//! At most [`TimeLimits::call`]. A call that got no answer within [`TimeLimits::first_try`], or lost its connection, is
-//! tried once more on another connection. A refused connection is not tried again. While the breaker is open no call
-//! waits.
+//! A caller waits at most [`TimeLimits::call`]. A call that got no answer within [`TimeLimits::first_try`], or lost its
+//! connection, is tried once more on another connection. A refused connection is not tried again. While the breaker is
+//! open no call waits.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,8 @@ impl From<PoolError<ConnectError>> for CallError {
         match error {
             PoolError::Backend(ConnectError::Redis(error)) if error.is_timeout() => Self::NoAnswer,
             PoolError::Backend(error) => Self::Unreachable(error),
-            // The pool's own time limits: it has no hooks and is never closed.
+            // One of the pool's own time limits. No other error is possible, because the pool has no hooks and is never
+            // closed.
             _ => Self::NoAnswer,
         }
     }
@@ -57,11 +58,11 @@ impl From<PoolError<ConnectError>> for CallError {
 pub(super) enum Tries {
     /// Once.
     One,
-    /// Twice: the call changes nothing more when it is repeated.
+    /// Twice, because repeating the call changes nothing more.
     Two,
 }
 
-/// The connection to Redis that all callers share: a pool, and a breaker that spares calls while Redis is unreachable.
+/// The connection to Redis that all callers share: a pool, and a breaker that stops calls while Redis is unreachable.
 pub(super) struct RedisConnection {
     pool: Pool,
     limits: TimeLimits,
@@ -74,7 +75,7 @@ pub(super) struct RedisConnection {
 }
 
 impl RedisConnection {
-    /// Returns at once; the first connection is made in the background.
+    /// Returns immediately; the first connection is made in the background.
     pub(super) fn open(
         pool: Pool,
         limits: TimeLimits,
@@ -96,13 +97,13 @@ impl RedisConnection {
         redis
     }
 
-    /// Whether calls are spared because Redis is unreachable, and when that changes.
+    /// Shows whether calls are skipped because Redis is unreachable, and notifies of each change.
     pub(super) fn out_of_reach(&self) -> watch::Receiver<bool> {
         self.out_of_reach.subscribe()
     }
 
-    /// The answer of Redis. `None`, within [`TimeLimits::call`], if there was none: Redis may or may not have run the
-    /// command.
+    /// Returns the answer of Redis, within [`TimeLimits::call`]. Returns `None` if there was no answer: Redis may or
+    /// may not have run the command.
     pub(super) async fn call<T, F>(self: &Arc<Self>, tries: Tries, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
     where
         F: Future<Output = RedisResult<T>> + Send,
@@ -175,8 +176,9 @@ impl RedisConnection {
         Ok(lent?.clone())
     }
 
-    /// A call that began at `began` failed: its server may have gone without closing the connection, or may no longer
-    /// be the master. Connections that are being made are kept.
+    /// Replaces the connections that are older than a failed call, which began at `began`. Its server may have
+    /// disappeared without closing the connection, or may no longer be the master. Connections that are being made are
+    /// kept.
     fn replace_older_than(self: &Arc<Self>, began: Instant) {
         if self.pool.manager().is_cluster() {
             self.refresh();
@@ -187,8 +189,9 @@ impl RedisConnection {
 
     /// Makes a new connection to the cluster in the background, and then drops the ones that are in use.
     ///
-    /// Most servers of the cluster may be well, so the old ones serve on meanwhile. A new one is needed: the library
-    /// sends on to servers that are gone until it learns of others, and calls that are given up do not tell it.
+    /// Most servers of the cluster may still work, so calls use the old connections meanwhile. A new connection is
+    /// needed, because on an old one the library keeps sending to servers that are gone until it learns of others, and
+    /// it learns nothing from calls that are given up.
     fn refresh(self: &Arc<Self>) {
         if self.refreshing.swap(true, Ordering::AcqRel) {
             return;
@@ -203,7 +206,8 @@ impl RedisConnection {
                 pool.retain(|_, _| false);
             }
             drop(pool);
-            // A new one connects to every server of the cluster, so it is not made for each call that fails.
+            // A new connection connects to every server of the cluster. So at most one is made in each interval, and
+            // not one for each call that fails.
             tokio::time::sleep(limits.probe_interval).await;
             if let Some(redis) = redis.upgrade() {
                 redis.refreshing.store(false, Ordering::Release);
@@ -211,7 +215,7 @@ impl RedisConnection {
         });
     }
 
-    /// Looks in the background, once in each interval, whether Redis is back, until it is.
+    /// Checks in the background, once in each interval, whether Redis is back. Stops when Redis is back.
     fn spawn_probe(self: &Arc<Self>) {
         let (redis, interval) = (Arc::downgrade(self), self.limits.probe_interval);
         tokio::spawn(async move {
@@ -225,10 +229,11 @@ impl RedisConnection {
         });
     }
 
-    /// Whether Redis takes writes, on a new connection. A replica that is not yet a master answers, but does not.
+    /// Checks on a new connection whether Redis takes writes. A replica that is not yet a master answers, but takes no
+    /// writes.
     async fn probe(self: &Arc<Self>) -> bool {
         let redis = Arc::clone(self);
-        // A task of its own, so that a panic in the library is a failed probe.
+        // The probe runs in its own task, so that a panic in the library counts as a failed probe.
         let probing = tokio::spawn(async move {
             redis.pool.retain(|_, _| false);
             let mut connection = redis.pool.get().await?.clone();

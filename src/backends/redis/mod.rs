@@ -8,18 +8,18 @@
 //!
 //! # When Redis is unreachable
 //!
-//! No caller waits longer than [`TimeLimits::call`] for Redis. A decision that got no answer is made by a window in
-//! this process. The window also counts what Redis admitted through this replica, so that a client gets no fresh quota.
-//! After a refused connection, or three failures in a row, Redis is not asked at all: the metric
+//! No caller waits longer than [`TimeLimits::call`] for Redis. If Redis does not answer, a window in this process makes
+//! the decision. This window also counts the attempts that Redis admitted through this replica, so that a client gets
+//! no fresh quota. After a refused connection, or three failures in a row, Redis is not asked at all: the metric
 //! `handbill_rate_limit_fallback` is 1 and a warning says so. Once a second this replica checks in the background
 //! whether Redis takes writes again, and then returns to it. Redis does not learn of attempts that were admitted
 //! meanwhile.
 //!
-//! An attempt whose answer was lost is sent again under the same name, so it is counted once. When the second answer is
-//! lost too, Redis may have counted an attempt that the replica also decided.
+//! An attempt whose answer was lost is sent again under the same name, so it is counted once. If the second answer is
+//! lost too, Redis may have counted an attempt that the replica then decides itself.
 //!
-//! A Redis that loses its memory forgets what it counted, and so does a failover to a replica that lags: Redis replicates
-//! without waiting.
+//! A Redis that loses its memory forgets what it counted. A failover to a replica that lags also loses counts, because
+//! Redis replicates without waiting.
 //!
 //! # Changed passwords and certificates
 //!
@@ -64,8 +64,8 @@ pub struct Redis {
 }
 
 impl Redis {
-    /// The Redis of `settings`. It connects in the background, because the service works without Redis. Must be called
-    /// within a Tokio runtime. Fails only if the settings cannot be used.
+    /// The Redis of `settings`. It connects in the background, because the service works without Redis. The caller must
+    /// be within a Tokio runtime. `open` fails only if the settings cannot be used.
     pub fn open(
         settings: &RedisSettings,
         limits: TimeLimits,
@@ -90,7 +90,7 @@ impl Redis {
         RedisReservations::new(Arc::clone(&self.connection), hex_id(&self.random))
     }
 
-    /// Whether Redis is unreachable, and when that changes.
+    /// Shows whether Redis is unreachable, and notifies of each change.
     pub fn out_of_reach(&self) -> watch::Receiver<bool> {
         self.connection.out_of_reach()
     }

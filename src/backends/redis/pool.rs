@@ -8,9 +8,9 @@
 //!
 //! # No check before use
 //!
-//! The check of `deadpool-redis` costs a round trip for each call and needs the right to `UNWATCH`; in a cluster it would
-//! ask every master, so that one lost master condemned every connection. A dead connection is found by the call that
-//! uses it instead, and the second try gets a new one (`docs/decisions/0010-redis-pool.md`).
+//! The check of `deadpool-redis` costs a round trip for each call and needs the right to `UNWATCH`; in a cluster the
+//! check would ask every master, so that with one lost master every connection would fail the check. A dead connection
+//! is found by the call that uses it instead, and the second try gets a new one (`docs/decisions/0010-redis-pool.md`).
 
 use deadpool::Runtime;
 use deadpool::managed::{self, Metrics, RecycleResult, Timeouts};
@@ -25,12 +25,13 @@ use super::settings::{OpenError, is_tls, parse_addresses, read_certificates, rea
 use super::time_limits::TimeLimits;
 use crate::config::{RedisMode, RedisSettings};
 
-/// Maximum number of connections. One carries any load; there are more only if several are made at the same time.
+/// Maximum number of connections. One connection carries any load; there are more only if several are made at the same
+/// time.
 const POOL_SIZE: usize = 4;
 
 pub(super) type Pool = managed::Pool<Manager>;
 
-/// Makes connections. The password and the certificates are read for each one.
+/// Makes connections. The password and the certificates are read for each connection.
 pub(super) struct Manager {
     settings: RedisSettings,
     addresses: Vec<ConnectionInfo>,
@@ -113,7 +114,7 @@ impl Manager {
         let mut builder = ClusterClientBuilder::new(self.addresses_with_login()?)
             .tcp_settings(tcp_settings())
             .connection_timeout(self.limits.call())
-            // Also limits a call with all retries and redirections that the library makes.
+            // This also limits a call, including all retries and redirections that the library makes.
             .response_timeout(self.limits.call());
         if let Some(certificates) = read_certificates(&self.settings, is_tls(&self.addresses[0]))? {
             builder = builder.certs(certificates);
@@ -181,7 +182,7 @@ impl managed::Manager for Manager {
     type Error = ConnectError;
 
     async fn create(&self) -> Result<Connection, ConnectError> {
-        // This reads small files on a thread of the runtime, which is rare: a connection lasts.
+        // This reads small files on a thread of the runtime. It happens rarely, because a connection lasts long.
         Ok(match self.client()? {
             Client::Single(manager) => Connection::Direct(manager.create().await?),
             Client::Cluster(client) => Connection::Cluster(client.get_async_connection().await?),

@@ -1,4 +1,5 @@
-//! Reservations that all replicas see. They are advisory: without an answer from Redis the slug counts as held.
+//! Reservations that all replicas see. They are advisory: without an answer from Redis, the caller may try to insert
+//! the slug.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use super::keys;
 use crate::domain::slug::Slug;
 use crate::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 
-/// Deletes a reservation if the caller holds it. It may have expired meanwhile, and another process may hold it now.
+/// Deletes a reservation if the caller holds it. The reservation may have expired meanwhile, and another process may
+/// hold the slug now.
 const RELEASE: &str = "
     if redis.call('GET', KEYS[1]) == ARGV[1] then
         return redis.call('DEL', KEYS[1])
@@ -42,7 +44,8 @@ impl SlugReservations for RedisReservations {
             let set = &set;
             async move { set.query_async::<Value>(&mut connection).await }
         };
-        // Once: a second try could find the reservation of the first and take it for another create's.
+        // One try only: a second try could find the reservation that the first try made, and mistake it for that of
+        // another create.
         match self.redis.call(Tries::One, ask).await {
             Some(Value::Nil) => Reservation::Taken,
             Some(_) | None => Reservation::Held,

@@ -24,10 +24,10 @@ pub enum OpenError {
     /// Some addresses are with TLS and some without.
     #[error("--redis-url mixes redis:// and rediss://: give all servers the same")]
     MixedTls,
-    /// One server has one address.
+    /// Several addresses were given for one server.
     #[error("--redis-mode single takes one address in --redis-url")]
     SeveralForSingle,
-    /// Sentinels may know several masters.
+    /// The name of the master is missing. Sentinels may know several masters.
     #[error("--redis-mode sentinel needs --redis-sentinel-master")]
     NoMasterName,
     /// The password file cannot be read.
@@ -49,7 +49,7 @@ pub enum OpenError {
         /// The error of reading or parsing it.
         reason: String,
     },
-    /// The certificates would not be used.
+    /// Certificates were given without TLS, so they would not be used.
     #[error("--redis-ca-file needs addresses that begin with rediss://")]
     CaWithoutTls,
     /// The client library rejects the combination of settings.
@@ -62,7 +62,7 @@ pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<Connection
     let mut addresses = Vec::new();
     for (index, url) in settings.redis_url.iter().enumerate() {
         let url = url.0.trim();
-        // The library knows more schemes, Unix sockets among them, and a way to turn the verification of TLS off.
+        // The library also accepts other schemes, such as Unix sockets, and a way to turn the verification of TLS off.
         let is_ours = url.starts_with("redis://") || url.starts_with("rediss://");
         let address = url.into_connection_info().ok().filter(|_| is_ours);
         let address =
@@ -114,7 +114,7 @@ pub(super) fn is_tls(address: &ConnectionInfo) -> bool {
     matches!(address.addr(), ConnectionAddr::TcpTls { .. })
 }
 
-/// Calls are small and wait for their answers, so each packet is sent at once.
+/// Calls are small and wait for their answers, so each packet is sent without delay.
 pub(super) fn tcp_settings() -> TcpSettings {
     TcpSettings::default().set_nodelay(true)
 }

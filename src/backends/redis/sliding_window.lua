@@ -7,11 +7,12 @@
 -- ARGV[3]  the name of this attempt, which no other attempt in the window has
 --
 -- Returns whether the attempt is admitted (1 or 0), how many more would be admitted now, the microseconds until that
--- number grows, and the time of the decision in microseconds since 1970. These stay below 2^53 until 2255, so Lua's
--- numbers and the scores hold them exactly.
+-- number grows, and the time of the decision in microseconds since 1970. All these numbers stay below 2^53 until 2255,
+-- so Lua's numbers and the scores hold them exactly.
 --
--- The window is a sorted set, because two attempts may have the same time. An attempt whose answer was lost is sent again
--- under its name, found there, and so counted once. The set has at most as many members as the largest limit in force.
+-- The window is a sorted set, because two attempts may have the same time. An attempt whose answer was lost is sent
+-- again under its name. If the window already has that name, the attempt is not counted again. The set has at most as
+-- many members as the largest limit in force.
 local window, limit, length, attempt = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 -- By default Lua writes large numbers with exponents.
@@ -22,7 +23,7 @@ end
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 
--- One millisecond longer than the window, because the server's clock for expiry has whole milliseconds.
+-- The key is kept one millisecond longer than the window, because the server's clock for expiry has whole milliseconds.
 local function keep()
   redis.call('PEXPIRE', window, text(math.ceil(length / 1000) + 1))
 end

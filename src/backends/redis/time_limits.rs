@@ -5,14 +5,15 @@ use std::time::Duration;
 /// How long calls wait for Redis.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeLimits {
-    /// For the first of two tries, with getting a connection. On a healthy network an answer takes less than 1 ms.
+    /// Limit for the first of two tries, including the time to get a connection. On a healthy network an answer takes
+    /// less than 1 ms.
     pub first_try: Duration,
-    /// For the second try, with getting a connection.
+    /// Limit for the second try, including the time to get a connection.
     pub second_try: Duration,
-    /// For making a connection, with DNS, TLS, the sentinels' answers and a cluster's slots. It goes on after its
-    /// caller has stopped waiting.
+    /// Limit for making a connection, including DNS, TLS, the sentinels' answers and a cluster's slots. The attempt
+    /// continues after its caller has stopped waiting.
     pub connect: Duration,
-    /// Between two probes while Redis is unreachable. No caller waits for a probe.
+    /// Time between two probes while Redis is unreachable. No caller waits for a probe.
     pub probe_interval: Duration,
 }
 
@@ -24,7 +25,7 @@ impl TimeLimits {
 }
 
 impl Default for TimeLimits {
-    /// Half a second for a call. A healthy Redis needs far less. The limit is generous because each call that is given
+    /// A call gets half a second. A healthy Redis needs far less. The limit is generous because each call that is given
     /// up may let a client have one attempt too many. It is still short enough for the three calls of a create while
     /// Redis hangs and the breaker is not open yet.
     fn default() -> Self {

@@ -29,11 +29,11 @@ pub(super) const STATEMENT_PAUSE: Duration = Duration::from_millis(500);
 /// The times of a lease.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTimes {
-    /// How often the holder raises the number.
+    /// The interval at which the holder raises the number.
     pub heartbeat: Duration,
     /// How long the number must stay the same before another process may take over.
     pub lease: Duration,
-    /// How long to wait for another process in all.
+    /// Longest wait for another process, in total.
     pub max_wait: Duration,
 }
 
@@ -46,7 +46,7 @@ impl Default for LeaseTimes {
 /// Why this process does not hold the lock.
 #[derive(Debug, Error)]
 pub enum LeaseError {
-    /// Another process held it for the whole wait.
+    /// Another process held the lock for the whole wait.
     #[error("another process is migrating; run this again when it has finished")]
     Held,
     /// Another process took over while this one worked.
@@ -92,7 +92,7 @@ pub(super) async fn repeated(
     session.query_unpaged(statement, &values).await
 }
 
-/// The row of the lock; all null as long as there is none.
+/// The row of the lock. All fields are null if there is no row.
 #[derive(Debug, Default, PartialEq, Eq, DeserializeRow)]
 struct LockRow {
     holder: Option<Vec<u8>>,
@@ -124,7 +124,7 @@ impl Lock<'_> {
         }
     }
 
-    /// Raises the number until that is no longer possible, and returns the reason.
+    /// Raises the number until that is no longer possible, and returns the reason why it is not.
     async fn renew(&self, times: LeaseTimes) -> LeaseError {
         let mut renewed = Instant::now();
         for heartbeat in 1_i64.. {
@@ -143,7 +143,7 @@ impl Lock<'_> {
         self.update("holder = null", "holder = ?", (self.holder.as_slice(),)).await
     }
 
-    /// Makes this process the holder if the lock is still as in `row`.
+    /// Makes this process the holder if the row of the lock is still equal to `row`.
     async fn replace(&self, row: &LockRow) -> Result<bool, Cause> {
         let values = (self.holder.as_slice(), &row.holder, row.heartbeat);
         match self.update("holder = ?, heartbeat = 0", "holder = ? AND heartbeat = ?", values).await {
@@ -161,7 +161,7 @@ impl Lock<'_> {
         Ok(rows.maybe_first_row()?.unwrap_or_default())
     }
 
-    /// A conditional write. A condition `= null` also holds if there is no row; the write then creates it.
+    /// A conditional write. A condition `= null` also holds if there is no row; the write then creates the row.
     async fn update(&self, set: &str, condition: &str, values: impl SerializeRow) -> Result<bool, Cause> {
         let cql = format!("UPDATE schema_lock SET {set} WHERE component = '{COMPONENT}' IF {condition}");
         applied(self.session.query_unpaged(cql, values).await?)

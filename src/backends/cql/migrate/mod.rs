@@ -1,7 +1,7 @@
 //! `handbill migrate`: brings a keyspace up to date, one process at a time.
 //!
 //! Every numbered file in `migrations/` holds one statement, so nothing here has to find where a statement ends. The
-//! server gets the file as it is; it ignores the comments.
+//! server gets the whole file and ignores the comments.
 
 mod lease;
 pub mod schema;
@@ -35,7 +35,7 @@ const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing c
 pub struct Report {
     /// The keyspace.
     pub keyspace: String,
-    /// Whether the migration created it.
+    /// Whether the migration created the keyspace.
     pub made_keyspace: bool,
     /// The migrations that were applied, as `number name`, in order.
     pub applied: Vec<String>,
@@ -179,7 +179,7 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
 /// was made before is no error.
 ///
 /// Cassandra 5 does not order changes that go through different nodes: if two processes create one table at the same
-/// time on two nodes, it can get two identities. A single node does them one after the other.
+/// time on two nodes, the table can get two identities. A single node makes the changes one after the other.
 async fn change_schema(session: &Session, cql: &str) -> Result<(), MigrateError> {
     let mut statement = Statement::new(cql);
     let state = session.get_cluster_state();
@@ -200,12 +200,12 @@ async fn record(session: &Session, migration: &Migration) -> Result<(), MigrateE
     let columns = "(component, number, name, phase, checksum) VALUES";
     let statement = format!("INSERT INTO schema_migrations {columns} ('{COMPONENT}', ?, ?, ?, ?) IF NOT EXISTS");
     let values = (migration.number, migration.name, migration.phase.name(), migration.checksum());
-    // It does not matter whether this or an earlier attempt writes the row: `apply` checks it at the end.
+    // It does not matter whether this or an earlier attempt writes the row: `apply` checks the row at the end.
     lease::repeated(session, Statement::new(statement), values).await?;
     Ok(())
 }
 
-/// Only ScyllaDB tells its drivers how it is sharded.
+/// The kind of the server. Only ScyllaDB reports to its drivers how it is sharded.
 fn server_of(session: &Session) -> Server {
     let state = session.get_cluster_state();
     let is_sharded = state.get_nodes_info().iter().any(|node| node.sharder().is_some());

@@ -16,7 +16,7 @@ use crate::ports::page_store::Cause;
 /// The only value of the partition keys of the two tables below.
 pub(super) const COMPONENT: &str = "handbill";
 
-/// The statements that create the tables which migrating itself needs.
+/// The statements that create the tables that `migrate` itself needs.
 pub(super) const OWN_TABLES: [&str; 2] = [
     include_str!("../../../../migrations/schema_migrations.cql"),
     include_str!("../../../../migrations/schema_lock.cql"),
@@ -40,16 +40,17 @@ pub const MIGRATIONS: &[Migration] = &[
     },
 ];
 
-/// One numbered file of `migrations/`. Its name has the first four fields: `0002_expand_read_repair.cassandra.cql`.
+/// One numbered file of `migrations/`. The file's name contains the first four fields:
+/// `0002_expand_read_repair.cassandra.cql`.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
-    /// Its place in the order, from 1.
+    /// The migration's place in the order, from 1.
     pub number: i32,
-    /// Its effect on programs that do not know it.
+    /// The migration's effect on programs that do not know it.
     pub phase: Phase,
-    /// Its subject, in a few words.
+    /// The migration's subject, in a few words.
     pub name: &'static str,
-    /// The server that needs it; the other one skips the statement. `None` if both do.
+    /// The only server that needs the migration; the other one skips the statement. `None` if both servers need it.
     pub only_on: Option<Server>,
     /// The whole file: comments and one statement that can be repeated.
     pub statement: &'static str,
@@ -58,13 +59,13 @@ pub struct Migration {
 /// The effect of a migration on programs that do not know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// They still work.
+    /// Such programs still work.
     Expand,
-    /// They do not work any more.
+    /// Such programs no longer work.
     Contract,
 }
 
-/// A database that speaks CQL, where the two differ.
+/// The databases that speak CQL, for cases in which they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// Apache Cassandra.
@@ -85,7 +86,7 @@ impl Migration {
 }
 
 impl Phase {
-    /// Its name in file names and in the table of migrations.
+    /// The phase's name in file names and in the table of migrations.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Expand => "expand",
@@ -101,9 +102,9 @@ pub enum SchemaState {
     Missing,
     /// Some of this program's migrations were not applied.
     Older,
-    /// It is exactly this program's.
+    /// The schema is exactly this program's.
     Current,
-    /// A later program only added to it.
+    /// A later program only added to the schema.
     NewerExpanded,
     /// A later program removed what this one needs.
     NewerContracted,
@@ -136,7 +137,7 @@ pub async fn check(session: &Session, keyspace: &str, known: &[Migration]) -> Re
     compare(known, &applied(session, keyspace).await?)
 }
 
-/// The migrations that were applied completely; none if there is no table of them.
+/// The migrations that were applied completely; empty if there is no table of migrations.
 pub(super) async fn applied(session: &Session, keyspace: &str) -> Result<Vec<AppliedMigration>, SchemaError> {
     if !exists(session, "tables WHERE keyspace_name = ? AND table_name = 'schema_migrations'", keyspace).await? {
         return Ok(Vec::new());
