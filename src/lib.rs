@@ -37,7 +37,7 @@
 //! # Invariants
 //!
 //! * The store alone decides who gets a slug. A reservation only makes a second writer lose early and cheaply.
-//! * The service decides the order of checks, not the transport.
+//! * The service, not the transport, decides the order of checks.
 //! * In the service a key exists in clear in two places: the creation result and the request that presents it. It has
 //!   no `Display`, and its `Debug` is redacted.
 //! * `domain` is total: parsing returns errors; rendering never fails or panics and takes time linear in its input.

@@ -1,8 +1,9 @@
-//! Only the key of a page opens it, in one `Authorization` header alone, and no answer repeats it.
+//! Only the page's own key opens a page, sent in exactly one `Authorization` header, and no answer repeats the key.
 //!
-//! Requests go through the real router over a store in memory. The first line of an input is the query string, each
-//! further one a line of `Authorization`. The byte 1, which stands in neither, becomes the page's key, and the byte 2
-//! the credentials of HTTP Basic that are right, so that inputs come near to what opens the page.
+//! Requests go through the real router over a store in memory. The first line of an input is the query string, and each
+//! further line is the value of an `Authorization` header. The byte 1 is replaced by the page's key, and the byte 2 by
+//! the right credentials for HTTP Basic. Neither byte occurs in a real query string or header. The replacement helps
+//! inputs to come close to opening the page.
 
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -65,7 +66,7 @@ pub(crate) fn check(input: &[u8]) {
     check_token(service, &query, &lines);
 }
 
-/// An update of nothing, which answers 200 to whoever has the key and changes nothing.
+/// Checks an update without fields. It changes nothing, and answers 200 if the request has the key.
 fn check_update(service: &Service, query: &str, lines: &[HeaderValue]) {
     let path = format!("/api/pages/{}", service.slug);
     let Some(answer) = service.ask(Method::PATCH, &path, query, lines, "application/json", "{}") else { return };
@@ -91,7 +92,7 @@ fn check_update(service: &Service, query: &str, lines: &[HeaderValue]) {
     }
 }
 
-/// A token by HTTP Basic, which answers 200 to whoever has slug and key.
+/// Checks a request for a token by HTTP Basic. It answers 200 if the request has slug and key.
 fn check_token(service: &Service, query: &str, lines: &[HeaderValue]) {
     let form = "grant_type=client_credentials";
     let Some(answer) =
@@ -123,7 +124,7 @@ fn holds(query: &str, key: &str) -> bool {
 }
 
 impl Service {
-    /// Without limits, and with a page.
+    /// A service without rate limits and with one page.
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let deps = Deps { random: Random::Controlled(Arc::new(Mutex::new(Counter(0)))), ..Deps::system() };
@@ -144,7 +145,7 @@ impl Service {
         service
     }
 
-    /// The answer to a request; `None` where it cannot be one.
+    /// The answer to a request; `None` if the arguments do not make a valid request.
     fn ask(
         &self,
         method: Method,
@@ -177,7 +178,7 @@ impl Service {
     }
 }
 
-/// Every byte in turn, so that each run has the same key.
+/// Returns every byte in turn in place of random bytes, so that each run has the same key.
 struct Counter(u8);
 
 impl TryRng for Counter {

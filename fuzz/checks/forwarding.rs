@@ -1,4 +1,5 @@
-//! Whatever a client writes into a forwarding header, the address that the trusted proxy appends is the client's.
+//! The address that the trusted proxy appends is taken as the client's, whatever the client wrote into a forwarding
+//! header.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,10 +7,10 @@ use handbill::api::request::client_addr::TrustedProxies;
 use handbill::domain::client::ForwardedHeader;
 use http::{HeaderMap, HeaderValue};
 
-/// The trusted proxy, whose networks hold nothing else.
+/// The trusted proxy. The trusted networks contain no other address.
 const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1));
 
-/// Whom the proxy was called by.
+/// The client that called the proxy.
 const CLIENT: IpAddr = IpAddr::V4(Ipv4Addr::new(198, 51, 100, 7));
 
 /// Each line of `input` is one line of the header, as the client sent it.
@@ -27,7 +28,7 @@ pub(crate) fn check(input: &[u8]) {
             ForwardedHeader::XForwardedFor => CLIENT.to_string(),
             ForwardedHeader::Forwarded => format!("for={CLIENT}"),
         };
-        // A proxy adds a line of its own, or goes on in the last one.
+        // A proxy adds a header line of its own, or appends to the last line.
         let mut own_line = named.clone();
         own_line.append(header_name(header), value(appended.as_bytes()));
         assert_eq!(proxies.client_address(PROXY, &own_line), CLIENT, "{header:?} {lines:?} and a line of its own");

@@ -1,4 +1,5 @@
-//! Any text renders to bounded HTML of the subset alone, which a browser reads as it was written.
+//! Any text renders to HTML of bounded size that has only elements of the subset, and a browser reads the HTML as it
+//! was written.
 
 use handbill::domain::markdown::render;
 

@@ -1,5 +1,5 @@
-//! A body is taken only if it is one JSON object of the fields that it may have, and a refusal repeats nothing of it
-//! that could be a key.
+//! A body is accepted only if it is one JSON object with only the fields that it may have, and a refusal repeats no
+//! part of the body that could be a key.
 
 use handbill::api::request::body::{parse, parse_object};
 use handbill::api::types::{CreatePage, UpdatePage};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 /// The fields that both bodies may have.
 const FIELDS: [&str; 2] = ["title", "content"];
 
-/// Longest message of a refusal, in bytes. It is for people to read, whatever was sent.
+/// Longest message of a refusal, in bytes. A message stays this short whatever was sent, because people read it.
 const MAX_MESSAGE_BYTES: usize = 300;
 
 pub(crate) fn check(input: &[u8]) {
@@ -22,7 +22,8 @@ pub(crate) fn check(input: &[u8]) {
         Ok(Value::Object(object)) => Some(object),
         _ => None,
     };
-    // Whatever has fields of the right kinds is taken, unless one of them is there twice, which `Value` does not show.
+    // An object with fields of the right kinds is accepted, unless a field occurs twice. `Value` does not show repeated
+    // fields.
     let fits = |needed: bool, null: bool| object.as_ref().is_some_and(|object| is_of(object, needed, null));
     check_one(create, fits(true, false), |body| {
         let CreateFields { title, content } = body.into();
@@ -38,7 +39,7 @@ pub(crate) fn check(input: &[u8]) {
             assert_eq!(value.flatten().as_deref(), text(object, name));
         }
     });
-    // The same object as an argument of a tool, where no field can be there twice any more.
+    // The same object is also checked as the arguments of a tool. In this form no field can occur twice.
     if let Some(object) = &object {
         let create: Body<CreatePage> = parse_object(object.clone(), &FIELDS);
         assert_eq!(create.is_ok(), is_of(object, true, false));
@@ -62,7 +63,8 @@ fn check_one<T>(body: Body<T>, fits: bool, taken: impl FnOnce(T)) {
     }
 }
 
-/// Whether `object` has strings (or `null`, where that may be) in fields that there are, and in all that are `needed`.
+/// Whether `object` has only known fields, each with a string (or with `null`, if `null` is true). If `needed` is true,
+/// no field may be missing.
 fn is_of(object: &Map<String, Value>, needed: bool, null: bool) -> bool {
     object.iter().all(|(name, value)| FIELDS.contains(&&**name) && (value.is_string() || (null && value.is_null())))
         && (!needed || FIELDS.iter().all(|name| object.contains_key(*name)))
@@ -72,7 +74,7 @@ fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     object.get(name).and_then(Value::as_str)
 }
 
-/// Whether a whole key stands anywhere in `text`.
+/// Whether `text` contains a whole key.
 fn holds_key(text: &str) -> bool {
     text.match_indices(PREFIX).any(|(at, _)| {
         let secret = text.as_bytes().iter().skip(at + PREFIX.len());

@@ -1,4 +1,4 @@
-//! A slug is taken only in its grammar, and every title gives one that is in it.
+//! A slug is accepted only if it fits the grammar, and every title gives a slug that fits it.
 
 use handbill::domain::slug::{MAX_WORDS_CHARS, SUFFIX_ALPHABET, SUFFIX_CHARS, Slug, SlugSuffix};
 use handbill::domain::title::{MAX_CHARS, Title};
@@ -24,7 +24,7 @@ pub(crate) fn check(input: &[u8]) {
     }
 }
 
-/// Written from the contract (Names), not from the parser.
+/// Whether `text` fits the grammar. This check follows the contract (Names), not the parser.
 fn is_in_the_grammar(text: &str) -> bool {
     let text = text.as_bytes();
     let Some(hyphen) = text.len().checked_sub(SUFFIX_CHARS + 1) else { return false };

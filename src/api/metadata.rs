@@ -24,26 +24,26 @@ pub const A2A_VERSION: &str = "1.0";
 /// The methods of client authentication at the token endpoint, by their registered names (RFC 7591 §2).
 pub const TOKEN_AUTH_METHODS: [&str; 2] = ["client_secret_post", "client_secret_basic"];
 
-/// An operation on pages. OpenAPI, the MCP tools, the agent card and `llms.txt` all describe it from here.
+/// An operation on pages. OpenAPI, the MCP tools, the agent card and `llms.txt` all take its description from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
-    /// The name of its MCP tool and of its A2A skill.
+    /// The name of the operation's MCP tool and of its A2A skill.
     pub tool: &'static str,
-    /// Its `operationId` in the OpenAPI document.
+    /// The operation's `operationId` in the OpenAPI document.
     pub operation_id: &'static str,
-    /// Its name for people.
+    /// The operation's name for people.
     pub title: &'static str,
-    /// Its effect, and the facts that every caller must know.
+    /// The operation's effect, and the facts that every caller must know.
     pub summary: &'static str,
     /// Further notes for callers of the REST API.
     rest_notes: &'static str,
     /// Further notes for callers of the MCP tool.
     tool_notes: &'static str,
-    /// Words to find it by.
+    /// Words by which people find the operation.
     pub tags: [&'static str; 2],
-    /// Whether it needs the page's edit key.
+    /// Whether the operation needs the page's edit key.
     pub needs_key: bool,
-    /// Its rate limit, if it has one.
+    /// The operation's rate limit; `None` if it has no limit.
     pub limit: Option<LimitKind>,
 }
 
@@ -135,7 +135,7 @@ pub mod path {
     pub const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
     /// The MCP server card, at the address that scanners try (spec §4.7).
     pub const SERVER_CARD: &str = "/.well-known/mcp/server-card.json";
-    /// The same card at the address that SEP-2127 gives it, beside the server.
+    /// The same card at the address that SEP-2127 defines, beside the MCP server.
     pub const SERVER_CARD_BESIDE: &str = "/mcp/server-card";
     /// The index of cards (SEP-2127).
     pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";

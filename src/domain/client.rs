@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 
-/// Length of the prefix that one subscriber usually gets. Limits count the prefix, because a client has as many single
-/// addresses in it as it likes.
+/// Length of the IPv6 prefix that one subscriber usually gets, in bits. Limits count a whole prefix as one client,
+/// because a subscriber can use any address in the prefix.
 const IPV6_PREFIX_BITS: u32 = 64;
 
 /// One client of the service, as limits count it.

@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::invisible::is_ignorable;
 
-/// The beginning of every edit key, so that people and secret scanners recognise one.
+/// The beginning of every edit key, so that people and secret scanners recognise a key.
 pub const PREFIX: &str = "hbk_";
 
 /// Characters after the prefix: 62⁴³ > 2²⁵⁶.
@@ -91,7 +91,7 @@ impl EditKeyHash {
         &self.0
     }
 
-    /// Whether `key` has this hash. The time that it takes does not reveal where the hashes differ.
+    /// Whether `key` has this hash. The time that the comparison takes does not reveal where the hashes differ.
     pub fn matches(&self, key: &EditKey) -> bool {
         self.0.ct_eq(&key.hash().0).into()
     }

@@ -1,7 +1,7 @@
 //! Reads the tags and the text of HTML that the renderer wrote, without building a tree.
 //!
-//! The renderer's HTML comes from a serialiser: `<` only ever begins a tag, and every attribute value is in `"`. For
-//! other HTML nothing here fails, but the pieces have no meaning.
+//! The renderer's HTML comes from a serialiser: `<` only ever begins a tag, and every attribute value is in `"`. Other
+//! HTML causes no failure, but its pieces have no meaning.
 
 /// A piece of an HTML document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ pub fn collapsed(text: &str) -> String {
     line
 }
 
-/// Whether a tag of the element `name` does not divide words: text before and after it may be one word.
+/// Whether a word may continue across a tag of the element `name`.
 pub fn is_inline(name: &str) -> bool {
     ["a", "strong", "em", "del", "code"].contains(&name)
 }
@@ -98,7 +98,8 @@ fn split_tag(html: &str) -> (&str, &str) {
     end.map_or((html, ""), |end| html.split_at(end + 1))
 }
 
-/// The character of the reference at the beginning of `html`, and the rest. If there is no reference, the `&` itself.
+/// The character of the reference at the beginning of `html`, and the rest. If there is no reference, the character is
+/// the `&` itself.
 fn split_reference(html: &str) -> (char, &str) {
     // The longest reference that is read is `&#x10FFFF;`.
     let semicolon = html.bytes().take(10).position(|byte| byte == b';');

@@ -1,7 +1,7 @@
 //! Detects the language of a text, if the detector is sure of it (contract decision 13).
 //!
-//! A browser uses the language to hyphenate, to choose fonts and to read aloud. A wrong language does more harm than
-//! none, so short texts and texts of several scripts have none.
+//! A browser uses the language to hyphenate, to choose fonts and to read aloud. A wrong language does more harm than no
+//! language, so no language is given for short texts and for texts in several scripts.
 
 use whatlang::{Lang, Script, detect, detect_script};
 
@@ -11,8 +11,8 @@ use super::html_text::{Piece, closes, element, is_inline, pieces};
 /// 13).
 const MIN_LETTERS: usize = 50;
 
-/// Maximum number of letters that are read. Their trigrams are enough to tell the languages apart. The bound keeps
-/// detection under 1 ms, while rendering must stay within 250 ms (contract decision 12).
+/// Maximum number of letters that are read. The trigrams of so many letters are enough to tell the languages apart. The
+/// bound keeps detection under 1 ms, while rendering must stay within 250 ms (contract decision 12).
 const MAX_LETTERS: usize = 2000;
 
 /// Maximum bytes of HTML that are searched for letters. A page that begins with this much markup or code has no
@@ -27,7 +27,8 @@ pub const UNDETERMINED: &str = "und";
 pub struct Language(&'static str);
 
 impl Language {
-    /// The language that a store has kept as `code`; `None` if [`Language::of_html`] never returns it.
+    /// The language with this `code`, which a store has kept; `None` if [`Language::of_html`] never returns such a
+    /// language.
     pub fn from_code(code: &str) -> Option<Self> {
         Lang::all().iter().map(|&lang| code_of(lang)).find(|known| *known == code).map(Self)
     }

@@ -10,7 +10,7 @@ use super::authority::{Authority, is_local};
 
 /// An `http` or `https` origin, serialised as the URL standard does: no trailing slash, no default port.
 ///
-/// It is the base of every address that the service gives out. A link is internal if it has the same origin.
+/// The origin of the service is the base of every address that it gives out. A link is internal if it has that origin.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Origin(String);
 
@@ -49,7 +49,8 @@ impl Origin {
     /// The origin of a plain HTTP listener at `address`.
     pub fn of_listener(address: SocketAddr) -> Self {
         let text = format!("http://{address}");
-        // No URL has an IPv6 address with a zone. Unchanged, the text still shows where the listener is.
+        // A URL cannot contain an IPv6 address with a zone. For such an address the unchanged text still shows where
+        // the listener is.
         Self::parse(&text).unwrap_or(Self(text))
     }
 

@@ -34,8 +34,8 @@ impl PageVersion {
     }
 }
 
-/// Identifies one state of a page among all that it had or will have. The version alone does not: a page that was
-/// restored from a backup continues from an older version.
+/// Identifies one state of a page among all its past and future states. The version alone is not enough: a page that
+/// was restored from a backup continues from an older version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageState {
     /// The version of the write that made this state.
@@ -47,25 +47,26 @@ pub struct PageState {
 /// A page that can be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// Its name, which never changes.
+    /// The page's name, which never changes.
     pub slug: Slug,
-    /// Its title; an update may clear it.
+    /// The page's title; `None` if an update cleared it.
     pub title: Option<Title>,
-    /// Its Markdown source.
+    /// The page's Markdown source.
     pub content: Content,
     /// The HTML of `content`, with the version of its renderer.
     pub rendered: Rendered,
-    /// The hash of its edit key.
+    /// The hash of the page's edit key.
     pub key_hash: EditKeyHash,
     /// The version of the last write.
     pub version: PageVersion,
-    /// When it was created.
+    /// When the page was created.
     pub created_at: UnixMillis,
-    /// When it last changed; equal to `created_at` until the first change.
+    /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
 }
 
-/// The rest of a deleted page: enough to keep its slug from being used again, and nothing of its text.
+/// The record that remains of a deleted page. It keeps the slug from being used again, and contains none of the page's
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {
     /// The slug that stays reserved.
@@ -74,7 +75,7 @@ pub struct Tombstone {
     pub version: PageVersion,
     /// When the page was created.
     pub created_at: UnixMillis,
-    /// When it was deleted.
+    /// When the page was deleted.
     pub deleted_at: UnixMillis,
 }
 
@@ -88,7 +89,7 @@ pub struct PageEdit {
 }
 
 impl PageEdit {
-    /// Whether it changes nothing. An edit with any field is a change, even if the value stays the same.
+    /// Whether the edit changes nothing. An edit with any field is a change, even if the value stays the same.
     pub fn is_empty(&self) -> bool {
         self.title.is_none() && self.content.is_none()
     }
@@ -100,7 +101,8 @@ impl Page {
         PageState { version: self.version, updated_at: self.updated_at }
     }
 
-    /// This page after `edit` at the time `now`. `rendered` is the HTML of the edit's content, if it has one.
+    /// This page after `edit` at the time `now`. `rendered` is the HTML of the new content, if the edit has new
+    /// content.
     #[must_use]
     pub fn edited(&self, edit: &PageEdit, rendered: Option<&Rendered>, now: UnixMillis) -> Self {
         Self {

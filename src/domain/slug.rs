@@ -13,13 +13,13 @@ pub const MAX_WORDS_CHARS: usize = 60;
 /// Length of the suffix: 28⁸ ≈ 3.8 × 10¹¹ slugs for each title.
 pub const SUFFIX_CHARS: usize = 8;
 
-/// The characters of a suffix: no vowels, so that it spells no word, and none of `0 1 i l o`, which look alike.
+/// The characters of a suffix: no vowels, so that a suffix spells no word, and none of `0 1 i l o`, which look alike.
 pub const SUFFIX_ALPHABET: &[u8; 28] = b"23456789bcdfghjkmnpqrstvwxyz";
 
 /// The words of a slug if its title gives none.
 const NO_WORDS: &str = "page";
 
-/// A slug that fits the grammar. Only the store knows whether a page has it.
+/// A slug that fits the grammar. Only the store knows whether a page has this slug.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Slug(String);
 
@@ -70,8 +70,8 @@ impl fmt::Display for Slug {
     }
 }
 
-/// The title's words in ASCII, joined by hyphens and cut at a word boundary. A first word that is too long is cut
-/// within.
+/// The title's words in ASCII, joined by hyphens and cut at a word boundary. If the first word alone is too long, it is
+/// cut inside the word.
 fn words(title: &str) -> String {
     let ascii = deunicode::deunicode(title).to_ascii_lowercase();
     let mut joined = String::new();

@@ -30,7 +30,7 @@ impl UnixMillis {
 
     /// This time, or the first millisecond after `earlier` if this time is not later.
     ///
-    /// With it `updated_at` grows with each change even if a replica's clock is wrong.
+    /// This lets `updated_at` grow with each change, even if a replica's clock is wrong.
     #[must_use]
     pub fn strictly_after(self, earlier: Self) -> Self {
         Self::new(self.0.max(earlier.0.saturating_add(1)))

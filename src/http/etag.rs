@@ -29,14 +29,14 @@ pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{state}-{representation}-{CODING}-{renderer}\"")).expect("it is ASCII")
 }
 
-/// Whether the client holds the representation with this `tag`, so that it can be answered with 304.
+/// Whether the client holds the representation with this `tag`, so that a 304 is enough.
 fn is_held(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let tag = tag.as_bytes();
     headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == b"*" || candidate == tag)
 }
 
-/// The response to a read: `full`, or 304 if the client holds the representation with the `ETag` in `fields`. Both get
-/// `fields`.
+/// The response to a read: `full`, or 304 if the client holds the representation with the `ETag` in `fields`. Both
+/// responses get `fields`.
 ///
 /// On a 304, a cache updates its stored header fields with those of the 304 (RFC 9111 §3.2). So every field of the 200
 /// belongs in `fields`, except those that describe the body itself, such as `Content-Type`. `full` sets those.
@@ -52,8 +52,8 @@ pub(super) fn conditional_response(
 }
 
 fn not_modified() -> Response {
-    // The length is left unknown on purpose. Otherwise a 304 to HEAD would have `Content-Length: 0`, where the field means the
-    // length of the 200.
+    // The length is left unknown on purpose. Otherwise a 304 to HEAD would have `Content-Length: 0`, although the field
+    // must give the length of the 200.
     let nothing = stream::empty::<Result<Bytes, Infallible>>();
     let mut response = Response::new(Body::from_stream(nothing));
     *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -70,8 +70,8 @@ pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
     }
 }
 
-/// The states in the header `name`; `None` if there is no such header. `counts` gets whether a tag is weak, and says
-/// whether to use it.
+/// The states in the header `name`; `None` if there is no such header. `counts` is called for each tag with whether the
+/// tag is weak, and returns whether the tag is used.
 fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> Option<States> {
     let mut named = Vec::new();
     for (weak, tag) in headers.get_all(name).iter().flat_map(tags) {
@@ -83,8 +83,8 @@ fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> O
     headers.contains_key(name).then_some(States::OneOf(named))
 }
 
-/// The tags in one header line, each with whether it is weak. A foreign tag with a comma is split, which does no harm:
-/// it matches nothing either way.
+/// The tags in one header line, each with whether it is weak. A foreign tag with a comma is split. This does no harm: a
+/// foreign tag matches nothing, whole or split.
 fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(|tag| match tag.strip_prefix(b"W/") {
         Some(tag) => (true, tag),

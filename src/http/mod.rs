@@ -38,7 +38,7 @@ pub fn openapi_document(base_url: &Origin) -> String {
     openapi::document(routes::api(openapi::description()).into_openapi(), base_url)
 }
 
-/// Every route with every layer. `mcp` is [`guarded`] already.
+/// Every route with every layer. The routes of `mcp` are already behind [`guarded`].
 ///
 /// A request passes the layers from the last to the first: telemetry, security headers, CORS, the checks of its head,
 /// the memory for its response; then comes the route. `render_errors` is outside all of them.
@@ -68,7 +68,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .layer(from_fn(security_headers::set_security_headers))
         .layer(from_fn_with_state(warning, forwarded_warning::warn))
         .layer(from_fn_with_state(telemetry, observe));
-    // Only outside the router does a response have the `Allow` that routing adds.
+    // Routing adds `Allow` to a response, so only a layer outside the router can read it.
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, render_errors::render_errors))
 }
 
@@ -109,12 +109,12 @@ fn cors() -> CorsLayer {
         .max_age(PREFLIGHT_AGE)
 }
 
-/// Axum adds `Allow` from the routes.
+/// The response to a method that the route does not take. Axum adds `Allow` from the routes.
 async fn method_not_allowed() -> Response {
     error::error_response(ApiError::method_not_allowed())
 }
 
-/// The panic hook has already written the message and location to standard error.
+/// The response after a panic. The panic hook has already written the message and location to standard error.
 fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a handler panicked");
     error::error_response(ApiError::internal())

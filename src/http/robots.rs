@@ -7,8 +7,8 @@ use crate::domain::page::Page;
 
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
-/// Asks search engines not to index `page` if it links to other sites, in any representation. So nobody improves the
-/// ranking of a site by publishing links here.
+/// Asks search engines not to index any representation of `page` if the page links to other sites. So nobody can
+/// improve the ranking of a site by publishing links here.
 pub(super) fn mark_noindex(fields: &mut HeaderMap, page: &Page, base_url: &Origin) {
     if page.rendered.has_external_links(base_url) {
         fields.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));

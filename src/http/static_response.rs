@@ -29,7 +29,7 @@ impl StaticResponse {
         Self::tagged(content_type, bytes, &hash)
     }
 
-    /// The same with a given entity tag, without its quotation marks.
+    /// Like [`Self::new`], but with the entity tag `tag`, which has no quotation marks.
     pub(super) fn tagged(content_type: &'static str, bytes: impl Into<Bytes>, tag: &str) -> Self {
         let tag = HeaderValue::try_from(format!("\"{tag}\"")).expect("it is hexadecimal");
         let headers = HeaderMap::from_iter([(ETAG, tag), (CACHE_CONTROL, CACHE_ONE_HOUR)]);
@@ -49,7 +49,7 @@ impl StaticResponse {
         })
     }
 
-    /// A route that answers `GET` and `HEAD` with it.
+    /// A route that answers `GET` and `HEAD` with this response.
     pub(super) fn route<S: Clone + Send + Sync + 'static>(self) -> MethodRouter<S> {
         get(move |headers: HeaderMap| std::future::ready(self.respond_to(&headers)))
     }

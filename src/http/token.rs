@@ -1,5 +1,6 @@
-//! The token endpoint (spec §4.5; contract, decision 14). [`super::middleware::render_errors`] adds its `no-store` headers
-//! and its form of errors, so that responses of the layers before it have them too.
+//! The token endpoint (spec §4.5; contract, decision 14). [`super::middleware::render_errors`] adds the `no-store`
+//! headers and writes the errors in the form that this endpoint needs, so that responses of the layers around it have
+//! both too.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -100,7 +101,8 @@ fn holds_credential(query: &str) -> bool {
         || form_urlencoded::parse(query.as_bytes()).any(|(name, _)| ["client_id", "client_secret"].contains(&&*name))
 }
 
-/// The values of [`FIELDS`]; a missing one is empty. No field may be there twice, not even an unknown one.
+/// The values of [`FIELDS`]; the value of a missing field is empty. A repeated field is an error, even if the field is
+/// unknown.
 fn fields(bytes: &[u8]) -> Result<[String; 4], FormError> {
     // Separators are ASCII. So the form is UTF-8 if and only if each name and each value is.
     percent_decode(bytes).decode_utf8().map_err(|_| FormError::NotUtf8)?;
@@ -125,7 +127,7 @@ fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenC
     if lines.next().is_some() {
         return Err(FormError::Repeated(None));
     }
-    // An empty header counts as none.
+    // An empty header counts as no header.
     if line.as_bytes().trim_ascii().is_empty() {
         return Ok(credentials(id, secret));
     }
@@ -133,11 +135,12 @@ fn client(headers: &HeaderMap, id: String, secret: &str) -> Result<Option<TokenC
         return Err(FormError::TwoMethods);
     }
     let Some(client) = basic(line) else { return Ok(None) };
-    // Some clients also send `client_id` in the form. The same id is not a second method.
+    // Some clients also send `client_id` in the form. The same id in both places is not a second method of
+    // authentication.
     if id.is_empty() || id == client.id { Ok(Some(client)) } else { Err(FormError::TwoMethods) }
 }
 
-/// The id and secret in `Authorization: Basic`. Each is form-encoded before the two are joined.
+/// The id and secret in `Authorization: Basic`. The client form-encodes the id and the secret before it joins them.
 fn basic(line: &HeaderValue) -> Option<TokenClient> {
     let (scheme, encoded) = line.to_str().ok()?.split_once(' ')?;
     if !scheme.eq_ignore_ascii_case("basic") {

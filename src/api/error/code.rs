@@ -114,17 +114,17 @@ impl Code {
         self.entry().0
     }
 
-    /// Its HTTP status.
+    /// The HTTP status of the code.
     pub const fn status(self) -> u16 {
         self.entry().1
     }
 
-    /// Advice to the client on what to do about it, in a few words.
+    /// Advice to the client on what to do about the error, in a few words.
     pub const fn advice(self) -> &'static str {
         self.entry().2
     }
 
-    /// Whether only the token endpoint answers with it.
+    /// Whether only the token endpoint answers with this code.
     pub const fn is_of_oauth(self) -> bool {
         matches!(self, Self::InvalidClient | Self::UnsupportedGrantType | Self::InvalidScope)
     }

@@ -38,7 +38,7 @@ impl ApiError {
         Self { code, message: message.into(), retry_after: Some(seconds) }
     }
 
-    /// A temporary failure. `message` ends where the retry is advised.
+    /// A temporary failure. The advice to retry is appended to `message`.
     fn unavailable(message: &str) -> Self {
         let seconds = RETRY_UNAVAILABLE_SECONDS;
         Self::after(Code::Unavailable, seconds, format!("{message} retry in {seconds} seconds."))
@@ -56,7 +56,7 @@ impl ApiError {
         )
     }
 
-    /// A method that the address does not take, as long as it is unknown which methods it takes.
+    /// A method that the address does not take, when it is not known yet which methods the address takes.
     pub fn method_not_allowed() -> Self {
         Self::new(
             Code::MethodNotAllowed,
@@ -64,7 +64,7 @@ impl ApiError {
         )
     }
 
-    /// A method that the address does not take; it takes those in `allowed`.
+    /// A method that the address does not take. `allowed` lists the methods that the address takes.
     pub fn method_not_allowed_but(allowed: &[&str]) -> Self {
         let methods = match allowed {
             [all @ .., last] if !all.is_empty() => format!("{} and {last}", all.join(", ")),
@@ -142,7 +142,7 @@ fn causes(error: &dyn std::error::Error) -> String {
     line
 }
 
-/// The interface that answers with an error. The message names what its caller sends and receives.
+/// The interface that answers with an error. The message uses the terms of that interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
     /// A client of the REST API, with headers.
@@ -168,7 +168,7 @@ impl Interface {
         }
     }
 
-    /// A sentence on where to read more about keys, to follow others; empty for MCP.
+    /// A sentence that says where to read more about keys, to be appended to a message. It is empty for MCP.
     fn key_advice(self) -> String {
         match self {
             Self::Rest => format!(" `{}` describes how keys are presented.", metadata::path::PROTECTED_RESOURCE),

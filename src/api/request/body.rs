@@ -24,8 +24,8 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 /// A request body, read or still to be read.
 ///
 /// A client that sent `Expect: 100-continue` waits until the server starts to read, so its body is only read when it is
-/// needed. Any other body is read at once: it is on its way in any case, and a connection with an unread request cannot
-/// be reused.
+/// needed. Any other body is read immediately: it is on its way in any case, and a connection with an unread request
+/// cannot be reused.
 pub enum RequestBody {
     /// The body, or why it could not be read.
     Read(Result<Vec<u8>, BodyReadError>),
@@ -41,8 +41,8 @@ impl RequestBody {
         if waits { Self::Expected(body) } else { Self::Read(read_limited(body).await) }
     }
 
-    /// The bytes. A body that is too large fails first, then one with an error in `declared`. If the head alone decides,
-    /// the body is not requested from the client.
+    /// The bytes of the body. If the body is too large, that is the error, even if `declared` is an error too. If the
+    /// head alone decides, the body is not requested from the client.
     pub async fn bytes(self, declared: Result<(), BodyReadError>) -> Result<Vec<u8>, BodyReadError> {
         let read = match self {
             Self::Read(read) => read,
@@ -163,7 +163,7 @@ fn not_json(error: &serde_json::Error) -> String {
     format!("{} Send one JSON object in UTF-8.", why_not_json(error))
 }
 
-/// Why bytes are not accepted as JSON. The text quotes nothing of them, since they may hold a key.
+/// Why bytes are not accepted as JSON. The text quotes none of the bytes, since they may contain a key.
 pub fn why_not_json(error: &serde_json::Error) -> String {
     let (line, column, reason) = (error.line(), error.column(), error.to_string());
     let problem = if reason.starts_with("recursion limit exceeded") {
@@ -178,7 +178,7 @@ pub fn why_not_json(error: &serde_json::Error) -> String {
 
 /// Why JSON does not have the right shape. The text quotes no value, and quotes a name only if it cannot be a key.
 fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
-    // A key is longer than this, and the beginning of a key has its prefix.
+    // A key is longer than 32 bytes, and the beginning of a key has the prefix of keys.
     let is_plain = |name: &str| {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
         (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)

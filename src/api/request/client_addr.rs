@@ -13,9 +13,9 @@ use crate::domain::client::{Client, ForwardedHeader, Peer};
 /// The proxies whose forwarding header is trusted.
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {
-    /// Their networks. If there are none, the peer is the client.
+    /// The networks of the proxies. If the list is empty, the peer is the client.
     pub networks: Vec<IpNet>,
-    /// The header that they set.
+    /// The header that the proxies set.
     pub header: ForwardedHeader,
 }
 
@@ -66,7 +66,7 @@ impl TrustedProxies {
         names_a_client && !self.trusts(peer.to_canonical())
     }
 
-    /// Whether `address` is a trusted proxy. It must be canonical.
+    /// Whether `address` is a trusted proxy. `address` must be canonical.
     pub fn trusts(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
@@ -112,7 +112,7 @@ mod tests {
         (r#"for="198.51.100.7:4711""#, "198.51.100.7"),
         (r#"For="[2001:db8::7]:4711""#, "2001:db8::7"),
         (r#"by=x;for="[2001:db8::7]""#, "2001:db8::7"),
-        // The proxy copies the client's `Host`, with whatever it holds.
+        // The proxy copies the client's `Host` header, whatever its value is.
         (r#"for=198.51.100.7;host="a, for=203.0.113.9""#, "198.51.100.7"),
         (r#"for=198.51.100.7;host="a\",for=203.0.113.9;b=\"c\\""#, "198.51.100.7"),
         (r#"host="x=";for="198.51.100.7";by=";y=""#, "198.51.100.7"),

@@ -1,5 +1,6 @@
 //! The edit key in a request: in the header, as an argument of a tool, or in the query string, where it is forbidden
-//! (contract, decision 2). It is only parsed here, because the service makes other checks first.
+//! (contract, decision 2). This module only parses the key. The service checks it later, because other checks come
+//! first.
 
 use std::borrow::Cow;
 
@@ -15,8 +16,8 @@ use crate::service::Credential;
 /// Names of query parameters that are taken for a key, whatever their value.
 const KEY_PARAMETERS: [&str; 4] = ["edit_key", "access_token", "key", "token"];
 
-/// How many more times a query is decoded. An address inside the query of another address is encoded twice, and a third
-/// time if that address was embedded again.
+/// How many more times a query is decoded after the first time. An address inside the query of another address is
+/// encoded twice, and a third time if the outer address is itself inside a query.
 const FURTHER_DECODINGS: usize = 2;
 
 /// Whether a query string contains a key: a parameter with one of the names above, or a key in any name or value.

@@ -1,6 +1,6 @@
 //! The JSON types of the interface (spec §2), for REST and MCP alike.
 //!
-//! `utoipa` takes only literals as limits in its attributes. A test compares them with the constants.
+//! `utoipa` takes only literals as limits in its attributes. A test compares these literals with the constants.
 
 mod page_json;
 
@@ -110,8 +110,8 @@ pub struct PageBody {
 }
 
 impl PageBody {
-    /// `page` as JSON that is written while it is sent. Its addresses begin with `base_url`. A caller may leave the HTML
-    /// out, because it is derived from the source.
+    /// `page` as JSON that is written while it is sent. Its addresses begin with `base_url`. A caller may leave out the
+    /// HTML, because the HTML is derived from the source.
     pub fn json(page: Arc<Page>, base_url: &Origin, with_html: bool) -> PageJson {
         let members = Self::without_texts(&page, base_url, with_html);
         PageJson::new(page, &members, with_html)
@@ -131,7 +131,8 @@ impl PageBody {
     }
 }
 
-// It has no `Debug`, so that no log can show the key. (This is not in the doc comment, because OpenAPI publishes that.)
+// The type has no `Debug`, so that no log can show the key. (This reason is not in the doc comment, because OpenAPI
+// publishes doc comments.)
 /// The answer to a create. No other answer ever shows the key.
 #[derive(Serialize, ToSchema, JsonSchema)]
 #[schema(as = Created)]
@@ -245,7 +246,7 @@ fn enum_of(codes: impl Iterator<Item = Code>) -> Object {
         .build()
 }
 
-// This only describes the form. `http::token` reads it.
+// This type only describes the form. `http::token` reads the form.
 /// The form that the token endpoint takes.
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "only the derived schema is used")]
@@ -268,7 +269,7 @@ pub struct TokenRequest {
     scope: String,
 }
 
-// It has no `Debug`, so that no log can show the key.
+// The type has no `Debug`, so that no log can show the key.
 /// A token. It is the edit key itself.
 #[derive(Serialize, ToSchema)]
 #[schema(as = Token)]

@@ -1,4 +1,5 @@
-//! A page as JSON that is written while it is sent. A response holds the page itself and one chunk, never a full copy.
+//! A page as JSON that is written while it is sent. A response holds the page itself and one chunk of JSON, never the
+//! full JSON.
 //!
 //! Serde writes the page without its two long texts. The texts are escaped in their places, chunk by chunk, so that no
 //! single poll occupies a thread of the runtime for long.
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use crate::domain::page::Page;
 
-/// How much is written at once, in bytes. Escaping one chunk takes about 20 µs; most pages fit into one.
+/// Size of one chunk, in bytes. Escaping one chunk takes about 20 µs; most pages fit into one.
 const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A page as JSON that is not written yet.
@@ -53,8 +54,8 @@ pub enum Nesting {
 }
 
 impl PageJson {
-    /// `page` with its texts inserted into `members`. These have an empty `content` and, `with_html`, an empty
-    /// `content_html`, both after other members.
+    /// Inserts the texts of `page` into `members`. `members` must have an empty `content` and, if `with_html` is true,
+    /// an empty `content_html`. Both must come after another member.
     pub(super) fn new(page: Arc<Page>, members: &impl Serialize, with_html: bool) -> Self {
         let mut end = serde_json::to_string(members).expect("it is made of strings");
         let mut before_texts = Vec::new();
@@ -82,7 +83,7 @@ impl PageJson {
 #[derive(Default)]
 pub struct StreamedJson {
     pieces: VecDeque<Piece>,
-    /// How much of the first piece was written, in bytes (before escaping, if it is a text).
+    /// How many bytes of the first piece were written. For a text, these are bytes before escaping.
     done: usize,
     /// How many bytes remain to be written.
     left: u64,
@@ -169,7 +170,8 @@ impl Body for StreamedJson {
 /// Longest escape of one byte, in bytes: `\\u0000`.
 const LONGEST_ESCAPE: usize = 7;
 
-/// The length of the escape of each byte, for a text that is escaped once and for one that is escaped twice.
+/// The length of each byte after escaping. The first table is for a text that is escaped once, the second for a text
+/// that is escaped twice.
 const LENGTHS: [[u8; 256]; 2] = {
     let mut lengths = [[1; 256]; 2];
     let mut byte = 0;
@@ -221,7 +223,7 @@ impl Nesting {
         done
     }
 
-    /// Appends the escape of a byte that needs one.
+    /// Appends the escape sequence of `byte`, which must be a byte that needs escaping.
     fn push_escape(self, byte: u8, out: &mut Vec<u8>) {
         let hex = |digit: u8| b"0123456789abcdef"[usize::from(digit)];
         let once: &[u8] = match byte {

@@ -21,7 +21,7 @@ pub(super) fn language(info: &str) -> Option<&str> {
     (plain && (1..=MAX_LANGUAGE_BYTES).contains(&name.len())).then_some(name)
 }
 
-/// Whether `event` is within a line of text, so that no block begins or ends with it.
+/// Whether `event` is within a line of text, so that no block begins or ends with this event.
 pub(super) fn is_inline(event: &Event<'_>) -> bool {
     match event {
         Event::Start(tag) => matches!(

@@ -5,7 +5,7 @@ use super::html::{Element, HtmlWriter};
 use super::links::LinkAddress;
 use super::text_run::TextRun;
 
-/// A list is opened only if at least this fits in it.
+/// A list is opened only if at least this item fits in it.
 const ITEM: Element<'static> = ("li", &[]);
 
 /// HTML of the subset under construction.

@@ -6,8 +6,9 @@ use super::placeholder;
 /// end.
 ///
 /// The sanitiser's serialiser scans the rest of a text for each reference that it writes: 100 KB of `&` take 0.13 s of
-/// CPU. With placeholders it never meets one. [`with_references`] runs after it and turns each placeholder, in text or
-/// in a quoted value, into a reference, which cannot be markup.
+/// CPU. With placeholders the serialiser has no reference to write. [`with_references`] runs after the sanitiser and
+/// turns each placeholder into a reference. All placeholders are in text or in quoted values, where a reference cannot
+/// be markup.
 const HIDDEN: [(char, char, &str); 4] = [
     ('&', '\u{fdd2}', "&amp;"),
     ('<', '\u{fdd3}', "&lt;"),
@@ -27,16 +28,17 @@ const BASE_BYTES: usize = 64_000;
 /// Bytes of HTML for each byte of content (contract decision 12). Text alone takes at most five, the length of `&amp;`.
 const BYTES_PER_SOURCE_BYTE: usize = 6;
 
-/// Maximum number of elements. Each costs the sanitiser a node, and no text for readers has so many.
+/// Maximum number of elements. Each element costs the sanitiser a node, and no text that people read has so many
+/// elements.
 const MAX_ELEMENTS: usize = 50_000;
 
-/// Bytes of the line ends that an element's tags may have around them.
+/// Maximum bytes of the line ends around the tags of one element.
 const LINE_ENDS: usize = 3;
 
 /// The name and the attributes of an element.
 pub(super) type Element<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 
-/// The most bytes of HTML for content of `source_bytes` bytes.
+/// The maximum number of bytes of HTML for content of `source_bytes` bytes.
 pub(super) fn max_bytes(source_bytes: usize) -> usize {
     MAX_BYTES.min(BASE_BYTES + BYTES_PER_SOURCE_BYTE * source_bytes)
 }
@@ -80,7 +82,8 @@ impl HtmlWriter {
         self.bytes + self.end_tags + self.to_come + tags + LINE_ENDS * (nested.len() + self.depth) <= self.max_bytes
     }
 
-    /// Opens an element. The caller must ask [`Self::has_room_for`] before and [`Self::close`] it after.
+    /// Opens an element. The caller must ask [`Self::has_room_for`] first, and must close the element with
+    /// [`Self::close`] later.
     pub(super) fn open(&mut self, element: Element<'_>) {
         self.void(element);
         self.end_tags += end_tag_bytes(element.0);
@@ -97,7 +100,7 @@ impl HtmlWriter {
         self.html.push('>');
     }
 
-    /// Writes an element without an end tag. The caller must ask [`Self::has_room_for`] before.
+    /// Writes an element without an end tag. The caller must ask [`Self::has_room_for`] first.
     pub(super) fn void(&mut self, element: Element<'_>) {
         let (name, attributes) = element;
         self.elements += 1;
@@ -108,7 +111,8 @@ impl HtmlWriter {
             self.html.push(' ');
             self.html.push_str(attribute);
             self.html.push_str("=\"");
-            // The sanitiser checks an address up to its path, so it must read there what a browser will read.
+            // The sanitiser checks the part of an address before its path. That part is written without placeholders,
+            // so that the sanitiser reads the same text as a browser.
             let (plain, hidden) = value.split_at(if is_address(attribute) { authority_end(value) } else { 0 });
             escape(plain, Place::Authority, &mut self.html);
             escape(hidden, Place::Value, &mut self.html);
@@ -123,7 +127,7 @@ impl HtmlWriter {
         escape(text, Place::Text, &mut self.html);
     }
 
-    /// Removes the end of the line if nothing follows it yet.
+    /// Removes the line end that was written last, if nothing follows it yet.
     pub(super) fn trim_line_end(&mut self) {
         if self.html.ends_with('\n') {
             self.html.pop();
@@ -140,7 +144,7 @@ impl HtmlWriter {
     }
 }
 
-/// The most bytes of `text` when it is written as text.
+/// The maximum number of bytes that `text` takes when it is written between tags.
 pub(super) fn text_bytes(text: &str) -> usize {
     text.chars().map(|character| escaped_bytes(character, Place::Text)).sum()
 }
@@ -155,14 +159,14 @@ fn end_tag_bytes(name: &str) -> usize {
     "</>".len() + name.len()
 }
 
-/// The most bytes of `character` in `place`.
+/// The maximum number of bytes that `character` takes in `place`.
 fn escaped_bytes(character: char, place: Place) -> usize {
     match character {
         '&' => "&amp;".len(),
         '<' | '>' => "&lt;".len(),
         '"' if place != Place::Text => "&quot;".len(),
         '\u{a0}' => "&nbsp;".len(),
-        // A tab at the beginning of code may become spaces up to the next column of four, and U+0000 is replaced.
+        // A tab at the beginning of code may become up to four spaces, and U+0000 becomes U+FFFD.
         '\t' => 4,
         '\0' => char::REPLACEMENT_CHARACTER.len_utf8(),
         _ => character.len_utf8(),
@@ -185,7 +189,7 @@ fn is_address(attribute: &str) -> bool {
     matches!(attribute, "href" | "src")
 }
 
-/// The end of the host of an absolute address; 0 if it has none.
+/// The position where the host of `address` ends; 0 if `address` is not absolute.
 fn authority_end(address: &str) -> usize {
     let Some(authority) = address.find("://").map(|colon| colon + "://".len()) else { return 0 };
     address[authority..].find(['/', '?', '#']).map_or(address.len(), |length| authority + length)

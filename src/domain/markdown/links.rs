@@ -15,7 +15,7 @@ static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.inval
 pub(super) struct LinkAddress {
     /// The value of `href`.
     pub(super) href: String,
-    /// The origin if it is an `http` or `https` address.
+    /// The origin, if `href` is an `http` or `https` address.
     pub(super) origin: Option<Origin>,
 }
 
@@ -52,7 +52,7 @@ fn has_credentials(url: &Url) -> bool {
 }
 
 fn same_site(written: &str) -> Option<LinkAddress> {
-    // The URL standard's parser first drops these at both ends.
+    // The URL standard's parser first drops these characters at both ends.
     let first = written.trim_start_matches(|c: char| c <= ' ').chars().next()?;
     let url = ANY_SITE.join(written).ok()?;
     let href = match first {

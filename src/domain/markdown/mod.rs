@@ -6,13 +6,13 @@
 //!
 //! There are two barriers in a row, and they share no code. `subset` writes only elements of the subset, with addresses
 //! that `links` allows, and escapes everything else. `sanitize` parses the result as a browser would and removes
-//! everything that is not on a list of its own. Without bugs the second barrier changes nothing, and tests check that.
+//! everything that is not on its own list. Without bugs the second barrier changes nothing, and tests check that.
 //!
 //! These decisions are not in the contract:
 //!
 //! * Strikethrough is `<del>`. Lists that do not begin at 1 keep their `start`.
 //! * The titles of links and images are left out, because touch and keyboard cannot reach them.
-//! * Raw HTML, including comments, is text of its paragraph: a line of it begins no block.
+//! * Raw HTML, including comments, is text of its paragraph: a line of raw HTML begins no block.
 //! * A bare address in a tag is not a link, and neither is one in the text of a link that was left out.
 //! * A table has a `|` or a `:` in its second line. All lines before the next blank one are its rows, as on GitHub.
 //! * Elements after the first 50,000, below 32 levels or beyond the bound on bytes are flattened to text. A marker of a
@@ -47,7 +47,8 @@ use source::Spared;
 /// with a lower version is rendered again when it is read.
 pub const RENDERER_VERSION: u16 = 2;
 
-/// The tag that begins a code block. `<` begins a tag and nothing else: text and attributes have a reference instead.
+/// The tag that begins a code block. In rendered HTML, `<` only ever begins a tag: text and attributes have a reference
+/// instead.
 pub const CODE_BLOCK: &str = "<pre>";
 
 /// HTML that is safe to serve, with the facts that serving it needs.
@@ -55,16 +56,16 @@ pub const CODE_BLOCK: &str = "<pre>";
 pub struct Rendered {
     /// Sanitised HTML of the Markdown subset.
     pub html: String,
-    /// How its text begins, as [`excerpt_of`] cuts it.
+    /// The beginning of the text, as [`excerpt_of`] cuts it.
     pub excerpt: String,
     /// The byte offset of each [`CODE_BLOCK`] in the HTML.
     pub code_blocks: Vec<u32>,
-    /// The origins of its `http` and `https` links. The first two different ones are enough, because only one can be
+    /// The first two different origins of the `http` and `https` links. Two are enough, because only one of them can be
     /// our own.
     pub link_origins: Vec<String>,
-    /// The language of its text, if that is certain.
+    /// The language of the text, if the detector is sure of it.
     pub language: Option<Language>,
-    /// The [`RENDERER_VERSION`] of the renderer that made it.
+    /// The [`RENDERER_VERSION`] of the renderer that made the HTML.
     pub renderer_version: u16,
 }
 

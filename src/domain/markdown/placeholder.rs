@@ -8,7 +8,8 @@ use std::borrow::Cow;
 /// Replaces the `[` at the beginning of a footnote's definition, so that the parser reads it as text.
 pub(super) const LITERAL_BRACKET: char = '\u{fdd0}';
 
-/// Put before a character that must be text: a `<`, or a marker of a list or quote too far right. It is removed again.
+/// Stands before a character that must be text: a `<`, or a marker of a list or quote that is too far right. The
+/// placeholder is removed after the parser.
 pub(super) const LITERAL_MARKER: char = '\u{fdd1}';
 
 /// Whether `character` is reserved for placeholders, so that it must not be copied from content.

@@ -1,7 +1,7 @@
 //! The second barrier: parses the finished HTML as a browser would and keeps only what is on its list.
 //!
-//! It shares no code with the first barrier, so that a bug there is not a hole here. It does not change the HTML that
-//! the first barrier writes.
+//! It shares no code with the first barrier, so that a bug in the first barrier is not also a bug here. The second
+//! barrier does not change the HTML that the first barrier writes.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};

@@ -1,36 +1,37 @@
 //! Prepares the Markdown for the parser. The parser knows no footnotes, its work grows with the depth of nesting, and a
-//! line of raw HTML makes it skip the Markdown after it. Placeholders ([`super::placeholder`]) hide from it what must
-//! be text.
+//! line of raw HTML makes the parser skip the Markdown after that line. Placeholders ([`super::placeholder`]) hide from
+//! the parser all characters that must stay text.
 
 use super::placeholder::{LITERAL_BRACKET, LITERAL_MARKER, is_reserved, literal_delimiter};
 
-/// Columns of a line in which a list or quote may begin. Further right its marker is text.
+/// Number of columns at the start of a line in which a list or quote may begin. A marker further right is text.
 ///
-/// The parser visits every open list and quote on every line: 50 KB of `- ` and 50 KB of lines after it take 0.8 s of
-/// CPU. Each list or quote takes at least one column, so this also bounds how many are open. The 32 quotes or 16 lists
-/// after which elements are flattened fit easily.
+/// The parser checks every open list and quote on every line: 50 KB of `- ` and 50 KB of lines after it take 0.8 s of
+/// CPU. Each list or quote takes at least one column, so this limit also bounds how many are open. Elements are
+/// flattened after 32 quotes or 16 lists, and so many fit easily.
 const MARKER_COLUMNS: usize = 256;
 
-/// Longest run of delimiters that may be part of a bare web address. It is bounded because the run is scanned from each
-/// of its characters.
+/// Longest run of delimiters that may be part of a bare web address. The length is bounded because the rest of a run is
+/// scanned again from each of its characters.
 const MAX_DELIMITERS: usize = 8;
 
 /// The lines that begin with `<` and are left as they are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spared {
-    /// Lines after one that ends with `](` or `]:`, because the `<` may begin an address.
+    /// Lines after a line that ends with `](` or `]:`, because the `<` may begin an address.
     Addresses,
-    /// None.
+    /// No lines.
     Nothing,
 }
 
-/// `markdown` without its byte order mark, and with this made text:
+/// `markdown` without its byte order mark. These constructs are made text:
 ///
 /// * The definitions of footnotes. A parser without footnotes reads `[^1]: note` as the definition of a link named `^1`
 ///   and drops it from the page, but constructs outside the subset must stay text (contract decision 12).
 /// * The markers of lists and quotes too far right.
 /// * Raw HTML at the beginning of a line, except where it is `spared`, and comments, declarations and instructions
-///   anywhere, so that Markdown in and around them is formatted. A tag within a line hides only itself.
+///   anywhere, so that Markdown in and around them is formatted. A tag within a line is left, because it hides no
+///   Markdown around it.
 /// * `*`, `_` and `~` within a bare web address, because GitHub finds addresses before it looks for emphasis.
 pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     let markdown = markdown.strip_prefix('\u{feff}').unwrap_or(markdown);
@@ -65,7 +66,7 @@ struct Markers {
     end: End,
 }
 
-/// The text after them.
+/// The text after the markers.
 enum End {
     /// No further marker.
     Text,
@@ -96,7 +97,7 @@ fn markers(line: &str) -> Markers {
     }
 }
 
-/// The length of the marker that `rest` begins with, 0 when it begins with none.
+/// The length of the marker that `rest` begins with; 0 if `rest` begins with no marker.
 fn marker_length(rest: &[u8]) -> usize {
     let length = match rest.first() {
         Some(b'>') => return 1,
@@ -117,8 +118,8 @@ fn marker_length(rest: &[u8]) -> usize {
     }
 }
 
-/// The start of the thematic break at the end of `line`: three or more of one of `-`, `*`, with only white space
-/// between and after them. The length of the line if there is none.
+/// The start of the thematic break at the end of `line`; the length of `line` if there is no thematic break. A thematic
+/// break is three or more `-`, or three or more `*`, with only white space between and after them.
 fn rule_start(line: &[u8]) -> usize {
     let mut start = line.len();
     let mut character = None;
@@ -147,7 +148,7 @@ fn begins_footnote(text: &str) -> bool {
     !label.is_empty() && !label.contains(|c: char| c.is_whitespace() || c == '[') && after.starts_with(':')
 }
 
-/// Whether `text` begins as a start or an end tag does.
+/// Whether `text` begins like a start tag or an end tag.
 fn begins_tag(text: &str) -> bool {
     text.strip_prefix('<').is_some_and(|rest| rest.starts_with(|c: char| c == '/' || c.is_ascii_alphabetic()))
 }
@@ -158,7 +159,7 @@ fn awaits_address(line: &str) -> bool {
     line.ends_with("](") || line.ends_with("]:")
 }
 
-/// Appends `line` from after its markers.
+/// Appends `line`, which is the part of a line after its markers.
 fn push_line(line: &str, out: &mut String) {
     // Before this position, `*`, `_` and `~` belong to a bare web address.
     let mut address_end = 0;
@@ -188,8 +189,8 @@ fn ends_with_web_scheme(text: &str) -> bool {
     scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https")
 }
 
-/// The number of bytes of `rest`, the text after the scheme of a bare web address, that belong to the address in any
-/// case. The address may be between quotes, in code, in angle brackets, or that of a link.
+/// The number of bytes of `rest` that certainly belong to a bare web address. `rest` is the text after the scheme of
+/// the address. The address may be between quotes, in code or in angle brackets, or it may be the address of a link.
 fn address_bytes(rest: &str) -> usize {
     let mut open = 0_usize;
     let end = rest.find(|character: char| match character {
@@ -208,8 +209,8 @@ fn address_bytes(rest: &str) -> usize {
     rest[..end.unwrap_or(rest.len())].trim_end_matches(|c: char| c.is_ascii_punctuation() && c != '/').len()
 }
 
-/// Whether an address continues after a delimiter. It does not before letters or punctuation of other scripts: these
-/// need no space before them, so the delimiter ends emphasis.
+/// Whether an address continues after a delimiter. The address ends there if letters or punctuation of other scripts
+/// follow: these need no space before them, so the delimiter ends emphasis.
 fn goes_on(rest: &str) -> bool {
     let next = rest.chars().take(MAX_DELIMITERS).find(|c| !matches!(c, '*' | '_' | '~'));
     next.is_some_and(|c| c.is_ascii())

@@ -1,4 +1,4 @@
-//! The first barrier: writes the elements of the Markdown subset, and everything else as text (spec §2.5).
+//! The first barrier: it writes the elements of the Markdown subset as HTML, and everything else as text (spec §2.5).
 //!
 //! An element that exceeds the bounds of [`super::html`] is flattened: only its text is written.
 
@@ -24,8 +24,8 @@ pub(super) struct Filtered {
     pub(super) has_html_block: bool,
 }
 
-/// Writes `events`, each with its range in `source`, as HTML. The HTML has at most `max_bytes`; it has more only if the
-/// text alone does. Any sequence of events is accepted, balanced or not.
+/// Writes `events`, each with its range in `source`, as HTML. The HTML has at most `max_bytes` bytes, unless the text
+/// alone has more. Any sequence of events is accepted, even if starts and ends do not match.
 pub(super) fn filter<'a>(
     source: &str,
     events: impl Iterator<Item = (Event<'a>, Range<usize>)>,
@@ -68,7 +68,7 @@ enum Open {
     CodeBlock,
     /// Close this link.
     Link,
-    /// Write the image with this address, or its alternative text if it has none.
+    /// Write the image with this address. If there is no address, write the alternative text.
     Image(Option<String>),
     /// End a link that was flattened.
     FlatLink,
@@ -91,11 +91,11 @@ enum Lines {
 
 struct Filter<'s> {
     source: &'s str,
-    /// The earliest position in the source of text that was not written yet.
+    /// The position in the source from which text may still have to be written.
     text_from: usize,
     out: ElementWriter,
     open: Vec<Open>,
-    /// The alternative text of the image that is being read. Everything inside an image is only its text.
+    /// The alternative text of the image that is being read. Only the text of anything inside an image is kept.
     alt: Option<String>,
     /// The number of images around the event.
     images: usize,
@@ -198,7 +198,7 @@ impl Filter<'_> {
                 self.alt = Some(String::new());
                 Open::Image(links::image(&restored(dest_url)))
             }
-            // Their extensions are off, so the parser leaves these constructs as text.
+            // The extensions for these constructs are off, so the parser leaves them as text.
             Tag::Superscript | Tag::Subscript => Open::FlatInline,
             Tag::Item
             | Tag::FootnoteDefinition(_)
@@ -249,8 +249,8 @@ impl Filter<'_> {
         }
     }
 
-    /// Records that the text before `position` was written or never will be. An image's text is written after the
-    /// image.
+    /// Records that no text before `position` is still to be written. Inside an image nothing is recorded, because the
+    /// text of an image is written after the image.
     fn pass_text_before(&mut self, position: usize) {
         if self.images == 0
             && let Some(passed) = self.source.get(self.text_from..position)
@@ -330,7 +330,8 @@ impl Filter<'_> {
             && tables::begins(self.source, self.line_start(position), self.quotes)
     }
 
-    /// The start of the line whose content begins at `position` by the parser, which leaves out an escaping backslash.
+    /// The start of the line whose content begins at `position`. The parser's positions leave out an escaping
+    /// backslash, so a line that begins with one begins a byte earlier.
     fn line_start(&self, position: usize) -> usize {
         let is_escaped = self.source.get(..position).is_some_and(|before| before.ends_with('\\'));
         position - usize::from(is_escaped)
@@ -350,7 +351,7 @@ impl Filter<'_> {
         self.table = Some(start..start);
     }
 
-    /// Writes the source of the table that was read, if there is one. `next` is the event that ends it.
+    /// Writes the source of the table that was read, if there is one. `next` is the event that ends the table.
     fn end_table(&mut self, next: Option<&Event<'_>>) {
         let Some(table) = self.table.take() else { return };
         let (text, after) = (&self.source[table.clone()], &self.source[table.end..]);

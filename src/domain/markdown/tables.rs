@@ -2,8 +2,9 @@
 //!
 //! The parser's own tables are off, because it fills up short rows: 3.5 KB of content can become 262,144 cells.
 
-/// Whether a table begins at `start`, the start of a line in a paragraph within `quotes` quotes. A table is a head and
-/// a row of as many `---`, `:--`, `--:` or `:-:`, with a `|` in one of the two lines.
+/// Whether a table begins at `start`, the start of a line in a paragraph within `quotes` quotes. A table begins with a
+/// head and a row of delimiters: one `---`, `:--`, `--:` or `:-:` for each cell of the head. At least one of the two
+/// lines has a `|`.
 pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
     let Some((head, after)) = source.get(start..).and_then(split_line) else { return false };
     let delimiters = without_prefix(after.split(['\n', '\r']).next().unwrap_or_default(), quotes).trim_end();

@@ -1,8 +1,8 @@
-//! Text between two pieces of markup. It finds bare web addresses in it as GitHub does (GFM §6.9).
+//! Text between two pieces of markup. Bare web addresses in the text are found as GitHub finds them (GFM §6.9).
 //!
 //! If GitHub's parser differs from its specification, this module follows the parser: a host needs no period, and
-//! quotes around an address are not part of it. Only `http` and `https` are looked for. Unlike both, a `]` at the end
-//! is treated like `)`.
+//! quotes around an address are not part of it. Only `http` and `https` are looked for. A `]` at the end of an address
+//! is treated like a `)`; neither GitHub's parser nor its specification does this.
 
 use std::ops::Range;
 
@@ -51,7 +51,7 @@ impl TextRun {
             from = host;
             let Some(start) = self.scheme_start(colon) else { continue };
             let Some(end) = self.end(host) else { continue };
-            // An address within this one is not a link, even if this one is none.
+            // An address inside another address is not a link, even if the outer address is not a link either.
             from = end;
             if let Some(address) = links::bare(&self.text[start..end]) {
                 return Some((start..end, address));
@@ -86,7 +86,7 @@ impl TextRun {
         (end > host).then_some(end)
     }
 
-    /// The length of `rest`, which is at `offset`, without the punctuation of the sentence around it.
+    /// The length of the address `rest` without the punctuation of the sentence around it. `rest` begins at `offset`.
     fn without_trailing_punctuation(&self, rest: &str, offset: usize) -> usize {
         let count = |character: char| rest.matches(character).count();
         let (opening, mut closing) = ([count('('), count('[')], [count(')'), count(']')]);

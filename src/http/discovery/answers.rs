@@ -14,11 +14,12 @@ use crate::domain::quota::{Decision, Quota};
 use crate::ports::rate_limiter::LimitKind;
 use crate::service::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 
-/// An error that an operation may answer, and the description of its status. If several errors share the status,
+/// An error that an operation may answer with, and the description of its status. If several errors share the status,
 /// the description names all of them.
 type Answer = (&'static str, ApiError);
 
-/// Adds its error answers to an operation on pages. `needs_key` and `limit` are as in the table of operations.
+/// Adds to `operation` the error answers of an operation on pages. `needs_key` and `limit` are as in the table of
+/// operations.
 pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, limit: Option<LimitKind>) {
     let mut answers = common();
     if operation.request_body.is_some() {
@@ -38,7 +39,7 @@ pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, l
     });
 }
 
-/// Adds its error answers to the token endpoint.
+/// Adds to `operation` the error answers of the token endpoint.
 pub(super) fn describe_token_errors(operation: &mut Operation) {
     let mut answers = common();
     answers.extend(token());
@@ -46,7 +47,7 @@ pub(super) fn describe_token_errors(operation: &mut Operation) {
     add(operation, answers, "TokenError", "A `Basic` challenge.", |error| json!(TokenErrorBody::new(error)));
 }
 
-/// Errors of every operation. They come from the layers around it, or from a store.
+/// Errors of every operation. They come from the layers around the operation, or from a store.
 fn common() -> Vec<Answer> {
     vec![
         ("The address and headers are too large (`headers_too_large`).", ApiError::headers_too_large()),
@@ -109,7 +110,7 @@ fn token() -> [Answer; 4] {
     ]
 }
 
-/// A client that used up the default limit of the specification (§8) half an hour ago.
+/// The answer to a client that used up the default limit of the specification (§8) half an hour ago.
 fn rate_limited(limited: LimitKind) -> Answer {
     let limit = if limited == LimitKind::Create { 10 } else { 60 };
     let quota = Quota { limit, window: Duration::from_hours(1) };

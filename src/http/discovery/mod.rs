@@ -27,12 +27,13 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(base_url: &Origin, quotas
     let card = server_card(base_url);
     Router::new()
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
-        // Only for the whole site. The same document under `…/mcp` would say that the MCP server asks for a token, and it does not.
+        // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
+        // token, but the MCP server does not ask for one.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url)))
         .route(path::AI_CATALOG, StaticResponse::new(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
         .route(path::LLMS, StaticResponse::new("text/plain; charset=utf-8", llms::text(base_url, quotas)).route())
-        // Each address has its own default type. `Accept` may ask for the other one.
+        // Each address has its own default media type. `Accept` may ask for the other type.
         .route(path::SERVER_CARD, negotiated(&card, prefers_card))
         .route(path::SERVER_CARD_BESIDE, negotiated(&card, |headers| !prefers_plain_json(headers)))
 }
@@ -53,7 +54,7 @@ fn negotiated<S: Clone + Send + Sync + 'static>(
     as_card: fn(&HeaderMap) -> bool,
 ) -> axum::routing::MethodRouter<S> {
     let [typed, plain] = [SERVER_CARD, JSON].map(|content_type| {
-        // SEP-2127 requires the last two on every response, not only on the preflight.
+        // SEP-2127 requires the last two headers on every response, not only on the preflight.
         StaticResponse::new(content_type, bytes(card))
             .with(VARY, HeaderValue::from_static("Accept"))
             .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
@@ -116,8 +117,8 @@ fn server_card(base_url: &Origin) -> Value {
             "url": mcp,
             "supportedProtocolVersions": metadata::MCP_PROTOCOL_VERSIONS,
         }],
-        // The members below are those of the older convention (SEP-1649). The specification uses its path, and scanners
-        // still look for it. The current schema allows additional members.
+        // The members below are those of the older convention (SEP-1649). The specification uses the path of that
+        // convention, and scanners still look for these members. The current schema allows additional members.
         "serverInfo": {"name": metadata::REGISTRY_NAME, "title": metadata::TITLE, "version": metadata::INTERFACE_VERSION},
         "protocolVersion": newest_mcp_version(),
         "transport": {"type": "streamable-http", "endpoint": mcp},
@@ -188,7 +189,7 @@ fn skill(operation: &Operation) -> Value {
         "tags": operation.tags,
     });
     if operation.needs_key {
-        // Either of the two is enough.
+        // Either of the two schemes is enough.
         skill["securityRequirements"] =
             json!([{"schemes": {"editKey": {"list": []}}}, {"schemes": {"pageToken": {"list": scopes()}}}]);
     }

@@ -28,12 +28,12 @@ use crate::ports::rate_limiter::LimitKind;
 )]
 struct Description;
 
-/// The document without its operations, for the routes to add theirs.
+/// The document without its operations. The routes add their operations to it.
 pub(in crate::http) fn description() -> OpenApi {
     Description::openapi()
 }
 
-/// The document of a service at `base_url`, as indented JSON. `described` has its operations.
+/// The document of a service at `base_url`, as indented JSON. `described` contains the operations.
 pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin) -> String {
     let info = &mut described.info;
     // The service does not know its operator, so its own address is the contact.
@@ -67,7 +67,7 @@ fn page_token(base_url: &Origin) -> SecurityScheme {
     SecurityScheme::OAuth2(OAuth2::with_description([Flow::ClientCredentials(flow)], description))
 }
 
-/// Adds to an operation what follows from the table of operations and from the limits.
+/// Adds to an operation all facts that follow from the table of operations and from the limits.
 fn complete(operation: &mut Operation) {
     let on_pages = OPERATIONS.iter().find(|known| operation.operation_id.as_deref() == Some(known.operation_id));
     if let Some(RefOr::T(body)) = &mut operation.request_body {
@@ -104,7 +104,7 @@ fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token
     }
 }
 
-/// Whether the limiter may have been asked before an answer of `status`. The body of a create is checked before the
+/// Whether the limiter may have been asked before an answer with `status`. The body of a create is checked before the
 /// limiter is asked, and so is the size of the request head.
 fn is_asked(limited: LimitKind, status: &str) -> bool {
     let before: &[&str] = if limited == LimitKind::Create { &["400", "408", "413", "431"] } else { &["431"] };

@@ -13,7 +13,7 @@ use crate::domain::client::Peer;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::log_throttle::LogThrottle;
 
-/// Shortest time between two warnings. Anyone can send such a header, so it must not fill the log.
+/// Shortest time between two warnings. Anyone can send a forwarding header, so the warnings must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);
 
 /// The state of the warning.

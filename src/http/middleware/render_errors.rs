@@ -55,7 +55,7 @@ pub(in crate::http) async fn render_errors(
     response
 }
 
-/// `error`; one for a wrong method gets the methods in `Allow`.
+/// Returns `error`. An error for a wrong method also gets the methods in `Allow`.
 fn with_methods(error: ApiError, headers: &HeaderMap) -> ApiError {
     let lines = headers.get_all(ALLOW).iter().filter_map(|line| line.to_str().ok());
     let methods: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();

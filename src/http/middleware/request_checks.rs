@@ -19,7 +19,8 @@ pub(in crate::http) async fn check_size(request: Request, next: Next) -> Respons
     error_response(ApiError::headers_too_large())
 }
 
-/// Refuses a request without `Host`, or with two: a proxy in front may have used another one (RFC 9112 §3.2).
+/// Refuses a request without `Host`, or with two of them: a proxy in front may have used the other `Host` (RFC 9112
+/// §3.2).
 pub(in crate::http) async fn check_host(request: Request, next: Next) -> Response {
     match request.headers().get_all(HOST).iter().count() {
         1 => next.run(request).await,
@@ -29,7 +30,8 @@ pub(in crate::http) async fn check_host(request: Request, next: Next) -> Respons
     }
 }
 
-/// Refuses a request with a transfer coding other than `chunked`, for the same reason (RFC 9112 §6.1).
+/// Refuses a request with a transfer coding other than `chunked`, because a proxy in front may have read the request
+/// differently (RFC 9112 §6.1).
 pub(in crate::http) async fn check_transfer_encoding(request: Request, next: Next) -> Response {
     if is_chunked_at_most(request.headers()) {
         return next.run(request).await;

@@ -6,7 +6,8 @@ use axum::response::Response;
 use http::HeaderValue;
 use http::header::{CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 
-/// Forbids browsers to guess media types, to show the response in a frame, and to send its address as a referrer.
+/// Forbids browsers to guess media types, to show the response in a frame, and to send the response's address as a
+/// referrer.
 pub(in crate::http) async fn set_security_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();

@@ -1,4 +1,5 @@
-//! The two changes that a page for people makes to `content_html`. All else stays byte for byte (contract decision 13).
+//! The two changes that a page for people makes to `content_html`. Everything else stays byte for byte (contract
+//! decision 13).
 
 use crate::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
 use crate::domain::markdown::CODE_BLOCK;
@@ -6,13 +7,14 @@ use crate::domain::markdown::CODE_BLOCK;
 /// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
 
-/// A heading is compared with the title only if it has at most this much HTML, in bytes. A title has 200 characters.
+/// A heading is compared with the title only if it has at most this much HTML, in bytes. A title has at most 200
+/// characters.
 const MAX_HEADING_BYTES: usize = 16 * 1024;
 
 /// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the
 /// title is right above it. The tags at `code_blocks` get a `tabindex`.
 ///
-/// It searches only the leading heading; the rest of the HTML is copied.
+/// Only the leading heading is searched; the rest of the HTML is copied.
 pub(super) fn article(content_html: &str, code_blocks: &[u32], title: Option<&str>) -> String {
     let shown = title.map_or(content_html, |title| without_heading(content_html, title));
     let mut article = String::with_capacity(shown.len() + code_blocks.len() * FOCUSABLE_CODE_BLOCK.len());
@@ -31,7 +33,7 @@ pub(super) fn article(content_html: &str, code_blocks: &[u32], title: Option<&st
     article
 }
 
-/// `html` without its first heading, if that has the same text as `title` and nothing but text.
+/// `html` without its first heading, if that heading has the same text as `title` and contains no link or image.
 fn without_heading<'a>(html: &'a str, title: &str) -> &'a str {
     let searched = &html[..html.floor_char_boundary(MAX_HEADING_BYTES)];
     let heading = ["h2", "h3", "h4"].into_iter().find_map(|name| {

@@ -7,11 +7,11 @@ use sha2::{Digest, Sha256};
 /// A file and its metadata.
 #[derive(Debug)]
 pub struct Asset {
-    /// Its content.
+    /// The content of the file.
     pub bytes: &'static [u8],
-    /// Its media type.
+    /// The media type of the file.
     pub content_type: &'static str,
-    /// Its strong entity tag, without quotation marks.
+    /// The strong entity tag of the file, without quotation marks.
     pub tag: String,
 }
 
@@ -43,7 +43,7 @@ pub fn legacy_asset(name: &str) -> Option<&'static Asset> {
 
 /// The first 16 hexadecimal digits of the SHA-256 of `parts`. The length of each part is hashed too.
 ///
-/// 64 bits are enough to tell versions of a file apart. They do not resist a deliberate search for a collision.
+/// 64 bits are enough to tell versions of a file apart. They are too few to resist a deliberate search for a collision.
 pub(in crate::http) fn short_hash<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     let mut hasher = Sha256::new();
     for part in parts {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {
         assert!(STYLE.bytes.len() < 8 * 1024, "{} bytes", STYLE.bytes.len());
-        // It is embedded in an element, which `<` could end.
+        // The style sheet is embedded in an element, and a `<` could end that element.
         for loading in ["url(", "@import", "@font-face", "<"] {
             assert!(!style_sheet().contains(loading), "{loading}");
         }

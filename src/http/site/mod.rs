@@ -32,13 +32,14 @@ use crate::service::ServiceError;
 const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
-/// For Markdown at the address of the HTML. A shared cache that ignores `Vary` must not give it to a browser.
+/// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
+/// give the Markdown to a browser.
 const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-cache");
 
 /// How long crawlers may cache `robots.txt`.
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
 
-/// `GET /<slug>` and `GET /<slug>.md`. A route cannot contain the suffix, so it is removed here.
+/// `GET /<slug>` and `GET /<slug>.md`. A route cannot contain the suffix `.md`, so the handler removes it.
 pub(in crate::http) async fn page(
     State(http): State<Arc<Http>>,
     SlugParam(name): SlugParam,
@@ -87,7 +88,7 @@ pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {
 
 /// `GET /favicon.ico`: the icon of every page. Browsers also request it for other addresses.
 pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
-    // The address stays the same when the icon changes, so it is not cached for longer.
+    // The address stays the same when the icon changes, so the icon is cached for one hour only.
     asset_response(&assets::FAVICON, CACHE_ONE_HOUR, &headers)
 }
 
@@ -110,7 +111,8 @@ fn before_punctuation(name: &str) -> Option<&str> {
     (address.len() < name.len() && Slug::parse(slug).is_ok()).then_some(address)
 }
 
-/// Redirects to `address`. It does not check that the page exists; the response at that address shows it.
+/// Redirects to `address`. This function does not check that the page exists. The response at `address` will show
+/// whether it does.
 fn redirect_to(http: &Http, address: &str) -> Response {
     let location = format!("{}/{address}", http.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
@@ -124,7 +126,7 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     let asks_for_page = prefers_html_errors(request.headers()) && !is_for_programs;
     let mut response =
         if asks_for_page { error_page(&ServiceError::NotFound, http) } else { error_response(ApiError::no_route()) };
-    // A cache may keep a 404 without being asked to.
+    // A cache may keep a 404 without being asked to, so a 404 must say that it depends on `Accept`.
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
     response
 }

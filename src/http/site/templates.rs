@@ -3,9 +3,10 @@
 //! askama escapes every value. The exceptions are `content_html`, which the renderer has sanitised, and our own style
 //! sheet. No page needs a script: [`CONTENT_SECURITY_POLICY`] forbids all scripts, and all styles except ours.
 //!
-//! The style sheet is embedded in each page. As a separate file it would fail during a rolling update, when the page comes
-//! from a new replica and the request for the file goes to an old one. It has 6 KB, and most readers open only one page,
-//! so embedding also saves them a request. The address of the icon never changes, so any replica can send its own icon.
+//! The style sheet is embedded in each page. A separate file could not be loaded during a rolling update, if the page
+//! comes from a new replica and the request for the file goes to an old replica. The style sheet has only 6 KB, and
+//! most readers open one page, so embedding also saves them a request. The address of the icon never changes, so any
+//! replica can send its own icon.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -51,23 +52,24 @@ pub struct PageTemplate<'a> {
     pub layout: Layout<'a>,
     /// The page's address.
     pub url: &'a str,
-    /// The address of its Markdown source.
+    /// The address of the page's Markdown source.
     pub markdown_url: &'a str,
-    /// Its title. A page without one is named after the beginning of its text, and its `h1` says that it is untitled.
+    /// The page's title. A page without a title is named after the beginning of its text, and its `h1` says that the
+    /// page is untitled.
     pub title: Option<&'a str>,
-    /// Sanitised HTML, embedded as `article` makes it.
+    /// The sanitised HTML of the content. The page shows it as `article` returns it.
     pub content_html: &'a str,
-    /// The byte offset of each code block in it.
+    /// The byte offset of each code block in `content_html`.
     pub code_blocks: &'a [u32],
     /// The language of the text.
     pub language: Option<Language>,
     /// Plain text for previews; left out if empty.
     pub description: &'a str,
-    /// When it was created.
+    /// When the page was created.
     pub created_at: UnixMillis,
-    /// When it last changed; equal to `created_at` until the first change.
+    /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
-    /// Whether search engines are asked not to index it.
+    /// Whether search engines are asked not to index the page.
     pub noindex: bool,
 }
 
@@ -77,7 +79,7 @@ pub struct PageTemplate<'a> {
 pub struct HomeTemplate<'a> {
     /// The parts that all pages share.
     pub layout: Layout<'a>,
-    /// How many pages one client may create; `None` if that is not limited.
+    /// How many pages one client may create; `None` if there is no limit.
     pub create_quota: Option<Quota>,
 }
 
@@ -135,7 +137,8 @@ impl PageTemplate<'_> {
         format_utc(self.created_at, DATE)
     }
 
-    /// When the page last changed, if it did: the time on the day of publication, the date after it.
+    /// When the page last changed; `None` if it never did. The text is a time of day if the change was on the day of
+    /// publication, and a date if the change was later.
     fn updated(&self) -> Option<String> {
         (self.updated_at != self.created_at).then(|| {
             let date = format_utc(self.updated_at, DATE);
@@ -151,7 +154,7 @@ impl HomeTemplate<'_> {
     }
 }
 
-/// `template` as HTML. `content_bytes` is the length of the long text that is filled in, for a buffer of the right size.
+/// `template` as HTML. The buffer is made large enough for `content_bytes` bytes of page content.
 pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
     let mut html = String::with_capacity(T::SIZE_HINT + content_bytes);
     let written = template.render_into(&mut html);
@@ -160,8 +163,8 @@ pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
     html
 }
 
-/// A hash that changes whenever the same values would give another page. It is part of the `ETag` of HTML, so that a
-/// cached copy does not hide a new layout.
+/// A hash of the templates, the style sheet, the icon and the code that fills the templates. It is part of the `ETag`
+/// of HTML, so that a cached copy does not hide a new layout.
 pub fn fingerprint() -> &'static str {
     static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
         let templates = [
@@ -186,7 +189,7 @@ const TIME_OF_DAY: StaticFormatDescription = format_description!("[hour]:[minute
 fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
     let written =
         OffsetDateTime::from_unix_timestamp(at.get().div_euclid(1000)).ok().and_then(|time| time.format(format).ok());
-    // No time in `UnixMillis` is out of range. If one were, the exact form would still be right.
+    // No time in `UnixMillis` is out of range. If a time were out of range, its API form would still show it correctly.
     written.unwrap_or_else(|| at.to_string())
 }
 
