@@ -17,7 +17,7 @@
 //! | the rules for a title, slug, key, page, quota or address | [`domain`] |
 //! | the HTML of Markdown | [`domain::markdown`] |
 //! | the order of the checks on a request, or an operation on a page | [`service`] |
-//! | an error's code, status or advice | [`api::error`] |
+//! | an error's code, status or message | [`api::error`] |
 //! | the way that a client's address, body or key is read from a request | [`api::request`] |
 //! | the JSON of a request or response | [`api::types`] |
 //! | the name of the service and the addresses of its documents | [`api::metadata`] |

@@ -18,6 +18,7 @@ use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
+use crate::domain::title::MAX_CHARS;
 use crate::service::{CreateFields, Created, UpdateFields};
 
 /// The body of a create.
@@ -33,7 +34,7 @@ pub struct CreatePage {
         pattern = r"^\s*[^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*[^\s\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8][^\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]*\s*$",
         example = "Hello, world"
     )]
-    #[schemars(length(min = 1, max = 200), example = "Hello, world")]
+    #[schemars(length(min = 1, max = MAX_CHARS), example = "Hello, world")]
     title: String,
     /// Markdown, at most 102400 bytes of UTF-8. It is stored byte for byte.
     #[schema(min_length = 1, max_length = 102_400, example = "A *first* page.")]
