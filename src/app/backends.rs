@@ -76,7 +76,8 @@ impl Backends {
                     let store = measure(deps).store(pages, System::Redb);
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
                 };
-                // Otherwise many readers of one large page would fill the queue of lookups, and each would hold a copy.
+                // Without shared reads, many readers of one large page would fill the queue of lookups, and each would
+                // hold a copy.
                 let shared = Coalescing::new(backends.store, Arc::clone(&deps.metrics));
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
@@ -85,7 +86,8 @@ impl Backends {
                     return Err(StartError::NoRedis);
                 }
                 let (store, failed) = connect_cluster(&settings.cql, deps, readiness)?;
-                // Instrumented inside the sharing of reads, so that the metrics show the database's own work.
+                // The store is instrumented below the sharing of reads, so that the metrics show the database's own
+                // work.
                 let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
                 Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(failed)))
             }
@@ -125,11 +127,11 @@ impl StoreHandle {
         }
     }
 
-    /// Returns once the store cannot be used, now or ever again, with the reason.
+    /// Returns the reason once the store cannot be used, now or ever again.
     pub(super) async fn fatal_error(&mut self) -> StartError {
         match self {
             Self::Embedded(store) => return StartError::StoreEnded(store.fatal_error().await),
-            // It is connected, and a receiver must not be polled again.
+            // The cluster is connected, and the receiver must not be polled again.
             Self::Cluster(failed) if failed.is_terminated() => {}
             Self::Cluster(failed) => {
                 if let Ok(error) = failed.await {
@@ -168,7 +170,8 @@ async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<Redb
     Ok(store)
 }
 
-/// A store that is available once the cluster is reached, and the error that makes that impossible, if there is one.
+/// A store that is available once the cluster is reached, and a receiver of the error that makes connecting impossible,
+/// if there is one.
 fn connect_cluster(
     settings: &CqlSettings,
     deps: &Deps,

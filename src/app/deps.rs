@@ -12,7 +12,7 @@ pub struct Deps {
     pub clock: SharedClock,
     /// Yields random numbers.
     pub random: Random,
-    /// Counts.
+    /// Counts what happens.
     pub metrics: Arc<Metrics>,
 }
 

@@ -41,7 +41,7 @@ pub enum StartError {
     /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),
-    /// There is no runtime, no signals or no threads.
+    /// A runtime, a signal handler or a thread cannot be created.
     #[error("the operating system refused a basic resource ({0})")]
     System(#[from] io::Error),
 }
@@ -59,7 +59,7 @@ pub enum MigrateError {
     /// The cluster refused or could not be reached. Steps that were applied stay, and running it again is safe.
     #[error(transparent)]
     Cluster(#[from] Box<cql::MigrateError>),
-    /// There is no runtime.
+    /// A runtime cannot be created.
     #[error("the operating system refused a basic resource ({0})")]
     System(#[from] io::Error),
 }

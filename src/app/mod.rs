@@ -94,7 +94,7 @@ fn router_over(
 /// Serves until a signal ends it. Lines for the operator go to `log`.
 pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    // First of all, so that a signal during the start is not lost.
+    // Signals are handled before anything else, so that a signal during the start is not lost.
     let signals = runtime.block_on(async { StopSignals::install() })?;
     let last_lines = log.clone();
     drain::enforce(drain_limits(&settings.http), move |overdue| {
@@ -135,9 +135,9 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
-    // Set before the first scrape, since alerts divide by it.
+    // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
-    // It outlives the public listener, so that operators can watch it drain.
+    // The operators' listener outlives the public listener, so that operators can watch it drain.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;

@@ -20,7 +20,7 @@ pub(super) fn start(listener: TcpListener, routes: Router, phase: watch::Receive
     let serving = move || {
         runtime.block_on(async {
             match TcpListener::from_std(listener) {
-                // Its connections are not clients', so no metric counts them.
+                // Connections to this listener are not those of clients, so no metric counts them.
                 Ok(listener) => {
                     let no_proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
                     let uncounted = ServerMetrics::default();

@@ -16,7 +16,8 @@ use crate::telemetry::metrics::{BudgetLabels, CutLabels, Metrics};
 const MAX_STALL: Duration = Duration::from_hours(24);
 
 /// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
-/// 4096). When the queue is full, it drops a client's first packet, and the client tries again a second later.
+/// 4096). When the queue is full, the operating system drops a client's first packet, and the client tries again a
+/// second later.
 const BACKLOG: u32 = 4096;
 
 /// Listens on `address`, which `option` named. Returns the actual address too: port 0 is replaced by a free one.

@@ -1,6 +1,6 @@
 //! Reads the command line and the environment with clap.
 //!
-//! Clap checks every value that it finds. So these are removed first:
+//! Clap checks every value that it finds. So the following are removed first:
 //!
 //! * options and variables of the store that is not chosen;
 //! * variables of other subcommands;
@@ -21,7 +21,7 @@ use crate::config::StoreKind;
 /// The option that chooses a store, and its variable.
 const STORE: (&str, &str) = ("store", "HANDBILL_STORE");
 
-/// Reads `args`, without the program's name, and `variables` by `command`.
+/// Reads `args` (without the program's name) and `variables` as `command` describes them.
 pub(super) fn read(
     command: &Command,
     args: impl IntoIterator<Item = OsString>,
@@ -100,7 +100,7 @@ fn option<'a>(command: &'a Command, name: Option<&str>) -> Option<&'a Arg> {
     of(command).or_else(|| command.get_subcommands().find_map(of))
 }
 
-/// The store that is chosen, or none if the choice is not valid.
+/// The chosen store; `None` if the choice is not valid.
 fn chosen_store(tokens: &[Token], variables: &[(String, OsString)]) -> Option<StoreKind> {
     let (option, variable) = STORE;
     let flag = tokens.iter().rfind(|token| token.name() == Some(option)).map(|token| token.value());

@@ -39,7 +39,7 @@ fn render_lines(input: impl BufRead, output: &mut impl Write) -> Result<(), Stri
     Ok(())
 }
 
-/// The parser's message without its line number, which is always 1 since it is given one line.
+/// The parser's message without its line number, which is always 1 since the parser gets one line at a time.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
@@ -59,7 +59,7 @@ impl Row<'_> {
         serde_json::from_str(value.get()).ok()
     }
 
-    /// Adds `html` at the end, and removes any that was there.
+    /// Adds `html` at the end, and removes a `html` that was there.
     fn with_html(mut self, html: &str) -> Self {
         self.0.retain(|(name, _)| name != "html");
         self.0.push(("html".to_owned(), Cow::Owned(to_raw_value(html).expect("it is a string"))));

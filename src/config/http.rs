@@ -69,10 +69,10 @@ pub struct HttpSettings {
 /// Highest limit of connections: ten times as many as a process on one machine has memory for.
 const MAX_CONNECTIONS: i64 = 1_000_000;
 
-/// Smallest budget for requests: a few of the largest must fit.
+/// Smallest budget for requests: a few of the largest requests must fit.
 const MIN_RECEIVE_BUDGET: u64 = 1024 * 1024;
 
-/// Smallest budget for answers: a few of the largest must fit.
+/// Smallest budget for answers: a few of the largest answers must fit.
 const MIN_SEND_BUDGET: u64 = 16 * 1024 * 1024;
 
 /// Largest budget: more than any machine has.

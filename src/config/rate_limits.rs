@@ -7,7 +7,7 @@ use clap::Args;
 use crate::domain::quota::Quota;
 use crate::ports::rate_limiter::Quotas;
 
-/// Highest limit. A window remembers each attempt in it, in 16 bytes each.
+/// Highest limit. A window remembers each of its attempts in 16 bytes.
 const MAX_LIMIT: i64 = 1_000_000;
 
 /// Longest window.
@@ -38,7 +38,7 @@ impl RateLimitSettings {
     }
 }
 
-/// A window that the `RateLimit-Policy` field can express: it counts whole seconds.
+/// A window that the `RateLimit-Policy` field can express: that field counts whole seconds.
 fn window(text: &str) -> Result<Duration, String> {
     let window = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     let is_whole = window.subsec_nanos() == 0;

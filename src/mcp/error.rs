@@ -33,7 +33,8 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, ErrorData::invalid_request(message, None))
     }
 
-    /// A method that this server does not have. Without a handshake (`is_modern`) HTTP's status says so too.
+    /// A method that this server does not have. In revisions without a handshake (`is_modern`) the HTTP status says so
+    /// too.
     pub(super) fn unknown_method(is_modern: bool) -> Self {
         let message = "This server does not have this method. It has tools: tools/list and tools/call.";
         let status = if is_modern { StatusCode::NOT_FOUND } else { StatusCode::OK };
@@ -45,13 +46,13 @@ impl Refusal {
         Self::new(StatusCode::OK, ErrorData::invalid_params(message.into(), None))
     }
 
-    /// The same answer to the message with this `id`.
+    /// This refusal as the answer to the message with `id`.
     pub(super) fn to(self, id: Option<RequestId>) -> Self {
         Self { id, ..self }
     }
 }
 
-/// A refusal for a reason that REST has too. Its code and status are in the `data`.
+/// A refusal for a reason that REST has too. The code and status of REST are in the `data`.
 impl From<ApiError> for Refusal {
     fn from(error: ApiError) -> Self {
         let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::BAD_REQUEST);

@@ -37,10 +37,10 @@ use crate::service::ServiceError;
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
 
-/// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes it.
+/// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes that result.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
 
-/// How long a client may keep the list of tools, in milliseconds. A restart with other limits changes it.
+/// How long a client may keep the list of tools, in milliseconds. A restart with other limits changes the list.
 const TOOLS_TTL_MS: u64 = 5 * 60 * 1000;
 
 /// The member of a result's `_meta` that names the server.
@@ -55,7 +55,8 @@ pub(super) struct Server {
     /// The results of `tools/list`.
     tools: Box<RawValue>,
     handshake_tools: Box<RawValue>,
-    /// The `_meta` of every other result without a handshake. Earlier revisions name the server in `initialize`.
+    /// The `_meta` of every other result in revisions without a handshake. Earlier revisions name the server in
+    /// `initialize`.
     result_meta: Box<RawValue>,
 }
 
@@ -111,7 +112,7 @@ impl Server {
             return Ok(respond(&id, &result));
         }
         let revision = revision::agree(&head.headers, &method, &message)?;
-        // This server needs to know nothing that a notification says.
+        // A notification says nothing that this server needs to know.
         let Some(id) = message.id.take() else { return Ok(StatusCode::ACCEPTED.into_response()) };
         match method.as_str() {
             "initialize" if !revision.is_modern => Err(Refusal::invalid_params(
@@ -153,7 +154,7 @@ impl Server {
         };
         let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
         let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
-        // On the heap, since the future of a call is large and many layers of futures surround it.
+        // The future of a call is on the heap, because it is large and many layers of futures surround it.
         let calling = Box::pin(self.mcp.call(tool, self.mcp.proxies.client(head), call.arguments.unwrap_or_default()));
         // A panic in a tool is a failed call, not a failed request, and it is counted.
         let result = AssertUnwindSafe(span.run(calling)).catch_unwind().await.unwrap_or_else(|_panic| {
@@ -184,8 +185,8 @@ pub(super) async fn handle(State(server): State<Arc<Server>>, request: Request) 
     server.answer(&head, message).await.map_err(|refusal| refusal.to(id))
 }
 
-/// The `id` and parameters of an `initialize` that can be answered. Any other is checked like every request, and then
-/// refused.
+/// The `id` and parameters of an `initialize` that can be answered. Any other `initialize` is checked like every
+/// request, and then refused.
 fn take_opening(message: &mut Message) -> Option<(RequestId, InitializeRequestParams)> {
     if message.method.as_deref() != Some("initialize") {
         return None;
@@ -197,7 +198,8 @@ fn take_opening(message: &mut Message) -> Option<(RequestId, InitializeRequestPa
 
 /// Whether the client accepts JSON: it says so, accepts anything, or says nothing. The most precise range counts.
 ///
-/// The protocol asks clients to accept `text/event-stream` too. This server never sends one, so it does not insist.
+/// The protocol asks clients to accept `text/event-stream` too. This server never sends one, so it does not require
+/// that.
 fn accepts_json(headers: &HeaderMap) -> bool {
     let mut ranges = ["application/json", "application/*", "*/*"].iter().filter_map(|range| weight(headers, range));
     !headers.contains_key(ACCEPT) || ranges.next().is_some_and(|weight| weight > 0.0)

@@ -21,7 +21,7 @@ use crate::domain::origin::Origin;
 pub struct HostCheck {
     hosts: Vec<Authority>,
     origins: Vec<Origin>,
-    /// Whether every loopback name is allowed: yes if the base URL has one.
+    /// Whether every loopback name is allowed: true if the base URL has a loopback name.
     local: bool,
 }
 
@@ -35,8 +35,8 @@ enum HostCheckError {
 }
 
 impl HostCheck {
-    /// Allows the host and origin of `base_url` and these others. If `base_url` has a loopback name, all loopback names are
-    /// allowed, with any port.
+    /// Allows the host and origin of `base_url`, and also `hosts` and `origins`. If `base_url` has a loopback name, all
+    /// loopback names are allowed, with any port.
     pub fn new(base_url: &Origin, hosts: Vec<Authority>, origins: Vec<Origin>) -> Self {
         let hosts = base_url.host().into_iter().chain(hosts).collect();
         let origins = [base_url.clone()].into_iter().chain(origins).collect();

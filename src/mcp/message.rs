@@ -75,7 +75,8 @@ impl Message {
     }
 }
 
-/// The `id` comes back in the answer exactly as it was sent, so only values that survive that are accepted.
+/// The `id` comes back in the answer exactly as it was sent, so only values that can be sent back unchanged are
+/// accepted.
 fn parse_id(id: Option<Value>) -> Result<Option<RequestId>, Refusal> {
     let id = match id {
         None => return Ok(None),

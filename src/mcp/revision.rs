@@ -2,7 +2,8 @@
 //!
 //! Revisions up to 2025-11-25 begin with `initialize` and name themselves in the header `MCP-Protocol-Version`; without
 //! that header the revision is 2025-03-26. From 2026-07-28 there is no handshake: every request names its revision in
-//! `_meta` and in the header, and repeats its method and tool in headers, so that a proxy can route it unread.
+//! `_meta` and in the header, and repeats its method and tool in headers, so that a proxy can route the request without
+//! reading its body.
 
 use std::borrow::Cow;
 
@@ -52,7 +53,8 @@ pub(super) fn check_version_header(headers: &HeaderMap, message: &Message) -> Re
 
 /// The revision that `initialize` agrees on: the client's, or the newest that has a handshake.
 ///
-/// The client may not know yet which headers to send, so none is required; one that contradicts the body is refused.
+/// The client may not know yet which headers to send, so no header is required. A header that contradicts the body is
+/// refused.
 pub(super) fn agree_in_handshake(
     headers: &HeaderMap,
     params: &InitializeRequestParams,
@@ -152,7 +154,7 @@ fn missing_meta(meta: &RequestMetaObject) -> Refusal {
     Refusal::new(StatusCode::BAD_REQUEST, ErrorData::invalid_params(message, None))
 }
 
-/// Repeats the revision only if it is too short for anything secret.
+/// Repeats the requested revision only if it is too short to hold a secret.
 fn unsupported(requested: &str) -> Refusal {
     let is_short = requested.len() <= MAX_REPEATED_BYTES && !requested.contains(PREFIX);
     let message = format!("The revision is not supported. Send one of {}.", MCP_PROTOCOL_VERSIONS.join(", "));

@@ -26,7 +26,7 @@ pub struct Mcp {
     pub service: PageService,
     /// The origin of every address in a result.
     pub base_url: Origin,
-    /// The proxies whose word on a client's address is believed.
+    /// The proxies that are believed about a client's address.
     pub proxies: TrustedProxies,
     /// Counts the calls.
     pub metrics: Arc<Metrics>,

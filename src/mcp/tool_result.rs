@@ -49,7 +49,8 @@ pub(super) fn response_body(
             body.push(r#"}],"structuredContent":"#);
             body.push(json);
         }
-        // Without structured content, which clients check against the output schema even in an error.
+        // A failed call has no structured content, because clients check such content against the output schema even in
+        // an error.
         Err(error) => {
             body.push(to_json(&tool_error(&error)));
             body.push("}]");

@@ -21,7 +21,7 @@ impl AnswerRoom {
         self.0.may_answer()
     }
 
-    /// Reserves `bytes` for the body of the answer. A small body never fails, since it may show an edit key.
+    /// Reserves `bytes` for the body of the answer. This never fails for a small body, which may show an edit key.
     pub fn take(&self, bytes: u64) -> Result<(), Full> {
         self.0.charge_answer(bytes)
     }

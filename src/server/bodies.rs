@@ -14,14 +14,14 @@ use tokio::time::Instant;
 use super::conn_state::ConnState;
 use super::timer::Timer;
 
-/// Bytes of an answer that hyper gets at once.
+/// Bytes of an answer that hyper gets in one piece.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// A request's body. It charges the budget for what arrives, reports when the service has read all of it, and fails if the
-/// client is too slow.
+/// A request's body. This body charges the budget for bytes that arrive, reports when the service has read it to the
+/// end, and fails if the client is too slow.
 ///
-/// Its error is [`io::ErrorKind::TimedOut`] if the client took too long and [`io::ErrorKind::QuotaExceeded`] if the budget
-/// has no room for more of it.
+/// The error is [`io::ErrorKind::TimedOut`] if the client took too long and [`io::ErrorKind::QuotaExceeded`] if the
+/// budget has no room for more of the body.
 pub(super) struct RequestBody {
     body: Incoming,
     conn: Arc<ConnState>,
@@ -68,8 +68,8 @@ impl HttpBody for RequestBody {
     }
 }
 
-/// An answer's body, cut into pieces so that hyper takes only as many as fit its buffer. It reports when hyper has all of
-/// them.
+/// An answer's body, cut into pieces so that hyper takes only as many as fit its buffer. This body reports when hyper
+/// has all pieces.
 pub(super) struct AnswerBody {
     body: Body,
     conn: Arc<ConnState>,

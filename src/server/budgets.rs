@@ -1,7 +1,8 @@
 //! Budgets of bytes: one for requests being received, one for answers being sent.
 //!
 //! Bytes are reserved before they are held and given back when they are freed. If they do not fit, [`super::ledger`]
-//! decides which connections end to make room. If none has to end, the caller gets [`Full`] before any work is done.
+//! decides which connections end to make room. If no connection has to end, the caller gets [`Full`] before any work is
+//! done.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -40,7 +41,7 @@ pub(super) struct Budget {
 
 struct State {
     ledger: Ledger<Arc<Cut>>,
-    /// Bytes of connections that were ended but have not given them back yet.
+    /// Bytes that ended connections have not given back yet.
     leaving: u64,
 }
 
@@ -50,7 +51,7 @@ impl Budget {
         Arc::new(Self { limit, state: Mutex::new(State { ledger: Ledger::new(limit), leaving: 0 }), metrics })
     }
 
-    /// Reserves `bytes` for `client`. `cut` ends its connection if others need the room.
+    /// Reserves `bytes` for `client`. `cut` ends the client's connection if others need the room.
     pub(super) fn take(self: &Arc<Self>, client: Client, bytes: u64, cut: &Arc<Cut>) -> Result<Charge, Full> {
         let cut = Arc::clone(cut);
         let entered =
@@ -76,8 +77,8 @@ impl Budget {
         let mut evicted = Vec::new();
         let reserved = {
             let mut state = self.lock();
-            // Evicted bytes stay in memory for a moment. They must not add up, and clients that cause many evictions must
-            // not keep others out.
+            // Evicted bytes stay in memory for a moment. These bytes must not add up, and clients that cause many
+            // evictions must not keep others out.
             let is_light = client.is_some_and(|client| state.ledger.is_light(client, bytes));
             let most_leaving = if is_light { self.limit / 2 } else { self.limit / 4 };
             let is_behind = state.leaving > 0 && state.leaving + bytes > most_leaving;
@@ -116,7 +117,8 @@ impl Budget {
     }
 }
 
-/// `limit` while less than half of `most` is held; then half of it, a quarter, and in the last tenth an eighth.
+/// The whole `limit` while less than half of `most` is held; then half of `limit`; from three quarters of `most` on a
+/// quarter of `limit`; and in the last tenth of `most` an eighth of `limit`.
 fn tightened(limit: Duration, held: u64, most: u64) -> Duration {
     match held.saturating_mul(100) / most.max(1) {
         0..50 => limit,
@@ -140,7 +142,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Changes the reservation to `bytes` in all.
+    /// Changes the reservation to `bytes` in total.
     pub(super) fn resize(&mut self, bytes: u64) -> Result<(), Full> {
         match bytes.checked_sub(self.bytes) {
             Some(0) => {}
@@ -150,7 +152,7 @@ impl Charge {
                 self.budget.reserve(client, more, |ledger, now, evicted| ledger.grow(id, more, now, evicted))?;
             }
             None => {
-                // The bytes of an evicted holder count until it is dropped.
+                // The bytes of an evicted holder count until this charge is dropped.
                 if self.budget.update(|state| state.ledger.shrink_to(self.id, bytes)).is_none() {
                     return Ok(());
                 }

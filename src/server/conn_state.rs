@@ -1,4 +1,4 @@
-//! The state of a connection. The byte stream below and the service above share it.
+//! The state of a connection, which the byte stream below it and the service above it share.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -19,11 +19,12 @@ const REQUEST_BYTES: u64 = 24 * 1024;
 /// [`REQUEST_BYTES`].
 const SMALL_HEAD_BYTES: usize = 8 * 1024;
 
-/// Bytes that an answer holds in addition to its body: the buffers of hyper and of the kernel. It holds them until the
-/// client has it.
+/// Bytes that an answer holds in addition to its body: the buffers of hyper and of the kernel. The answer holds these
+/// bytes until the client has received it.
 const ANSWER_BYTES: u64 = 80 * 1024;
 
-/// Answers up to this size, in bytes, are never refused after the work was done, because one of them shows an edit key.
+/// Answers up to this size, in bytes, are never refused after the work was done, because a small answer may show an
+/// edit key.
 const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
 /// The part that all connections of a listener share.
@@ -76,7 +77,7 @@ enum Stage {
     Head { until: Instant },
     /// Hyper has the head.
     Given,
-    /// The service has the request. Its own time limits apply besides the limit for the body.
+    /// The service has the request. The service's own time limits apply besides the limit for the body.
     Request { since: Instant },
     /// The answer was made and must be sent by `until`.
     Answer { until: Instant },
@@ -111,7 +112,7 @@ impl ConnState {
         }
     }
 
-    /// Reserves `bytes` for a head in all.
+    /// Reserves `bytes` in total for a head.
     pub(super) fn charge_head(&self, bytes: usize) -> Result<(), Full> {
         self.lock().charge(bytes as u64, self)
     }
@@ -236,8 +237,8 @@ impl ConnState {
         true
     }
 
-    /// Starts draining. A connection that had no request yet waits `first` for one, any other waits `next`. From now on a
-    /// client that makes no progress has less time.
+    /// Starts draining. A connection that had no request yet waits `first` for its first request. Any other connection
+    /// waits `next` for another request. From now on a client that makes no progress has less time.
     pub(super) fn finish(&self, first: Duration, next: Duration) {
         let mut state = self.lock();
         let now = Instant::now();
@@ -309,7 +310,7 @@ impl State {
         }
     }
 
-    /// Reserves `bytes` for the request in all.
+    /// Reserves `bytes` in total for the request.
     fn charge(&mut self, bytes: u64, conn: &ConnState) -> Result<(), Full> {
         if let Some(charge) = &mut self.receiving {
             return charge.resize(bytes);

@@ -34,10 +34,11 @@ use crate::server::drain::Phase;
 /// Largest request head that hyper gets, in bytes, and the most of an answer that it buffers.
 const HYPER_BYTES: usize = 64 * 1024;
 
-/// How long a client that had just connected when draining began has to send its first request.
+/// Time to send a first request, for a client that had just connected when draining began.
 const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 
-/// How long after the stop connections are still accepted and idle ones kept, for requests that were already on their way.
+/// How long after the stop new connections are still accepted and idle connections are kept open, because requests may
+/// already be on their way.
 pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection and what it needs.
@@ -87,7 +88,7 @@ impl Connection {
                 Err(HeadError::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
                 Err(HeadError::NoRoom) => return refuse(io, &ApiError::no_room()).await,
             }
-            // Boxed, so that a connection at rest does not hold the memory of a request.
+            // The future is boxed, so that an idle connection does not hold the memory of a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {
                 // Clients disconnect, time out and send nonsense all day, so nobody has to look at this.
                 tracing::debug!(%error, "a connection ended early");
@@ -136,7 +137,7 @@ fn framing_of(body: &Incoming) -> framing::Body {
     }
 }
 
-/// Answers a head that cannot be read, and closes.
+/// Answers a head that cannot be read, and closes the connection.
 async fn refuse<S: Transport>(io: &mut TimeoutIo<S>, error: &ApiError) {
     let request_id = hex_id(&Random::System);
     tracing::debug!(request_id, status = error.code.status(), "a head was refused");

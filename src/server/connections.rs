@@ -13,26 +13,26 @@ use super::cut::Cut;
 use super::ledger::{HolderId, Ledger};
 use crate::domain::client::Client;
 
-/// From this share of the limit on, in percent, each new connection ends an idle one.
+/// Share of the limit, in percent, from which on each new connection ends an idle one.
 const NEARLY_FULL_PERCENT: usize = 90;
 
 /// Counts connections that were refused, or ended to make room for others.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionMetrics {
-    /// Refused: its client had as many as one client may have.
+    /// Refused: the client had as many connections as one client may have.
     pub over_client_limit: Counter,
     /// Refused: the listener was full and no connection had to end for it.
     pub full: Counter,
     /// Ended while idle.
     pub resting: Counter,
-    /// Ended during a request, as the slowest of a client with many.
+    /// Ended during a request, because it was the slowest connection of a client with many.
     pub slow: Counter,
 }
 
 /// Why a connection is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AdmissionError {
-    /// Its client has as many as one client may have.
+    /// The client has as many connections as one client may have.
     OverClientLimit,
     /// The listener is full and no connection has to end for it.
     Full,
@@ -48,9 +48,9 @@ pub(super) struct Connections {
 
 struct State {
     ledger: Ledger<Arc<Cut>>,
-    /// Connections that are idle between two requests, by when that began.
+    /// Connections that are idle between two requests, by when they became idle.
     resting: BTreeSet<(Instant, HolderId, Client)>,
-    /// The same, by client.
+    /// The connections in `resting`, by client.
     resting_of: BTreeSet<(Client, Instant, HolderId)>,
     /// When this table was made; no connection has been idle for longer.
     began: Instant,

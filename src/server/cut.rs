@@ -2,7 +2,7 @@
 
 use tokio::sync::Notify;
 
-/// Ends one connection. Its task and the tables that may need its place share it.
+/// Ends one connection. The connection's task and the tables that may need the connection's place share this value.
 #[derive(Debug, Default)]
 pub(super) struct Cut(Notify);
 
@@ -12,7 +12,7 @@ impl Cut {
         self.0.notify_one();
     }
 
-    /// Returns once [`Self::cut`] was called, before or after this.
+    /// Returns once [`Self::cut`] was called. That call may come before or after this one.
     pub(super) async fn happened(&self) {
         self.0.notified().await;
     }

@@ -42,7 +42,7 @@ pub(super) enum Chunked {
     AfterData,
     /// At the beginning of a line of trailers.
     Trailers,
-    /// In such a line.
+    /// In a line of trailers, after its beginning.
     Trailer,
     /// After the end.
     Done,
@@ -86,7 +86,7 @@ impl Body {
 }
 
 impl Chunked {
-    /// Reads over at least one of `bytes`, which must not be empty, and returns how many.
+    /// Reads over at least one of `bytes`, which must not be empty, and returns how many bytes it read over.
     fn step(&mut self, bytes: &[u8]) -> usize {
         let byte = bytes[0];
         let line_ended = byte == b'\n';

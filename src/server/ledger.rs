@@ -3,13 +3,14 @@
 //! This is a pure state machine: time is an argument, and callers end the evicted holders. If a client asks for more
 //! than is left, others lose what they hold in this order:
 //!
-//! 1. the client that holds most, if that is more than the asker would then hold: its slowest holder first;
-//! 2. the asker's own client: the slowest of its holders that wait for the client and have more than the asker would;
-//! 3. anybody: the slowest holder, if it made no progress for [`STALLED`] and is slower than the asker. A holder that
-//!    waits for this process and not for its client is never slow.
+//! 1. the slowest holder of the client that holds most, if that client holds more than the asking client would;
+//! 2. the slowest holder of the asking client that waits for the client and holds more than the asking holder would;
+//! 3. the slowest holder of all, if it made no progress for [`STALLED`] and is slower than the asking holder. A holder
+//!    that waits for this process and not for its client is never slow.
 //!
-//! So a client that holds little always gets in beside one that holds much, however fast that one comes back. A small
-//! request gets in beside a large one that does not move. Among equals, those that make progress keep their place.
+//! So a client that holds little always gets in beside a client that holds much, however fast the large client asks
+//! again. A small request gets in beside a large request that makes no progress. Among equals, those that make progress
+//! keep their place.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -50,9 +51,9 @@ pub(super) struct Evicted<H> {
 struct Holder<H> {
     client: Client,
     units: u64,
-    /// When it began or last made progress.
+    /// When the holder began or last made progress.
     since: Instant,
-    /// Whether it waits for this process and not for its client.
+    /// Whether the holder waits for this process and not for its client.
     is_ours: bool,
     handle: H,
 }
@@ -100,9 +101,10 @@ impl<H> Ledger<H> {
         self.shares.get(&client).map_or(0, |share| share.units)
     }
 
-    /// Adds a holder of `units` and puts those that lose their place for it into `evicted`.
+    /// Adds a holder of `units`. Holders that lose their place for the new one are put into `evicted`.
     ///
-    /// Some may lose theirs even if the answer is [`Full`]; each of them was slow or belonged to a client that holds more.
+    /// Holders may lose their place even if the result is [`Full`]; each of these was slow or belonged to a client that
+    /// holds more.
     pub(super) fn enter(
         &mut self,
         client: Client,
@@ -118,7 +120,8 @@ impl<H> Ledger<H> {
         Ok(id)
     }
 
-    /// Gives `units` more to a holder, like [`Self::enter`]. It is [`Full`] for an evicted holder.
+    /// Gives `units` more to a holder and evicts others for it, like [`Self::enter`]. For an evicted holder the result
+    /// is [`Full`].
     pub(super) fn grow(
         &mut self,
         id: HolderId,
@@ -187,7 +190,7 @@ impl<H> Ledger<H> {
         self.shares.get(&client)?.by_slowness.first().map(|(_, id)| *id)
     }
 
-    /// Evicts until `units` fit; [`Full`] if nobody has to give way.
+    /// Evicts holders until `units` fit. Fails with [`Full`] if no holder has to give way.
     fn make_room(
         &mut self,
         client: Client,

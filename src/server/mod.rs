@@ -1,7 +1,7 @@
 //! Serves connections: how many there may be, how long each part of a request may take, how many bytes they may hold,
 //! and how they end.
 //!
-//! It speaks HTTP/1.1 only. Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
+//! The server speaks HTTP/1.1 only. Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
 
 pub mod admin;
 mod answer_room;
@@ -51,7 +51,8 @@ use crate::server::drain::Phase;
 /// How long to wait after an error before accepting again. The usual error is a lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The most connections that were ended for others and still close. They have file descriptors beyond the limit.
+/// Maximum number of connections that were ended for others and are still closing. Their file descriptors come on top
+/// of the limit of connections.
 const MAX_CLOSING: usize = 64;
 
 /// The metrics of a listener.
@@ -76,15 +77,15 @@ struct Server {
     open: Gauge,
     phase: watch::Receiver<Phase>,
     tasks: TaskTracker,
-    /// One for each connection, including those that still close.
+    /// One permit for each connection, including connections that are still closing.
     permits: Arc<Semaphore>,
 }
 
 /// Serves `app` on `listener` until `phase` is [`Phase::Stopping`]; returns when the last connection has ended.
 ///
-/// In [`Phase::Leaving`] each answer carries `Connection: close`, so that clients move elsewhere. From the stop on only
-/// connections that wait in the queue already are accepted, idle connections are closed, and each request in flight is
-/// answered. Requests are charged to the clients that `proxies` name.
+/// In [`Phase::Leaving`] each answer carries `Connection: close`, so that clients move elsewhere. From
+/// [`Phase::Stopping`] on, only connections that already wait in the queue are accepted, idle connections are closed,
+/// and each request in flight is answered. Requests are charged to the clients that `proxies` name.
 pub async fn serve(
     listener: TcpListener,
     app: Router,

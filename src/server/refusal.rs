@@ -1,12 +1,12 @@
-//! Answers, as bytes, to heads that hyper never sees. They have the header fields that every answer has.
+//! Answers, as bytes, to heads that hyper never sees. These answers have the header fields that every answer has.
 
 use http::StatusCode;
 use serde_json::json;
 
 use crate::api::error::ApiError;
 
-/// `error` as a complete answer that closes the connection. `request_id` is in hexadecimal digits. Pages of any origin may
-/// read it, like any other answer.
+/// `error` as a complete answer that closes the connection. `request_id` is in hexadecimal digits. Web pages of any
+/// origin may read this answer, like any other.
 pub(super) fn refusal(error: &ApiError, request_id: &str) -> Vec<u8> {
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
     let body = json!({"error": error.code.as_str(), "message": error.message}).to_string();

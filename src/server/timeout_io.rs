@@ -1,8 +1,9 @@
 //! A byte stream that ends when its client takes too long to begin a request, to send its head, or to read an answer.
 //!
-//! Between two requests there is no hyper and so none of its buffers: an idle connection holds almost no memory. A head is
-//! collected here and passed to hyper when it is complete. Then hyper gets exactly the body that belongs to it and, once
-//! the answer is sent, the end of input. Bytes of the next request stay here until the next head begins.
+//! Between two requests hyper does not run and its buffers do not exist, so an idle connection holds almost no memory.
+//! A head is collected here and passed to hyper when it is complete. Then hyper gets exactly the body that belongs to
+//! that head. Once the answer is sent, hyper gets the end of input. Bytes of the next request stay here until the next
+//! head begins.
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
@@ -20,20 +21,24 @@ use super::socket::Transport;
 use super::timer::Timer;
 use crate::api::request::MAX_HEAD_BYTES;
 
-/// Bytes of an answer that a client must read in each [`super::limits::ServerLimits::write`], or the connection ends. With
-/// 30 s that is 17 kbit/s: slower than any line in use, and enough to end a client that only wants to keep its place.
+/// Bytes of an answer that a client must read within each [`super::limits::ServerLimits::write`]; otherwise the
+/// connection ends. With 30 s the client must read 17 kbit/s. Any line in use is faster, and a client that only wants
+/// to keep its place is slower.
 const MIN_WRITE_PROGRESS: usize = 64 * 1024;
 
-/// Bytes that are read at once, on the stack. It is one less than hyper's buffer, which doubles when a read fills it.
+/// Size of the buffer on the stack for one read, in bytes. It is one byte less than hyper's own buffer, which doubles
+/// when a read fills it.
 const READ_BYTES: usize = 8 * 1024 - 1;
 
-/// Bytes that the kernel gets at once. It is bounded because the kernel always accepts a little more than its limit.
+/// Bytes that the kernel gets in one write. Each write is bounded because the kernel always accepts a little more than
+/// its own limit.
 const WRITE_BYTES: usize = 32 * 1024;
 
-/// Slices of memory that the kernel gets at once: the head of an answer and its first pieces.
+/// Slices of memory that the kernel gets in one write: the head of an answer and its first pieces.
 const WRITE_SLICES: usize = 8;
 
-/// Longest head that is collected, in bytes: [`MAX_HEAD_BYTES`] and the parts that it does not count, such as the method.
+/// Longest head that is collected, in bytes. [`MAX_HEAD_BYTES`] does not count some parts of a head, such as the
+/// method, so there is 1 KiB for these.
 const MAX_COLLECTED_BYTES: usize = MAX_HEAD_BYTES + 1024;
 
 /// Bytes that are reserved for a head at first. They double as needed.
@@ -63,17 +68,17 @@ pub(super) struct TimeoutIo<S> {
     conn: Arc<ConnState>,
     /// Bytes that have arrived and that hyper does not have yet.
     ahead: Vec<u8>,
-    /// How many of them were searched for the end of a head.
+    /// How many bytes of `ahead` were searched for the end of a head.
     searched: usize,
-    /// How many of them hyper may read: the rest of a head.
+    /// How many bytes of `ahead` hyper may read: the rest of a head.
     given: usize,
     /// Hyper asked for another request and got the end of input.
     was_left: bool,
     reading: Timer,
     writing: Timer,
-    /// When the client last made progress in reading, while an answer waits for it.
+    /// Set while an answer waits for the client: when the client last made progress in reading.
     waiting_since: Option<Instant>,
-    /// Bytes written since then.
+    /// Bytes written since `waiting_since`.
     written: usize,
     /// Something was written since the kernel last had sent everything.
     is_dirty: bool,
@@ -111,7 +116,8 @@ impl<S: Transport> TimeoutIo<S> {
                 self.conn.head_began();
                 let end = end_of_head(&self.ahead, self.searched);
                 self.searched = self.ahead.len();
-                // Bytes that cannot begin a request are passed on without waiting for more, because Hyper answers them.
+                // Bytes that cannot begin a request are passed to hyper without waiting for more, because hyper answers
+                // them.
                 let end = end.or_else(|| (!begins_a_request(first)).then_some(self.searched));
                 if let Some(end) = end.filter(|&end| end <= MAX_COLLECTED_BYTES) {
                     self.conn.head_is_whole(end).map_err(|_| HeadError::NoRoom)?;
@@ -269,8 +275,8 @@ impl<S: Transport> AsyncRead for TimeoutIo<S> {
         } else if this.conn.is_in_request() {
             return this.poll_body(cx, buf);
         }
-        // In all other cases hyper reads the end of its input: the end of an invalid head, or of the last request
-        // before the connection is idle.
+        // In all other cases hyper reads the end of its input: after an invalid head, or after the last request before
+        // the connection is idle.
         this.was_left = this.conn.is_idle();
         Poll::Ready(Ok(()))
     }
@@ -317,7 +323,7 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
         }
         this.reset_write_limit();
         if this.conn.all_sent() {
-            // Hyper only finds the end of input when it reads, so wake it.
+            // Hyper finds the end of input only when it reads, so its task is woken.
             cx.waker().wake_by_ref();
         }
         Poll::Ready(Ok(()))
@@ -384,7 +390,7 @@ mod tests {
             Self { client, io: TimeoutIo::new(stream, Arc::clone(&conn)), conn, receiving, sending }
         }
 
-        /// The head of the next request, as hyper reads it, with what follows it up to `body`.
+        /// Reads the head of the next request as hyper does, and records that `body` follows.
         async fn request(&mut self, body: Body) -> Vec<u8> {
             self.io.next_head().await.unwrap();
             let mut head = vec![0; self.io.given];
@@ -544,7 +550,7 @@ mod tests {
         let stop = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             stopping.finish(Duration::ZERO, Duration::ZERO);
-            // Whoever stops a connection looks at it once more.
+            // The task that stops a connection polls it once more.
             tokio::task::yield_now().await;
             std::future::pending::<()>().await;
         };

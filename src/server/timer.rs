@@ -13,7 +13,7 @@ pub(super) struct Timer {
 }
 
 impl Timer {
-    /// Whether `until` has passed; if not, wakes the task of `cx` when it does.
+    /// Whether `until` has passed; if not, the task of `cx` is woken when `until` passes.
     pub(super) fn has_passed(&mut self, until: Option<Instant>, cx: &mut Context<'_>) -> bool {
         if self.until != until {
             self.until = until;

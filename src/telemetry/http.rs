@@ -28,16 +28,16 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub struct RequestTelemetry {
     /// Counts requests.
     pub metrics: Arc<Metrics>,
-    /// Measures how long they take.
+    /// Measures how long requests take.
     pub clock: SharedClock,
-    /// Yields their ids.
+    /// Yields the ids of requests.
     pub random: Random,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// A request in flight: until it is answered, or until it is dropped because its connection ended first. Dropping this
-/// records its end.
+/// A request in flight, until it is answered or is dropped because its connection ended first. Dropping this value
+/// records the request's end.
 struct InFlight {
     telemetry: RequestTelemetry,
     started: Duration,
@@ -78,7 +78,8 @@ impl Drop for InFlight {
     }
 }
 
-/// Passes the request on and records its end. Its id is in the answer and in every event that it causes.
+/// Passes the request on and records its end. The request's id is in the answer and in every event that the request
+/// causes.
 pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request, next: Next) -> Response {
     let started = telemetry.clock.monotonic();
     let id = hex_id(&telemetry.random);
@@ -99,19 +100,21 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let status = response.status().as_u16();
     span.answered(status);
     in_flight.answered(status);
-    // A cache copies the fields of a 304 to the response that it stored, whose id is that of an earlier request.
+    // A cache copies the fields of a 304 to the stored response. That response must keep the id of the earlier request
+    // that it answered.
     if response.status() != StatusCode::NOT_MODIFIED {
         response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
     }
     response
 }
 
-/// Leads from a histogram's bucket to a trace that was counted in it. None if that trace is not exported.
+/// The label that leads from a histogram's bucket to a trace that was counted in the bucket; `None` if the trace is not
+/// exported.
 fn exemplar(ids: &SpanContext) -> Option<TraceLabel> {
     ids.is_sampled().then(|| TraceLabel { trace_id: ids.trace_id().to_string() })
 }
 
-/// The method as a label: clients may invent others.
+/// The method as a label. All methods that clients invent share one label.
 fn method_label(method: &Method) -> &'static str {
     match *method {
         Method::GET => "GET",
@@ -236,7 +239,7 @@ mod tests {
             () = begun.notified() => {}
         }
         assert_eq!(metrics.active_requests.get(), 1);
-        // As the server drops it when the connection is ended.
+        // The server drops the future in the same way when the connection is ended.
         drop(answering);
         assert_eq!(metrics.active_requests.get(), 0);
 

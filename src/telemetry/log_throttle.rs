@@ -3,11 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// Allows a warning at most once in a while.
+/// Allows a warning at most once in each pause.
 #[derive(Debug)]
 pub struct LogThrottle {
     pause: Duration,
-    /// When it last allowed one, on a monotonic clock.
+    /// When a warning was last allowed, on a monotonic clock.
     last: Mutex<Option<Duration>>,
 }
 

@@ -1,4 +1,4 @@
-//! Every instrument, declared once in [`Metrics::with_log`]: its name, its help and its unit, beside the field that counts.
+//! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts.
 //!
 //! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets only.
 //! No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.
@@ -30,13 +30,13 @@ const COMMIT: &str = match option_env!("GIT_COMMIT") {
 /// The media type of [`Metrics::exposition`].
 pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each has a bucket of its own.
+/// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.
 const SECONDS: [f64; 14] = [0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
 
 /// Upper bounds of the number of writes that share one commit.
 const WRITES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// Labels of a request. None holds text that a client chose.
+/// Labels of a request. No label holds text that a client chose.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RequestLabels {
     /// The method, or `_OTHER`.
@@ -45,7 +45,7 @@ pub struct RequestLabels {
     pub http_route: String,
     /// The status of the answer, if there was one.
     pub http_response_status_code: Option<u16>,
-    /// Why it failed, if it did: the status from 500 on, or `abandoned` without an answer.
+    /// Why the request failed, if it did: the status from 500 on, or `abandoned` if there was no answer.
     pub error_type: Option<Cow<'static, str>>,
 }
 
@@ -69,16 +69,16 @@ impl EncodeLabelSet for RequestLabels {
 /// Labels of a call of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
-    /// The operation that it was asked for.
+    /// The operation that the backend was asked for.
     pub operation: &'static str,
-    /// How it answered.
+    /// How the backend answered.
     pub outcome: &'static str,
 }
 
 /// Labels of a call of an MCP tool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ToolLabels {
-    /// The tool, or `_OTHER` if there is none of that name.
+    /// The tool, or `_OTHER` if no tool has that name.
     pub tool: &'static str,
     /// `ok`, or the error's code.
     pub outcome: &'static str,
@@ -94,14 +94,15 @@ pub struct BudgetLabels {
 /// Label of a connection that was refused, or ended to make space for others.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CutLabels {
-    /// `client_limit` or `full` if it was refused; `resting`, `slow`, `receive_budget` or `send_budget` if it was ended.
+    /// `client_limit` or `full` if the connection was refused; `resting`, `slow`, `receive_budget` or `send_budget` if
+    /// the connection was ended.
     pub reason: &'static str,
 }
 
 /// Label of spans by what happened to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SpanLabels {
-    /// `exported`, `failed` if the collector did not accept them, `dropped` if too many waited already.
+    /// `exported`; `failed` if the collector did not accept the spans; `dropped` if too many spans already waited.
     pub outcome: &'static str,
 }
 
@@ -190,7 +191,7 @@ impl Declared {
         metric
     }
 
-    /// All that was declared, with the metrics that are read only when they are asked for.
+    /// All that was declared, and the metrics that are read on each scrape.
     fn with_collectors(self) -> Registry {
         let Self(mut registry) = self;
         let build = Info::new([("version", env!("CARGO_PKG_VERSION")), ("commit", COMMIT)]);
@@ -208,7 +209,8 @@ impl Metrics {
         Self::with_log(Counter::default())
     }
 
-    /// All instruments at zero, except `log_lines_dropped`, which the log has counted since before.
+    /// All instruments at zero, except `log_lines_dropped`, which the log began to count before these instruments
+    /// existed.
     pub fn with_log(log_lines_dropped: Counter) -> Self {
         let mut declare = Declared::default();
         let traced: fn() -> TracedHistogram = || HistogramWithExemplars::new(SECONDS.into_iter());
@@ -370,7 +372,7 @@ mod tests {
         all
     }
 
-    /// The instruments of the document. `help` is its meaning, from a capital letter on.
+    /// The instruments that the document describes. `help` is the cell under `meaning`, with a capital first letter.
     fn documented() -> BTreeMap<String, Described> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/observability.md");
         let document = fs::read_to_string(path).unwrap();

@@ -12,7 +12,8 @@ use crate::domain::edit_key::PREFIX;
 const TRACEPARENT: &str = "traceparent";
 const TRACESTATE: &str = "tracestate";
 
-/// Longest `tracestate` that is kept, in bytes. Everyone must propagate this much (W3C Trace Context §3.3.1.5).
+/// Longest `tracestate` that is kept, in bytes. Every system must propagate at least this much (W3C Trace Context
+/// §3.3.1.5).
 const MAX_TRACESTATE_BYTES: usize = 512;
 
 /// Whether a caller may choose the trace that a request is part of.
@@ -29,7 +30,7 @@ pub enum Trust {
 /// The caller's span as the caller names it, not parsed yet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CallerTrace<'a> {
-    /// Its trace, its id and whether it is sampled.
+    /// The trace and the id of the caller's span, and whether that span is sampled.
     pub traceparent: Option<&'a str>,
     /// Additions from other vendors' systems.
     pub tracestate: Option<&'a str>,
@@ -42,13 +43,14 @@ impl<'a> CallerTrace<'a> {
         Self { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE) }
     }
 
-    /// The caller's span. It is not valid if the caller names none or it cannot be parsed.
+    /// The caller's span. The result is not valid if the caller names no span or if the name cannot be parsed.
     pub(super) fn span(&self) -> Context {
         TraceContextPropagator::new().extract_with_context(&Context::new(), self)
     }
 }
 
-/// The span `caller`, to link to if it may be anyone's: its identifiers, and nothing that the caller wrote freely.
+/// The span `caller` for a link, if the caller may be anyone: only its identifiers, and nothing that the caller wrote
+/// freely.
 pub(super) fn without_state(caller: &SpanContext) -> SpanContext {
     SpanContext::new(caller.trace_id(), caller.span_id(), caller.trace_flags(), true, TraceState::default())
 }
@@ -64,8 +66,8 @@ impl Extractor for CallerTrace<'_> {
     fn get(&self, name: &str) -> Option<&str> {
         match name {
             TRACEPARENT => self.traceparent,
-            // It is exported unchanged, and a caller may write anything into it, even a key by mistake. The identifiers
-            // in `traceparent` are parsed and hold nothing else.
+            // `tracestate` is exported unchanged, and a caller may write anything into `tracestate`, even a key by
+            // mistake. The identifiers in `traceparent` are parsed and hold nothing else.
             TRACESTATE => {
                 self.tracestate.filter(|state| state.len() <= MAX_TRACESTATE_BYTES && !state.contains(PREFIX))
             }

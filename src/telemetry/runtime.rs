@@ -1,4 +1,4 @@
-//! Metrics of the Tokio runtime, read on each scrape: the ones that are part of its stable interface.
+//! Metrics of the Tokio runtime that are part of its stable interface, read on each scrape.
 
 use std::fmt;
 use std::time::Duration;

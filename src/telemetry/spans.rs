@@ -1,11 +1,11 @@
 //! Traces: a span for each request, and below it one for each tool call, each call of a backend and each rendering.
 //!
 //! A span is a `tracing` span of the target `TARGET`, and `tracing-opentelemetry` exports it. `layer` passes no other
-//! span and no event: libraries put the very bytes that they work on into theirs. The log never shows a span of this
-//! target (`logs`), so lines in the log stay as they are with and without a collector.
+//! span and no event, because libraries put the bytes that they work on into their own. The log never shows a span of
+//! this target (see `logs`), so log lines are the same with and without a collector.
 //!
-//! Names and attributes are from closed sets and follow OpenTelemetry's conventions for HTTP and databases: route
-//! templates, never paths; no query, body, slug, key or address. `docs/observability.md` lists them.
+//! Names and attributes are from closed sets and follow OpenTelemetry's conventions for HTTP and databases. They hold
+//! route templates and never paths, and no query, body, slug, key or address. `docs/observability.md` lists them.
 //!
 //! Without a collector there is no layer, so the target is disabled and no span is made. Decision record 0011 says what
 //! is left to do here.
@@ -38,7 +38,8 @@ const UNAVAILABLE: &str = "unavailable";
 /// `http.request.method` of a method that is not well known.
 pub(super) const OTHER_METHOD: &str = "_OTHER";
 
-/// `error.type` of a request that was answered with this status, or that had no answer. None if the server made no error.
+/// `error.type` of a request that was answered with `status`, or that had no answer if `status` is `None`. The result
+/// is `None` if the server made no error.
 pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
     match status {
         None => Some(ABANDONED.into()),
@@ -84,12 +85,12 @@ impl System {
         }
     }
 
-    /// `db.collection.name`, if this keeps `target` in a table.
+    /// `db.collection.name`, if this system keeps `target` in a table.
     fn collection(self, target: &'static str) -> Option<&'static str> {
         matches!(self, Self::Cassandra | Self::Redb).then_some(target)
     }
 
-    /// The kind of a span for a call of this.
+    /// The kind of a span for a call of this system.
     fn kind(self) -> &'static str {
         match self {
             Self::Cassandra | Self::Redis => "client",
@@ -98,10 +99,10 @@ impl System {
     }
 }
 
-/// The span of a request with this head. It continues the trace that the head names (W3C Trace Context), or has a link
-/// to it, as `trust` says.
+/// The span of a request with this head. The span continues the trace that the head names (W3C Trace Context) or links
+/// to that trace, as `trust` says.
 ///
-/// `method` and `route` are the labels in the metrics, `request_id` is the one in the log.
+/// `method` and `route` are the same as in the labels of metrics. `request_id` is the same as in the log.
 pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, request_id: &str) -> Span {
     let span = info_span!(
         target: TARGET,
@@ -111,7 +112,7 @@ pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, re
         otel.kind = "server",
         http.request.method = method,
         http.route = (!route.is_empty()).then_some(route),
-        // The listener's own scheme. A proxy may speak another, and is not asked.
+        // The listener's own scheme. The scheme between a client and a proxy may differ; the span does not show it.
         url.scheme = "http",
         network.protocol.name = "http",
         network.protocol.version = protocol_version(head.version),
@@ -129,10 +130,10 @@ pub fn request(head: &Parts, trust: Trust, method: &'static str, route: &str, re
 
 /// The span of a call of the MCP tool named `tool`, which came with `request`.
 ///
-/// `caller` is the span that the message names. If it is in another trace than the request and the request's peer is a
-/// trusted proxy, the tool's span continues that trace and links to the request. Otherwise it is part of the request's
-/// trace and links to `caller`. It is sampled if and only if the request is: no proxy reads a message, so anyone may
-/// have written what it says about sampling.
+/// `caller` is the span that the message names. If `caller` is in another trace than the request and the request's peer
+/// is a trusted proxy, the tool's span continues the trace of `caller` and links to the request. Otherwise the tool's
+/// span is part of the request's trace and links to `caller`. The tool's span is sampled if and only if the request is:
+/// no proxy reads a message, so anyone may have written the sampling flag in the message.
 pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'static str) -> Span {
     let span = info_span!(
         target: TARGET,
@@ -163,7 +164,8 @@ pub fn tool(request: Option<&RequestSpan>, caller: CallerTrace<'_>, tool: &'stat
     Span(span)
 }
 
-/// The span of one `operation` on `target` within the request that is being answered. None outside of a request.
+/// The span of one `operation` on `target` within the request that is being answered. Outside of a request there is no
+/// span.
 pub fn call(system: System, operation: &'static str, target: &'static str) -> Span {
     if !Context::map_current(TraceContextExt::has_active_span) {
         return Span(tracing::Span::none());
@@ -195,7 +197,8 @@ fn protocol_version(version: http::Version) -> Option<&'static str> {
 }
 
 fn set_parent(span: &tracing::Span, parent: Context) {
-    // It fails only if the span is not exported: another subscriber, such as a test's, enabled it.
+    // Setting the parent fails only if the span is not exported, because another subscriber, such as a test's, enabled
+    // it.
     let _ = span.set_parent(parent);
 }
 
@@ -222,9 +225,9 @@ impl Span {
         RequestSpan { span: self.0.clone(), trust }
     }
 
-    /// Does `work`. The spans that it begins are below this one.
+    /// Runs `work`. Spans that begin in `work` are below this span.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        // Only OpenTelemetry's context is entered. The current span of `tracing` stays that of the log.
+        // Only OpenTelemetry's context is entered. The current span of `tracing` remains the one that the log shows.
         work.with_context(self.0.context()).await
     }
 
@@ -243,7 +246,7 @@ impl Span {
         self.end();
     }
 
-    /// Ends the span of a call with this outcome, which is an error of the server or not.
+    /// Ends the span of a call with `outcome`. `is_error` says whether that outcome is an error of the server.
     pub fn done(self, outcome: &'static str, is_error: bool) {
         self.set("handbill.outcome", outcome);
         if is_error {
@@ -253,8 +256,8 @@ impl Span {
         self.end();
     }
 
-    /// The `tracing` span may outlive this value, because a read that several requests wait for holds it. So the span
-    /// ends here and not when its last owner drops it.
+    /// A read that several requests wait for also holds the `tracing` span, which may then outlive this value. So the
+    /// exported span ends here, and not when the last owner drops the `tracing` span.
     fn end(&self) {
         self.0.context().span().end();
     }
@@ -262,13 +265,13 @@ impl Span {
 
 impl Drop for Span {
     fn drop(&mut self) {
-        // Both do nothing to a span that has ended.
+        // Neither call changes a span that has ended.
         self.set("error.type", ABANDONED);
         self.end();
     }
 }
 
-/// Records on the current call that its server did not answer. The call's outcome is then what was decided without it.
+/// Records on the current call that its server did not answer. The call's outcome was then decided without the server.
 pub fn mark_unavailable() {
     Context::map_current(|context| {
         context.span().set_attribute(opentelemetry::KeyValue::new("error.type", UNAVAILABLE));

@@ -11,8 +11,9 @@ use thiserror::Error;
 
 use super::{DrainLimits, StopSignals};
 
-/// How long after the time for draining the process may still close its store and write its last log lines. A supervisor
-/// that allows slightly more than the drain, such as the chart with its 5 s, does not have to kill it.
+/// How long after the time for draining the process may still close its store and write its last log lines. A
+/// supervisor that allows slightly more time than the drain then does not have to kill the process. The chart, for
+/// example, allows 5 s more.
 const CLOSING_GRACE: Duration = Duration::from_secs(3);
 
 /// How long after a second signal the process has to end by itself.
@@ -31,7 +32,7 @@ pub enum Overdue {
 
 /// Starts a thread that calls `end` if the process does not end in time after the first signal.
 ///
-/// Like [`StopSignals::install`], it replaces the default action of the signals.
+/// Like [`StopSignals::install`], this function replaces the default action of the signals.
 pub fn enforce(limits: DrainLimits, end: impl FnOnce(Overdue) + Send + 'static) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let mut signals = runtime.block_on(async { StopSignals::install() })?;

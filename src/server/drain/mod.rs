@@ -75,7 +75,7 @@ pub struct DrainLimits {
 pub struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` if the parent process made it ignored, as `nohup` does.
+    /// `None` if the parent process made this process ignore `SIGHUP`, as `nohup` does.
     hangup: Option<Signal>,
 }
 
@@ -89,7 +89,7 @@ impl StopSignals {
         })
     }
 
-    /// Returns when one of them arrives.
+    /// Returns when one of the signals arrives.
     pub async fn next(&mut self) {
         let hangup = async {
             match &mut self.hangup {

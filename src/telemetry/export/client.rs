@@ -20,7 +20,7 @@ use tokio::time::timeout;
 /// How long the collector may take for one message, retries included.
 pub(super) const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Limit on the bytes that are read of a collector's answer. Its answers are short.
+/// Limit on the bytes that are read of a collector's answer. Answers of collectors are short.
 const MAX_ANSWER_BYTES: usize = 64 * 1024;
 
 /// A client that runs in `runtime`: the thread that exports spans has no runtime of its own.
@@ -60,7 +60,7 @@ where
             let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await?.to_bytes();
             Ok(Response::from_parts(head, body))
         };
-        // The timer is made within the task, since it needs a runtime.
+        // The timer is made within the task, since a timer needs a runtime.
         self.runtime.spawn(async { timeout(EXPORT_TIMEOUT, exchange).await }).await??
     }
 }

@@ -1,7 +1,7 @@
-//! Sends spans to a collector, as OTLP in protobuf over HTTP. No request waits for it.
+//! Sends spans to a collector, as OTLP in protobuf over HTTP. No request waits for the collector.
 //!
 //! A finished span is put into a bounded queue, and a thread sends the spans in batches. Spans that find the queue full
-//! are dropped. Spans that the collector does not accept within 5 s are lost. Both are counted.
+//! are dropped. Spans that the collector does not accept within 5 s are lost. Dropped and lost spans are counted.
 
 mod client;
 
@@ -32,16 +32,16 @@ use crate::ports::random::Random;
 use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::{Metrics, SpanLabels};
 
-/// Maximum number of spans that wait or are being sent. One takes about 1 KB.
+/// Maximum number of spans that wait or are being sent. A span takes about 1 KB.
 const MAX_QUEUED_SPANS: usize = 4096;
 
 /// Maximum number of spans in one message.
 const MAX_BATCH_SPANS: usize = 512;
 
-/// How long a span waits for others, to be sent in one message.
+/// How long a span waits for other spans that are sent in the same message.
 const BATCH_DELAY: Duration = Duration::from_secs(5);
 
-/// Longest that the end of the process waits for the last spans.
+/// Longest time that the process waits at its end for the last spans to be sent.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Least time between two warnings of failed exports.
@@ -56,7 +56,7 @@ pub enum ExportError {
     /// The certificate authorities of this machine cannot be read.
     #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
     Certificates(std::io::Error),
-    /// The exporter refuses the settings. It also reads variables that begin with `OTEL_EXPORTER_OTLP_`.
+    /// The exporter refuses the settings. The exporter also reads variables that begin with `OTEL_EXPORTER_OTLP_`.
     #[error("traces cannot be exported with these settings ({0})")]
     Exporter(#[from] ExporterBuildError),
 }
@@ -65,10 +65,11 @@ pub enum ExportError {
 #[derive(Debug)]
 pub struct Exports(SdkTracerProvider);
 
-/// A tracer whose spans are posted to `/v1/traces` below `endpoint`. Must be called within the runtime that will send them.
+/// A tracer whose spans are posted to `/v1/traces` below `endpoint`. This function must be called within the runtime
+/// that will send the spans.
 ///
-/// `sampling` is the share of the traces that begin here which is exported, from 0 to 1. A trace that a trusted proxy
-/// began is exported if the proxy's part is, and never at 0.
+/// `sampling` is the share of the traces begun here that are exported, from 0 to 1. A trace that a trusted proxy began
+/// is exported if the proxy's part of that trace is. At 0 no trace is exported.
 pub fn start(
     endpoint: &Url,
     sampling: f64,
@@ -113,8 +114,8 @@ pub fn start(
 }
 
 impl Exports {
-    /// Sends the spans that still wait, for at most `time` and at most 5 s. Spans that are not sent by then are lost, and
-    /// so are all that end later.
+    /// Sends the spans that still wait, for at most `time` and at most 5 s. Spans that are not sent by then are lost,
+    /// and so are spans that end later.
     pub async fn flush(self, time: Duration) {
         let time = time.min(FLUSH_TIMEOUT);
         let flushed = tokio::task::spawn_blocking(move || self.0.shutdown_with_timeout(time)).await;
@@ -131,13 +132,14 @@ fn traces_address(endpoint: &Url) -> String {
 
 fn sampler(share: f64) -> Sampler {
     if share <= 0.0 {
-        // Even if a trusted proxy's part is sampled: 0 means no traces at all.
+        // 0 means no traces at all, even if a trusted proxy's part is sampled.
         return Sampler::AlwaysOff;
     }
     Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)))
 }
 
-/// The attributes of the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds to them and overrides them.
+/// The attributes that describe the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds attributes and overrides
+/// these.
 fn resource(mut random: &Random) -> Resource {
     let own = [
         KeyValue::new("service.name", "handbill"),
@@ -151,7 +153,8 @@ fn resource(mut random: &Random) -> Resource {
         .build()
 }
 
-/// Bounds the queue to [`MAX_QUEUED_SPANS`] and counts the spans that it drops, which the processor itself does not.
+/// Bounds the queue to [`MAX_QUEUED_SPANS`] and counts the spans that are dropped. The processor itself does not count
+/// them.
 #[derive(Debug)]
 struct Bounded {
     next: BatchSpanProcessor,
@@ -186,7 +189,7 @@ impl SpanProcessor for Bounded {
     }
 }
 
-/// Counts exported and lost spans, and logs a warning about lost ones now and then.
+/// Counts exported and lost spans, and logs a warning about lost spans at most once per [`WARNING_PAUSE`].
 struct CountingExporter<E> {
     inner: E,
     waiting: Arc<AtomicUsize>,

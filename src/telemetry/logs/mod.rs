@@ -19,8 +19,8 @@ pub use self::queue::LogQueue;
 use super::spans;
 use crate::config::{LogFormat, LogSettings};
 
-/// The target of our own events, which may be logged at every level. Libraries log the very bytes that they work on,
-/// such as a page's text or a key. So only [their warnings and errors](may_be_logged) are logged, whatever the filter says.
+/// The target of our own events, which may be logged at every level. Libraries log the bytes that they work on, such as
+/// a page's text or a key, so only [their warnings and errors](may_be_logged) are logged, whatever the filter says.
 const OURS: &str = "handbill";
 
 /// A library that puts whole requests even into its warnings.
@@ -43,7 +43,7 @@ pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTrace
         .with(tracer.map(spans::layer))
         .with(lines(format, is_terminal, settings.log.clone(), queue.clone()))
         .init();
-    // The standard hook writes to standard error itself, and waits if nobody reads it.
+    // The standard hook writes to standard error directly, and blocks if nobody reads from there.
     panic::set_hook(Box::new(log_panic));
 }
 
@@ -55,7 +55,7 @@ where
 {
     let lines = fmt::layer()
         .with_writer(writer)
-        // In a file, escape sequences would come between a field and a search for it.
+        // In a file, escape sequences inside a field would make a search for that field fail.
         .with_ansi(is_terminal)
         // The queue takes every line, so no write fails.
         .log_internal_errors(false);
@@ -63,7 +63,8 @@ where
         LogFormat::Text => lines.with_target(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
     };
-    // Without a level of its own it would hide the level of `filter`, which disables most events at little cost.
+    // Without a level hint, this filter would hide the level of `filter`. That level disables most events at little
+    // cost.
     let keyless = FilterFn::new(may_be_logged).with_max_level_hint(LevelFilter::TRACE);
     lines.with_filter(filter.and(keyless))
 }
@@ -76,7 +77,8 @@ fn log_panic(panic: &PanicHookInfo<'_>) {
     );
 }
 
-/// The message of a panic, if it is a fixed text. Any other may quote what was worked on, such as a page or a key.
+/// The message of a panic, if it is a fixed text. Any other message may quote the data that was worked on, such as a
+/// page or a key.
 fn fixed_text(payload: &(dyn Any + Send)) -> Option<&'static str> {
     payload.downcast_ref().copied()
 }

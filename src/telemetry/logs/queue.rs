@@ -1,11 +1,11 @@
 //! Log lines on their way to standard error: a bounded queue, and a thread that writes them.
 //!
-//! The reader of standard error may stop reading. A thread that wrote there itself would then wait for ever, and so would
-//! every request, probe and signal that it serves. So a line is put into the queue. If the queue is full, the line is
-//! dropped and counted. Once lines are written again, one of them says how many are missing.
+//! The reader of standard error may stop reading. A thread that wrote to standard error directly would then wait for
+//! ever, and so would every request, probe and signal that this thread serves. So a line is put into the queue. If the
+//! queue is full, the line is dropped and counted. Once lines can be written again, a line says how many are missing.
 //!
 //! `tracing-appender` has such a queue too. But it bounds the number of lines and not of bytes, and at the end of the
-//! process it prints to standard error by itself, which blocks if nobody reads that.
+//! process it prints to standard error by itself, which blocks if nobody reads from there.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -18,16 +18,16 @@ use std::time::Duration;
 use prometheus_client::metrics::counter::Counter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Maximum bytes of lines that wait; as many again may be in writing. Each of the two holds the lines of about 4000
-/// requests: enough for a short pause of a disk or a collector, and little compared with the memory of the requests
-/// themselves.
+/// Maximum bytes of lines that wait. The writer may hold as many again. Each of these two buffers holds the lines of
+/// about 4000 requests: enough for a short pause of a disk or a collector, and little compared with the memory of the
+/// requests themselves.
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Largest buffer that is reused once its lines are written.
 const REUSED_BYTES: usize = 64 * 1024;
 
-/// How long to wait before trying again if standard error is full and another process that shares it has made it
-/// non-blocking.
+/// How long to wait before the next attempt if standard error is full. A write returns instead of waiting only if
+/// another process that shares standard error has made it non-blocking.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
 
 /// The queue. Clones share it.
@@ -86,7 +86,7 @@ impl LogQueue {
         self.0.push(format!("{text}\n").as_bytes());
     }
 
-    /// Waits until all lines are written, for at most `time`. Returns whether they are.
+    /// Waits until all lines are written, for at most `time`. Returns whether all lines are written.
     pub fn flush(&self, time: Duration) -> bool {
         let is_behind = |waiting: &mut Waiting| waiting.is_writing || !waiting.lines.is_empty();
         let waited = self.0.changed.wait_timeout_while(self.0.lock(), time, is_behind);
@@ -185,7 +185,7 @@ mod tests {
     /// Longest wait for something that must happen. Nothing depends on it being short.
     const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
-    /// Reports the lines that it is given, and writes none until it is let.
+    /// Reports the lines that it is given. Each write waits until the test lets it through.
     struct Gate {
         given: mpsc::Sender<String>,
         let_through: mpsc::Receiver<io::Result<()>>,
