@@ -12,7 +12,7 @@ impl Cut {
         self.0.notify_one();
     }
 
-    /// Returns once [`Self::cut`] was called. That call may come before or after this one.
+    /// Returns once [`Self::cut`] was called. The call may come before or after this one.
     pub(super) async fn happened(&self) {
         self.0.notified().await;
     }

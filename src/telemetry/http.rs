@@ -100,7 +100,7 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     let status = response.status().as_u16();
     span.answered(status);
     in_flight.answered(status);
-    // A cache copies the fields of a 304 to the stored response. That response must keep the id of the earlier request
+    // A cache copies the fields of a 304 to the stored response. The stored response must keep the id of the earlier request
     // that it answered.
     if response.status() != StatusCode::NOT_MODIFIED {
         response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));

@@ -329,7 +329,6 @@ mod tests {
 
     use super::*;
     use crate::domain::content::MAX_BYTES;
-    use crate::domain::title::MAX_CHARS;
 
     #[test]
     fn the_limits_in_the_schemas_are_the_limits_in_force() {

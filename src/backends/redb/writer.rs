@@ -137,7 +137,7 @@ impl Writer {
         let ended = caught(|| self.work()).unwrap_or_else(|panicked| Err(WriterError::Panicked(panicked.to_string())));
         let Err(error) = ended else { return };
         error!(%error, "the page store ended");
-        // Dropping the database may panic as well. That is harmless, because nobody uses the database any more.
+        // Dropping the database may panic as well. This is harmless, because nobody uses the database any more.
         let _ = caught(|| self.shared.replace(|| DbState::Closed));
         fatal.send_replace(Some(Arc::new(error)));
     }

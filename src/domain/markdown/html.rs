@@ -111,7 +111,7 @@ impl HtmlWriter {
             self.html.push(' ');
             self.html.push_str(attribute);
             self.html.push_str("=\"");
-            // The sanitiser checks the part of an address before its path. That part is written without placeholders,
+            // The sanitiser checks the part of an address before its path. This part is written without placeholders,
             // so that the sanitiser reads the same text as a browser.
             let (plain, hidden) = value.split_at(if is_address(attribute) { authority_end(value) } else { 0 });
             escape(plain, Place::Authority, &mut self.html);

@@ -63,7 +63,7 @@ where
         LogFormat::Text => lines.with_target(false).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_current_span(true).with_span_list(false).boxed(),
     };
-    // Without a level hint, this filter would hide the level of `filter`. That level disables most events at little
+    // Without a level hint, this filter would hide the level of `filter`. This level disables most events at little
     // cost.
     let keyless = FilterFn::new(may_be_logged).with_max_level_hint(LevelFilter::TRACE);
     lines.with_filter(filter.and(keyless))
