@@ -88,6 +88,8 @@ fn check_update(service: &Service, query: &str, lines: &[HeaderValue]) {
             let is_right = lines.len() == 1 && lines[0].as_bytes() == format!("Bearer {}", service.key).as_bytes();
             assert!(!is_right || code == "key_in_query", "the right header is {code}");
         }
+        // The bytes 1 and 2 become many, so the headers can be too large.
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {}
         other => panic!("an update is answered {other}: {}", answer.text),
     }
 }
@@ -114,6 +116,7 @@ fn check_token(service: &Service, query: &str, lines: &[HeaderValue]) {
         StatusCode::BAD_REQUEST | StatusCode::UNAUTHORIZED => {
             assert!(!answer.text.contains(&service.key), "the key is shown: {}", answer.text);
         }
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => assert!(!answer.text.contains(&service.key)),
         other => panic!("a token is answered {other}: {}", answer.text),
     }
 }
