@@ -107,7 +107,7 @@ fn comment<'a>(line: &'a str, markers: &[&str]) -> Option<&'a str> {
     markers.iter().find_map(|marker| line.strip_prefix(marker)).map(str::trim)
 }
 
-/// Sentences end with a full stop, a colon or a semicolon before a capital letter.
+/// Sentences end with a full stop, a colon, a question mark or an exclamation mark before a capital letter.
 fn split(paragraph: &str) -> impl Iterator<Item = String> {
     let words: Vec<&str> = paragraph.split_whitespace().collect();
     let mut sentences = vec![String::new()];

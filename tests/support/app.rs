@@ -21,6 +21,14 @@ pub(crate) struct Limits {
     pub(crate) token: u32,
 }
 
+impl Limits {
+    /// The limits of the specification (§8).
+    pub(crate) const SPECIFIED: Self = Self { create: 10, edit: 60, token: 60 };
+
+    /// Limits that are switched off, for tests of something else.
+    pub(crate) const OFF: Self = Self { create: 0, edit: 0, token: 0 };
+}
+
 /// A service that can be asked.
 #[async_trait]
 pub(crate) trait Target: Send + Sync {
@@ -40,12 +48,12 @@ pub(crate) struct Setup {
 impl Setup {
     /// The limits of the specification (§8).
     pub(crate) fn new() -> Self {
-        Self { limits: Limits { create: 10, edit: 60, token: 60 }, beside: None }
+        Self { limits: Limits::SPECIFIED, beside: None }
     }
 
     /// Limits that are switched off, for tests of something else.
     pub(crate) fn unlimited() -> Self {
-        Self::new().limits(0, 0).token_limit(0)
+        Self { limits: Limits::OFF, ..Self::new() }
     }
 
     #[must_use]

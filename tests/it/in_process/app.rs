@@ -48,7 +48,7 @@ impl Setup {
     /// The limits of the specification (§8), and no trusted proxies.
     pub(crate) fn new() -> Self {
         Self {
-            limits: Limits { create: 10, edit: 60, token: 60 },
+            limits: Limits::SPECIFIED,
             window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
             proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
@@ -60,7 +60,7 @@ impl Setup {
 
     /// Limits that are switched off, for tests of something else.
     pub(crate) fn unlimited() -> Self {
-        Self::new().limits(0, 0).token_limit(0)
+        Self { limits: Limits::OFF, ..Self::new() }
     }
 
     #[must_use]
