@@ -18,5 +18,6 @@ pub mod page;
 pub mod quota;
 pub mod slug;
 pub mod takedown;
+pub mod text_edits;
 pub mod timestamp;
 pub mod title;
