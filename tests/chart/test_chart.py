@@ -185,7 +185,7 @@ class Schema(unittest.TestCase):
                 return
             named = set(schema["properties"])
             # A value that is left out on purpose, such as a CPU limit, can still be set.
-            optional = named if path.endswith((".requests", ".limits", "resources", "Probe", ".timeouts")) else set(values)
+            optional = named if path.endswith((".requests", ".limits", "resources", "Probe", ".timeouts", ".alerts")) else set(values)
             self.assertEqual(named, set(values) | (named & optional), path or "at the top")
             for name, value in values.items():
                 walk(schema["properties"][name], value, f"{path}.{name}")
