@@ -4,7 +4,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, ReadableTableMetadata};
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata};
 use thiserror::Error;
 
 use crate::domain::slug::Slug;

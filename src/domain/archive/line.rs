@@ -11,6 +11,7 @@ use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::page::{PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Takedown;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 
@@ -64,6 +65,15 @@ pub(super) struct TombstoneJson<'a> {
     version: u64,
     created_at_ms: i64,
     deleted_at_ms: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    takedown: Option<TakedownJson<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TakedownJson<'a> {
+    reason: Cow<'a, str>,
+    by: Cow<'a, str>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -109,7 +119,11 @@ pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
             content: owned(page.content),
             ..page
         }),
-        Body::Tombstone(tombstone) => Body::Tombstone(TombstoneJson { slug: owned(tombstone.slug), ..tombstone }),
+        Body::Tombstone(tombstone) => Body::Tombstone(TombstoneJson {
+            slug: owned(tombstone.slug),
+            takedown: tombstone.takedown.map(|taken| TakedownJson { reason: owned(taken.reason), by: owned(taken.by) }),
+            ..tombstone
+        }),
     })
 }
 
@@ -206,6 +220,10 @@ impl<'a> TombstoneJson<'a> {
             version: tombstone.version.get(),
             created_at_ms: tombstone.created_at.get(),
             deleted_at_ms: tombstone.deleted_at.get(),
+            takedown: tombstone.takedown.as_ref().map(|takedown| TakedownJson {
+                reason: takedown.reason.code().into(),
+                by: takedown.by.as_str().into(),
+            }),
         }
     }
 
@@ -215,7 +233,14 @@ impl<'a> TombstoneJson<'a> {
             version: version(self.version)?,
             created_at: time(self.created_at_ms)?,
             deleted_at: time(self.deleted_at_ms)?,
+            takedown: self.takedown.map(TakedownJson::into_takedown).transpose()?,
         })
+    }
+}
+
+impl TakedownJson<'_> {
+    fn into_takedown(self) -> Result<Takedown, EntryError> {
+        Ok(Takedown::new(self.reason.parse()?, &self.by)?)
     }
 }
 

@@ -29,6 +29,7 @@ use super::edit_key::EditKeyHash;
 use super::markdown::Rendered;
 use super::page::{Page, PageState, PageVersion, Tombstone};
 use super::slug::{NotASlug, Slug};
+use super::takedown::TakedownError;
 use super::timestamp::UnixMillis;
 use super::title::{Title, TitleError};
 
@@ -129,7 +130,9 @@ pub enum ArchiveError {
     #[error("this is no archive or ledger of Handbill: its first line is not a header")]
     NotAnArchive,
     /// A later version of Handbill wrote the file.
-    #[error("the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it")]
+    #[error(
+        "the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it"
+    )]
     Newer(u32),
     /// The line is not what was written.
     #[error("line {line} is damaged: its checksum does not match")]
@@ -180,6 +183,8 @@ pub enum EntryError {
     Title(#[from] TitleError),
     #[error(transparent)]
     Content(#[from] ContentError),
+    #[error(transparent)]
+    Takedown(#[from] TakedownError),
     #[error("a hash of a key has 64 hexadecimal digits")]
     KeyHash,
     #[error("a time is before the year 0 or after the year 9999")]

@@ -86,6 +86,7 @@ mod tests {
             version: PageVersion::new(version),
             created_at: UnixMillis::new(0),
             deleted_at: UnixMillis::new(deleted_at),
+            takedown: None,
         })
     }
 
