@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock, draws random numbers or is async: time and random numbers are arguments.
 //! Parsing returns errors and never panics; rendering never fails.
 
+pub mod audit;
 pub mod authority;
 pub mod client;
 pub mod content;
@@ -11,6 +12,7 @@ pub mod excerpt;
 pub mod html_text;
 pub mod invisible;
 pub mod language;
+pub mod link_hosts;
 pub mod markdown;
 pub mod oauth;
 pub mod origin;

@@ -6,6 +6,8 @@
 //! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; lost at a restart |
 //! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; lost at a restart |
 //!
+//! What operators did is kept in the same file, in a table of its own.
+//!
 //! # How a write becomes durable
 //!
 //! A caller queues its operation and waits. One writer thread takes all queued operations and applies them in one
@@ -47,6 +49,7 @@
 //! parts together and returns the rest to the file system, whose blocks may keep the bytes until they are reused. Backups
 //! keep their copies.
 
+mod audit;
 mod data_dir;
 mod error;
 mod folders;

@@ -122,7 +122,11 @@ impl RedbStore {
         Some(writer)
     }
 
-    async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
         let bytes = queued_bytes(&operation);
         let permit = permit(&self.queue, bytes).await?;
         let (answer, answered) = oneshot::channel();
@@ -183,7 +187,7 @@ fn queued_bytes(operation: &Operation) -> usize {
             let Rendered { html, code_blocks, .. } = &page.rendered;
             page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
         }
-        Operation::CompareAndSet { next: Record::Deleted(_), .. } => 0,
+        Operation::CompareAndSet { next: Record::Deleted(_), .. } | Operation::Audit(_) => 0,
     };
     // Even the largest possible page fits in an empty queue.
     (WRITE_BYTES + content).min(QUEUE_BYTES)
