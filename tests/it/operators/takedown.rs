@@ -8,7 +8,6 @@ use handbill::domain::audit::AuditAction;
 use handbill::domain::takedown::{Takedown, TakedownReason};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::audit_log::AuditLog;
-use handbill::ports::clock::Clock;
 use handbill::ports::page_store::{CasResult, Lookup, PageStore, Record};
 use serde_json::json;
 
@@ -42,7 +41,7 @@ async fn the_tombstone_and_the_audit_say_when_why_and_who_and_nothing_of_the_pag
     operated.take_down(&[&page.slug]).await;
     let Lookup::Deleted(tombstone) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
     assert_eq!(tombstone.takedown, Some(Takedown::new(TakedownReason::Phishing, "abuse desk").unwrap()));
-    assert!(tombstone.deleted_at >= operated.app.clock.now().min(tombstone.deleted_at));
+    assert!(tombstone.deleted_at > tombstone.created_at);
 
     let audit = operated.audit().await;
     let expected = json!({
@@ -175,7 +174,8 @@ async fn the_audit_is_read_in_parts_from_any_number_on() {
     let all = operated.audit().await;
     assert_eq!(all.iter().map(|line| line["number"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
     let rest = operated.ask("GET", "/audit?after=2", "").await.expect(200);
-    assert_eq!(rest.text.trim_end(), all[2].to_string());
+    assert_eq!(rest.text.lines().count(), 1);
+    assert_eq!(rest.json(), all[2]);
     assert_eq!(operated.ask("GET", "/audit?after=3", "").await.expect(200).text, "");
     operated.ask("GET", "/audit?after=x", "").await.expect(400);
 }
