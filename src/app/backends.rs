@@ -10,12 +10,14 @@ use super::deps::Deps;
 use super::error::StartError;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
+use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::ports::audit_log::AuditLog;
+use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
@@ -132,6 +134,14 @@ impl StoreHandle {
     pub(super) fn audit(&self) -> Option<Arc<dyn AuditLog>> {
         match self {
             Self::Embedded(store) => Some(Arc::clone(store) as _),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// Where operators pause creates.
+    pub(super) fn switch(&self, settings: &Settings) -> Option<Arc<dyn CreatesSwitch>> {
+        match self {
+            Self::Embedded(_) => Some(Arc::new(CreatesFile::new(settings.embedded.creates_file()))),
             Self::Cluster(_) => None,
         }
     }

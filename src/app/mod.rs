@@ -3,9 +3,11 @@
 mod backends;
 mod deps;
 mod error;
+mod moderation;
 mod operators;
 mod operators_api;
 mod startup;
+mod watched_file;
 
 use std::process::{self, ExitCode};
 use std::sync::Arc;
@@ -19,7 +21,9 @@ use tokio::sync::watch;
 use self::backends::{Backends, STORE};
 pub use self::deps::Deps;
 pub use self::error::{MigrateError, StartError};
-pub use self::operators_api::operators_router;
+use self::moderation::Moderation;
+pub use self::moderation::ModerationError;
+pub use self::operators_api::{Operated, operators_router};
 use self::startup::{announce, listen, server_limits, server_metrics};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::cql;
@@ -34,7 +38,7 @@ use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::PageService;
+use crate::service::{PageService, PublishingPolicy};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -53,9 +57,10 @@ pub fn public_router(
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
+    policy: PublishingPolicy,
     deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, hosts, deps)
+    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, hosts, policy, deps)
 }
 
 fn router_over(
@@ -64,6 +69,7 @@ fn router_over(
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
+    policy: PublishingPolicy,
     deps: &Deps,
 ) -> Router {
     let Deps { clock, random, metrics } = deps;
@@ -75,7 +81,8 @@ fn router_over(
         Arc::clone(clock),
         random.clone(),
         quotas,
-    );
+    )
+    .with_policy(policy);
     if backends.renewed_pages_are_written_back {
         service = service.writing_renewed_pages_back();
     }
@@ -131,13 +138,15 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let base_url = settings.http.address.origin(address);
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
+    let mut moderation = Moderation::open(settings.moderation.blocklist_file.clone(), metrics)?;
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut handle) = Backends::open(&settings, &deps, &readiness).await?;
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
     let store = Arc::clone(&backends.store);
-    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
+    let policy = moderation.policy();
+    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, policy.clone(), &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
@@ -145,9 +154,17 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
-    let admin = match handle.audit() {
-        Some(audit) => admin.merge(operators_router(store, audit, log_filter, token_file, &deps)),
-        None => admin,
+    let switch = handle.switch(&settings);
+    if let Some(switch) = &switch {
+        moderation.read_switch(&**switch).await?;
+    }
+    tokio::spawn(moderation.follow(switch.clone()));
+    let admin = match (handle.audit(), switch) {
+        (Some(audit), Some(switch)) => {
+            let operated = Operated { store, audit, switch, policy, log: log_filter };
+            admin.merge(operators_router(operated, token_file, &deps))
+        }
+        _ => admin,
     };
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;

@@ -1,11 +1,13 @@
 //! Subcommands.
 
 mod command_line;
+mod fingerprint;
 mod healthcheck;
 mod operate;
 mod render;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -48,6 +50,17 @@ enum Subcommands {
     Inspect(operate::inspect::Inspect),
     /// Print what operators did, as one JSON object a line
     Audit(operate::audit::Audit),
+    /// Refuse every create, until handbill resume
+    Pause(operate::creates::Switch),
+    /// Allow creates again
+    Resume(operate::creates::Switch),
+    /// Limit how many pages all clients together may create within any hour
+    Budget(operate::creates::Budget),
+    /// Print the fingerprints of Markdown, for --blocklist-file
+    Fingerprint {
+        /// File with the Markdown [default: standard input]
+        file: Option<PathBuf>,
+    },
     /// Render Markdown from standard input to HTML on standard output
     Render {
         /// Each line is a JSON object with `input`, and is printed with `html` added
@@ -102,6 +115,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Takedown(takedown) => takedown.run(),
         Subcommands::Inspect(inspect) => inspect.run(),
         Subcommands::Audit(audit) => audit.run(),
+        Subcommands::Pause(switch) => switch.run(true),
+        Subcommands::Resume(switch) => switch.run(false),
+        Subcommands::Budget(budget) => budget.run(),
+        Subcommands::Fingerprint { file } => fingerprint::run(file),
         Subcommands::Render { jsonl } => render::run(jsonl),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
@@ -138,7 +155,6 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
 mod tests {
     use std::fmt::Write;
     use std::fs;
-    use std::path::Path;
 
     use super::*;
 
@@ -164,12 +180,15 @@ mod tests {
 
     #[test]
     fn the_readme_lists_every_setting_as_help_does() {
-        let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+        let readme = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
         let (_, after) = readme.split_once("made from `handbill --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
         assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
     }
+
+    /// The subcommands that ask no service and have no settings.
+    const LOCAL: [&str; 2] = ["render", "fingerprint"];
 
     /// The names of a command's settings: its options that are variables too.
     fn settings(command: &clap::Command) -> Vec<String> {
@@ -183,7 +202,7 @@ mod tests {
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "render") {
+        for subcommand in command.get_subcommands().filter(|subcommand| !LOCAL.contains(&subcommand.get_name())) {
             let (own, all) = (settings(subcommand), settings(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }

@@ -5,6 +5,7 @@
 
 mod cql;
 mod http;
+mod moderation;
 mod operators;
 mod rate_limits;
 mod redis;
@@ -18,6 +19,7 @@ use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
+pub use self::moderation::ModerationSettings;
 pub use self::operators::{OperatorAccess, OperatorSettings};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
@@ -41,6 +43,8 @@ pub struct Settings {
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
+    #[command(flatten, next_help_heading = "Moderation")]
+    pub moderation: ModerationSettings,
     #[command(flatten, next_help_heading = "Redis")]
     pub redis: RedisSettings,
     #[command(flatten, next_help_heading = "Traces")]

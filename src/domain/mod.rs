@@ -5,10 +5,13 @@
 
 pub mod audit;
 pub mod authority;
+pub mod blocklist;
 pub mod client;
 pub mod content;
+pub mod creates;
 pub mod edit_key;
 pub mod excerpt;
+pub mod fingerprint;
 pub mod html_text;
 pub mod invisible;
 pub mod language;

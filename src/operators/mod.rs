@@ -1,9 +1,11 @@
-//! The operators' API, on the operators' listener: taking pages down, looking at them, the audit, and the log's level.
+//! The operators' API, on the operators' listener: taking pages down, looking at them, the audit, pausing creates, and the log's
+//! level.
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of `--admin-token-file`
 //! (see [`guard`]). `handbill takedown`, `inspect` and `audit` are clients of these routes.
 
 mod audit;
+mod creates;
 pub mod guard;
 mod log;
 mod pages;
@@ -21,7 +23,8 @@ use tokio::runtime::Handle;
 
 use self::guard::TokenFile;
 use self::refusal::Refusal;
-use crate::service::Operators;
+use crate::ports::creates_switch::CreatesSwitch;
+use crate::service::{Operators, PublishingPolicy};
 use crate::telemetry::logs::LogFilter;
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
 
@@ -32,6 +35,10 @@ const MAX_BODY_BYTES: usize = 256 * 1024;
 pub struct OperatorsApi {
     /// The operators' side of the service.
     pub operators: Operators,
+    /// Where creates are paused.
+    pub switch: Arc<dyn CreatesSwitch>,
+    /// What may be published, for a change that takes effect here at once.
+    pub policy: PublishingPolicy,
     /// The filter of the log.
     pub log: LogFilter,
     /// Counts what operators do.
@@ -52,6 +59,7 @@ pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Rout
         .route("/takedown", post(pages::take_down))
         .route("/inspect/{slug}", get(pages::inspect))
         .route("/audit", get(audit::list))
+        .route("/creates", get(creates::show).patch(creates::change))
         .route("/log", get(log::show).put(log::change))
         .method_not_allowed_fallback(refusal::method_not_allowed)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))

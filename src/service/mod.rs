@@ -14,6 +14,10 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
+//! After its rate limit a create is refused while operators have paused creates, then if its text or links are on the
+//! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
+//! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
+//!
 //! An invalid create spends no quota. Every update, delete and token request spends quota, which also limits the
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
@@ -23,6 +27,7 @@ mod delete;
 mod error;
 mod large_reads;
 mod operators;
+mod policy;
 mod read;
 mod render;
 pub mod render_threads;
@@ -54,6 +59,7 @@ pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
 pub use operators::{Operators, TakedownOutcome};
+pub use policy::PublishingPolicy;
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
@@ -77,6 +83,7 @@ pub struct PageService {
     quotas: Quotas,
     rendering: Rendering,
     large_reads: LargeReads,
+    policy: PublishingPolicy,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -107,7 +114,8 @@ impl PageService {
         quotas: Quotas,
     ) -> Self {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads }
+        let policy = PublishingPolicy::default();
+        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, policy }
     }
 
     /// Makes the service also write pages that it had to render again back to its store. This is for a store that only

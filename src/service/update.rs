@@ -101,6 +101,9 @@ impl PageService {
         if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
             return Err(BodyError::HoldsKey("content").into());
         }
+        if let Some(rendered) = &rendered {
+            self.policy.check_content(rendered)?;
+        }
         precondition.check(page.state())?;
         if edit.is_empty() {
             return Ok(self.rendering.current(page).await);

@@ -2,6 +2,7 @@
 
 pub(super) mod audit;
 mod client;
+pub(super) mod creates;
 pub(super) mod inspect;
 mod lines;
 pub(super) mod takedown;

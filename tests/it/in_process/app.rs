@@ -22,6 +22,7 @@ use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
+use handbill::service::PublishingPolicy;
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
@@ -42,6 +43,7 @@ pub(crate) struct Setup {
     mcp_hosts: Vec<Authority>,
     mcp_origins: Vec<Origin>,
     store: Option<Arc<dyn PageStore>>,
+    policy: PublishingPolicy,
 }
 
 impl Setup {
@@ -55,6 +57,7 @@ impl Setup {
             mcp_hosts: Vec::new(),
             mcp_origins: Vec::new(),
             store: None,
+            policy: PublishingPolicy::default(),
         }
     }
 
@@ -99,6 +102,12 @@ impl Setup {
         Self { mcp_hosts, mcp_origins, ..self }
     }
 
+    /// Publishes only what `policy` allows.
+    #[must_use]
+    pub(crate) fn policy(self, policy: PublishingPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
     /// Another replica over the store of `app`.
     #[must_use]
     pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
@@ -135,6 +144,7 @@ impl Setup {
             base_url,
             self.proxies,
             allowed,
+            self.policy,
             &deps,
         );
         let service = Arc::new(InProcess {

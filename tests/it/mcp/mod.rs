@@ -5,7 +5,7 @@
 
 mod arguments;
 mod callers;
-mod client;
+pub(crate) mod client;
 mod errors;
 mod handshake;
 mod headers;
