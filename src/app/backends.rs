@@ -18,6 +18,7 @@ use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
@@ -46,6 +47,16 @@ pub(super) enum StoreHandle {
     Embedded(Arc<RedbStore>),
     /// A cluster. The receiver yields the error that makes connecting impossible, if there is one.
     Cluster(oneshot::Receiver<cql::ConnectError>),
+}
+
+/// What a store keeps for operators.
+pub(super) struct OperatedStore {
+    /// The list of what operators did.
+    pub(super) audit: Arc<dyn AuditLog>,
+    /// The records one after another.
+    pub(super) scan: Arc<dyn PageScan>,
+    /// Where creates are paused.
+    pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
 impl Backends {
@@ -130,18 +141,14 @@ impl StoreHandle {
         }
     }
 
-    /// The list of what operators did, which is kept beside the pages.
-    pub(super) fn audit(&self) -> Option<Arc<dyn AuditLog>> {
+    /// What the operators' API works on beside the store itself. `None` where the store does not keep it.
+    pub(super) fn operated(&self, settings: &Settings) -> Option<OperatedStore> {
         match self {
-            Self::Embedded(store) => Some(Arc::clone(store) as _),
-            Self::Cluster(_) => None,
-        }
-    }
-
-    /// Where operators pause creates.
-    pub(super) fn switch(&self, settings: &Settings) -> Option<Arc<dyn CreatesSwitch>> {
-        match self {
-            Self::Embedded(_) => Some(Arc::new(CreatesFile::new(settings.embedded.creates_file()))),
+            Self::Embedded(store) => Some(OperatedStore {
+                audit: Arc::clone(store) as _,
+                scan: Arc::clone(store) as _,
+                switch: Arc::new(CreatesFile::new(settings.embedded.creates_file())),
+            }),
             Self::Cluster(_) => None,
         }
     }

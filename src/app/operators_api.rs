@@ -10,6 +10,7 @@ use crate::operators::guard::TokenFile;
 use crate::operators::{self, OperatorsApi};
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::PageStore;
 use crate::service::{Operators, PublishingPolicy};
 use crate::telemetry::logs::LogFilter;
@@ -20,6 +21,8 @@ pub struct Operated {
     pub store: Arc<dyn PageStore>,
     /// The list of what operators did.
     pub audit: Arc<dyn AuditLog>,
+    /// The records one after another.
+    pub scan: Arc<dyn PageScan>,
     /// Where creates are paused.
     pub switch: Arc<dyn CreatesSwitch>,
     /// What the service allows to be published.
@@ -30,12 +33,12 @@ pub struct Operated {
 
 /// The operators' routes behind the token of `token_file`. Their work is done in the runtime of the caller.
 pub fn operators_router(
-    Operated { store, audit, switch, policy, log }: Operated,
+    Operated { store, audit, scan, switch, policy, log }: Operated,
     token_file: TokenFile,
     deps: &Deps,
 ) -> Router {
     let Deps { clock, random, metrics } = deps;
-    let operators = Operators::new(store, audit, Arc::clone(clock), random.clone());
+    let operators = Operators::new(store, audit, scan, Arc::clone(clock), random.clone());
     let api = OperatorsApi { operators, switch, policy, log, metrics: Arc::clone(metrics) };
     operators::router(api, token_file, Handle::current())
 }

@@ -14,7 +14,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::app::{self, LOG_FLUSH_TIME};
-use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, unknown_variables, variables};
+use crate::config::{AdminSettings, DocumentSettings, MigrateSettings, Settings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -41,7 +41,7 @@ enum Subcommands {
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
     /// Print the OpenAPI document
-    Openapi(AddressSettings),
+    Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
     Healthcheck(AdminSettings),
     /// Take pages down, through the running process
@@ -110,7 +110,9 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
-        Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
+        Subcommands::Openapi(DocumentSettings { address, contacts }) => {
+            print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
+        }
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
         Subcommands::Takedown(takedown) => takedown.run(),
         Subcommands::Inspect(inspect) => inspect.run(),

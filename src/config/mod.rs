@@ -19,7 +19,7 @@ use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
-pub use self::moderation::ModerationSettings;
+pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::operators::{OperatorAccess, OperatorSettings};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};

@@ -1,4 +1,4 @@
-//! The operators' API, on the operators' listener: taking pages down, looking at them, the audit, pausing creates, and the log's
+//! The operators' API, on the operators' listener: taking pages down, looking at and for them, the audit, pausing creates, and the log's
 //! level.
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of `--admin-token-file`
@@ -10,6 +10,7 @@ pub mod guard;
 mod log;
 mod pages;
 mod refusal;
+mod scan;
 pub mod types;
 
 use std::sync::Arc;
@@ -58,6 +59,7 @@ pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Rout
     Router::new()
         .route("/takedown", post(pages::take_down))
         .route("/inspect/{slug}", get(pages::inspect))
+        .route("/scan", post(scan::scan))
         .route("/audit", get(audit::list))
         .route("/creates", get(creates::show).patch(creates::change))
         .route("/log", get(log::show).put(log::change))

@@ -150,6 +150,70 @@ pub struct InspectedTakedown {
     pub by: String,
 }
 
+/// The body of `POST /scan`. At least one criterion must be there; a page must meet all that are.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanRequest {
+    /// A host that links or images lead to, or a domain above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linking_to: Option<String>,
+    /// A regular expression that the title or the Markdown has a match of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<String>,
+    /// A time at which, or after which, the page was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_after: Option<String>,
+    /// A time before which the page was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_before: Option<String>,
+    /// The cursor of the answer before; none at the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// The answer of `POST /scan`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ScanAnswer {
+    /// Records that were looked at, tombstones included.
+    pub examined: usize,
+    /// About how many records there are, if the store knows.
+    pub total: Option<u64>,
+    /// The pages that meet the criteria.
+    pub pages: Vec<FoundPage>,
+    /// Records that cannot be read.
+    pub unreadable: Vec<String>,
+    /// Where the next batch begins; `None` at the end.
+    pub cursor: Option<String>,
+}
+
+/// A page that meets the criteria.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FoundPage {
+    /// The page's slug.
+    pub slug: String,
+    /// The title; `None` if an update cleared it.
+    pub title: Option<String>,
+    /// The beginning of the text.
+    pub excerpt: String,
+    /// When the page was created.
+    pub created_at: String,
+    /// The hosts of its links and images.
+    pub hosts: Vec<String>,
+}
+
+impl FoundPage {
+    /// The facts of `page`.
+    pub(super) fn of(page: &Page) -> Self {
+        Self {
+            slug: page.slug.to_string(),
+            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
+            excerpt: page.rendered.excerpt.clone(),
+            created_at: page.created_at.to_string(),
+            hosts: link_hosts(&page.rendered.html).into_iter().collect(),
+        }
+    }
+}
+
 /// One line of `GET /audit`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct AuditLine {

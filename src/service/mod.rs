@@ -33,6 +33,7 @@ mod render;
 pub mod render_threads;
 mod request;
 mod store_budget;
+mod tiers;
 mod token;
 mod update;
 
@@ -58,12 +59,13 @@ pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
-pub use operators::{Operators, TakedownOutcome};
+pub use operators::{Operators, Scanned, TakedownOutcome};
 pub use policy::PublishingPolicy;
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
+pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
@@ -84,6 +86,7 @@ pub struct PageService {
     rendering: Rendering,
     large_reads: LargeReads,
     policy: PublishingPolicy,
+    tiers: LimitTiers,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -115,7 +118,8 @@ impl PageService {
     ) -> Self {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
         let policy = PublishingPolicy::default();
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, policy }
+        let tiers = LimitTiers::default();
+        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, policy, tiers }
     }
 
     /// Makes the service also write pages that it had to render again back to its store. This is for a store that only
@@ -149,7 +153,7 @@ impl PageService {
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
         let mut quota = None;
-        if let Some(limit) = self.quotas.of(kind) {
+        if let Some(limit) = self.quota(kind, client) {
             let decision = self.limiter.check(kind, limit, client).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };

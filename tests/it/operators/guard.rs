@@ -7,9 +7,10 @@ use serde_json::json;
 use super::{Operated, TOKEN, request};
 
 /// Every route of the operators' API.
-const ROUTES: [(&str, &str); 7] = [
+const ROUTES: [(&str, &str); 8] = [
     ("POST", "/takedown"),
     ("GET", "/inspect/a-page-22222222"),
+    ("POST", "/scan"),
     ("GET", "/audit"),
     ("GET", "/creates"),
     ("PATCH", "/creates"),

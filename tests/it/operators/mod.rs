@@ -1,8 +1,10 @@
 //! The operators' API (contract, decision 17): a service and its operators' routes over one store, in this process.
 
+mod contact;
 mod creates;
 mod guard;
 mod log;
+mod scan;
 mod takedown;
 
 use std::fs;
@@ -91,7 +93,8 @@ impl Operated {
         };
         let parts = OperatedParts {
             store: Arc::clone(&app.store) as Arc<dyn PageStore>,
-            audit: store,
+            audit: Arc::clone(&store) as _,
+            scan: store,
             switch: Arc::new(CreatesFile::new(directory.path().join("creates.json"))),
             policy,
             log,
