@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock, draws random numbers or is async: time and random numbers are arguments.
 //! Parsing returns errors and never panics; rendering never fails.
 
+pub mod archive;
 pub mod audit;
 pub mod authority;
 pub mod blocklist;
@@ -26,5 +27,6 @@ pub mod quota;
 pub mod selection;
 pub mod slug;
 pub mod takedown;
+pub mod text_edits;
 pub mod timestamp;
 pub mod title;

@@ -122,8 +122,15 @@ impl RedbStore {
         Some(writer)
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
-        Arc::clone(&self.shared)
+    /// Runs `read` on a thread that may block, as one of the lookups that may run at the same time.
+    pub(super) async fn read_blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = permit(&self.reads, 1).await?;
+        let shared = Arc::clone(&self.shared);
+        let reading = task::spawn_blocking(move || (read(&shared), permit));
+        reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
 
     pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
