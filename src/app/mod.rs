@@ -154,13 +154,13 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let log_filter = logs::install(&settings.logs, log, tracer);
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
     token_file.read()?;
+    let mut moderation = Moderation::open(settings.moderation.blocklist_file.clone(), metrics)?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
     let base_url = settings.http.address.origin(address);
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
-    let mut moderation = Moderation::open(settings.moderation.blocklist_file.clone(), metrics)?;
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
     let (backends, mut handle) = Backends::open(&settings, &deps, &readiness).await?;
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;

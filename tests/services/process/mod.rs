@@ -14,6 +14,7 @@ mod drain;
 mod listener;
 mod logs;
 mod metrics;
+mod operators;
 mod scrub;
 mod support;
 mod traces;
