@@ -14,6 +14,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::app::{self, LOG_FLUSH_TIME};
+use crate::client::{self, ClientCommand};
 use crate::config::{AdminSettings, DocumentSettings, MigrateSettings, Settings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
@@ -67,6 +68,8 @@ enum Subcommands {
         #[arg(long)]
         jsonl: bool,
     },
+    #[command(flatten)]
+    Client(ClientCommand),
 }
 
 /// Runs what the command line asks for.
@@ -122,6 +125,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Budget(budget) => budget.run(),
         Subcommands::Fingerprint { file } => fingerprint::run(file),
         Subcommands::Render { jsonl } => render::run(jsonl),
+        Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
 }
@@ -157,6 +161,8 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
 mod tests {
     use std::fmt::Write;
     use std::fs;
+
+    use clap::Subcommand;
 
     use super::*;
 
@@ -199,12 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_have_only_settings_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_settings_of_the_service() {
         let command = Cli::command();
+        let is_of_another_kind = |name: &str| LOCAL.contains(&name) || ClientCommand::has_subcommand(name);
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        for subcommand in command.get_subcommands().filter(|subcommand| !LOCAL.contains(&subcommand.get_name())) {
+        for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
             let (own, all) = (settings(subcommand), settings(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }
