@@ -13,14 +13,13 @@ mod store;
 mod telemetry;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 
 use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
-pub use self::operators::{OperatorAccess, OperatorSettings};
+pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
@@ -67,14 +66,6 @@ pub struct MigrateSettings {
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
-}
-
-/// Settings of the operators' listener.
-#[derive(Args, Debug)]
-pub struct AdminSettings {
-    /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
-    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
-    pub admin_listen: SocketAddr,
 }
 
 /// The environment variables whose names begin like those of settings.

@@ -6,8 +6,8 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 
-use super::OperatorsApi;
 use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
 use super::types::{CreatesBody, CreatesChange};
 use crate::domain::audit::AuditAction;
 use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};

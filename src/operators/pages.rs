@@ -7,8 +7,8 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use futures_util::{StreamExt, stream};
 
-use super::OperatorsApi;
 use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
 use super::types::{Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
 use crate::api::error::{self, ApiError};
 use crate::domain::slug::Slug;

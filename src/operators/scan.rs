@@ -7,8 +7,8 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 
-use super::OperatorsApi;
 use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
 use super::types::{FoundPage, ScanAnswer, ScanRequest};
 use crate::domain::selection::Selection;
 use crate::domain::timestamp::UnixMillis;

@@ -45,7 +45,7 @@ impl PageService {
         self.policy.check_pause()?;
         let rendered = self.rendering.render(&content).await;
         self.policy.check_content(&rendered)?;
-        self.spend_budget().await?;
+        self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {

@@ -130,6 +130,18 @@ impl PageService {
         Self { rendering, ..self }
     }
 
+    /// Makes the service ask `policy` about each create and each new text.
+    #[must_use]
+    pub fn with_policy(self, policy: PublishingPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Gives the clients of some networks other quotas for creates and edits. Tokens keep theirs.
+    #[must_use]
+    pub fn with_tiers(self, tiers: LimitTiers) -> Self {
+        Self { tiers, ..self }
+    }
+
     /// The quotas of clients.
     pub fn quotas(&self) -> Quotas {
         self.quotas
@@ -153,7 +165,7 @@ impl PageService {
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
         let mut quota = None;
-        if let Some(limit) = self.quota(kind, client) {
+        if let Some(limit) = self.tiers.quota(kind, client, self.quotas.of(kind)) {
             let decision = self.limiter.check(kind, limit, client).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };

@@ -4,14 +4,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use super::PageService;
 use super::error::ServiceError;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::client::Client;
 use crate::domain::creates::Creates;
 use crate::domain::markdown::Rendered;
 use crate::domain::quota::Quota;
-use crate::ports::rate_limiter::LimitKind;
+use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 
 /// The window of the budget that all clients share.
 const BUDGET_WINDOW: Duration = Duration::from_hours(1);
@@ -72,22 +71,14 @@ impl PublishingPolicy {
         }
         error
     }
-}
-
-impl PageService {
-    /// Makes the service ask `policy` about each create and each new text.
-    #[must_use]
-    pub fn with_policy(self, policy: PublishingPolicy) -> Self {
-        Self { policy, ..self }
-    }
 
     /// Counts a create towards the budget that all clients share; fails if it is used up. A create that the store then
     /// refuses stays counted.
-    pub(super) async fn spend_budget(&self) -> Result<(), ServiceError> {
-        let Some(limit) = self.policy.creates().hourly_budget else { return Ok(()) };
+    pub(super) async fn spend_budget(&self, limiter: &dyn RateLimiter) -> Result<(), ServiceError> {
+        let Some(limit) = self.creates().hourly_budget else { return Ok(()) };
         let quota = Quota { limit, window: BUDGET_WINDOW };
-        let decision = self.limiter.check(LimitKind::AllCreates, quota, everyone()).await;
-        if decision.admitted { Ok(()) } else { Err(self.policy.refuse("budget", ServiceError::BudgetSpent(decision))) }
+        let decision = limiter.check(LimitKind::AllCreates, quota, everyone()).await;
+        if decision.admitted { Ok(()) } else { Err(self.refuse("budget", ServiceError::BudgetSpent(decision))) }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::PageService;
 use crate::domain::client::Client;
 use crate::domain::limit_tier::{LimitTier, tier_of};
 use crate::domain::quota::Quota;
@@ -21,23 +20,14 @@ impl LimitTiers {
     pub fn new(tiers: &[LimitTier], window: Duration) -> Self {
         Self { tiers: tiers.into(), window }
     }
-}
 
-impl PageService {
-    /// Gives the clients of some networks other quotas for creates and edits. Tokens keep theirs.
-    #[must_use]
-    pub fn with_tiers(self, tiers: LimitTiers) -> Self {
-        Self { tiers, ..self }
-    }
-
-    /// The quota of `client`: that of its network, or of everyone; `None` if the limit is off.
-    pub(super) fn quota(&self, kind: LimitKind, client: Client) -> Option<Quota> {
-        let tier = tier_of(&self.tiers.tiers, client);
-        let limit = match (kind, tier) {
+    /// The quota of `client`, which is `usual` unless the client's network has its own; `None` if the limit is off.
+    pub(super) fn quota(&self, kind: LimitKind, client: Client, usual: Option<Quota>) -> Option<Quota> {
+        let limit = match (kind, tier_of(&self.tiers, client)) {
             (LimitKind::Create, Some(tier)) => tier.create,
             (LimitKind::Edit, Some(tier)) => tier.edit,
-            _ => return self.quotas.of(kind),
+            _ => return usual,
         };
-        (limit > 0).then_some(Quota { limit, window: self.tiers.window })
+        (limit > 0).then_some(Quota { limit, window: self.window })
     }
 }
