@@ -11,9 +11,9 @@ use crate::telemetry::metrics::{Metrics, OperatorLabels};
 pub struct OperatorsApi {
     /// The operators' side of the service.
     pub operators: Operators,
-    /// Where creates are paused.
+    /// The switch that pauses creates.
     pub switch: Arc<dyn CreatesSwitch>,
-    /// What may be published, for a change that takes effect here at once.
+    /// The policy of this process, for changes that take effect here at once.
     pub policy: PublishingPolicy,
     /// The filter of the log.
     pub log: LogFilter,
