@@ -70,7 +70,8 @@ impl Publishing {
     }
 }
 
-/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the tools.
+/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the
+/// tools.
 pub fn public_router(
     store: Arc<dyn PageStore>,
     quotas: Quotas,

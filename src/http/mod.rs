@@ -74,8 +74,8 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, render_errors::render_errors))
 }
 
-/// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response. A
-/// panic in a route becomes a 500. CORS layers belong outside, so that scripts in browsers can read the refusals too.
+/// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response.
+/// A panic in a route becomes a 500. CORS layers belong outside, so that scripts in browsers can read the refusals too.
 pub fn guarded(routes: Router) -> Router {
     routes
         .layer(CatchPanicLayer::custom(internal_error))

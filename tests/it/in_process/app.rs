@@ -1,4 +1,5 @@
-//! The whole service behind its real router, in this process, with time, randomness and the store under the test's control.
+//! The whole service behind its real router, in this process, with time, randomness and the store under the test's
+//! control.
 //!
 //! Each request checks the answer, and also the store: a refused request must have written nothing.
 

@@ -1,9 +1,9 @@
 //! Linearizability: whatever many clients do to many pages at once, each page's history must be one that a single page,
 //! asked one call at a time, could have had.
 //!
-//! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested against
-//! the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says so),
-//! `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
+//! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested
+//! against the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says
+//! so), `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
 
 mod faulty;
 pub(crate) mod histories;
