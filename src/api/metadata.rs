@@ -144,6 +144,8 @@ pub mod path {
     pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
     /// The A2A agent card.
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
+    /// Whom to tell about vulnerabilities (RFC 9116).
+    pub const SECURITY: &str = "/.well-known/security.txt";
     /// Instructions for agents, in prose.
     pub const LLMS: &str = "/llms.txt";
     /// The icon. Its address never changes.

@@ -40,6 +40,7 @@ pub struct MemoryRateLimiter {
     create: Mutex<Windows>,
     edit: Mutex<Windows>,
     token: Mutex<Windows>,
+    all_creates: Mutex<Windows>,
 }
 
 impl MemoryRateLimiter {
@@ -57,7 +58,7 @@ impl MemoryRateLimiter {
             Mutex::new(windows)
         };
         let networks = NetworkLimits::NONE;
-        Self { clock, networks, create: windows(), edit: windows(), token: windows() }
+        Self { clock, networks, create: windows(), edit: windows(), token: windows(), all_creates: windows() }
     }
 
     /// The same limiter, which also limits whole networks.
@@ -86,6 +87,7 @@ impl MemoryRateLimiter {
             LimitKind::Create => &self.create,
             LimitKind::Edit => &self.edit,
             LimitKind::Token => &self.token,
+            LimitKind::AllCreates => &self.all_creates,
         };
         // No code under this lock panics half-way. If it did, a window that is off by one is better than an outage.
         windows.lock().unwrap_or_else(PoisonError::into_inner)

@@ -15,6 +15,7 @@ mod drain;
 mod listener;
 mod logs;
 mod metrics;
+mod operators;
 mod scrub;
 mod support;
 mod traces;
