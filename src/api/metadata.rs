@@ -143,6 +143,8 @@ pub mod path {
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
     /// Instructions for agents, in prose.
     pub const LLMS: &str = "/llms.txt";
+    /// The help for people.
+    pub const HELP: &str = "/help";
     /// The icon. Its address never changes.
     pub const ICON: &str = "/favicon.ico";
 }

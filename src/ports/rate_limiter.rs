@@ -14,6 +14,8 @@ pub enum LimitKind {
     Edit,
     /// Asking for tokens.
     Token,
+    /// Previewing pages, which publishes nothing.
+    Preview,
 }
 
 impl LimitKind {
@@ -23,6 +25,7 @@ impl LimitKind {
             Self::Create => "create",
             Self::Edit => "edit",
             Self::Token => "token",
+            Self::Preview => "preview",
         }
     }
 }
@@ -45,6 +48,8 @@ pub struct Quotas {
     pub edit: Option<Quota>,
     /// The quota for asking for tokens.
     pub token: Option<Quota>,
+    /// The quota for previews.
+    pub preview: Option<Quota>,
 }
 
 impl Quotas {
@@ -54,6 +59,7 @@ impl Quotas {
             LimitKind::Create => self.create,
             LimitKind::Edit => self.edit,
             LimitKind::Token => self.token,
+            LimitKind::Preview => self.preview,
         }
     }
 }

@@ -14,7 +14,7 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! An invalid create spends no quota. Every update, delete and token request spends quota, which also limits the
+//! A preview has the steps of a create, with a limit of its own. An invalid create or preview spends no quota. Every update, delete and token request spends quota, which also limits the
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
 
@@ -22,6 +22,7 @@ mod create;
 mod delete;
 mod error;
 mod large_reads;
+mod preview;
 mod read;
 mod render;
 pub mod render_threads;
@@ -52,6 +53,7 @@ pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
+pub use preview::{Preview, PreviewFields};
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;

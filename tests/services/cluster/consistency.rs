@@ -128,7 +128,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
     let metrics = Arc::new(Metrics::new());
     let redis =
         Redis::open(&service.redis_settings(), TimeLimits::default(), clock.clone(), Random::System, metrics).unwrap();
-    let unlimited = Quotas { create: None, edit: None, token: None };
+    let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
     for (round, reservations) in
         [Arc::new(redis.reservations()) as Arc<dyn SlugReservations>, Arc::new(Lost)].iter().enumerate()
     {

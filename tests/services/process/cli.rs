@@ -57,6 +57,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("preview-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
         (
             "otlp-endpoint",
@@ -352,6 +353,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("create-limit", "10"),
         ("edit-limit", "60"),
         ("token-limit", "60"),
+        ("preview-limit", "600"),
         ("rate-window", "1h"),
         ("otlp-endpoint", "none, and no traces"),
         ("otlp-sampling", "1"),
@@ -368,7 +370,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 38, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 39, "an option that this test does not know:\n{help}");
 }
 
 #[test]

@@ -15,5 +15,6 @@ mod listener;
 mod logs;
 mod metrics;
 mod scrub;
+mod shell;
 mod support;
 mod traces;
