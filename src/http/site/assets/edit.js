@@ -16,7 +16,7 @@ let isDraftStored = true;
 
 /** A link may bring the key after `#`, which browsers never send. It leaves the address bar and the history at once. */
 function takeKeyFromAddress() {
-    const given = decodeURIComponent(location.hash.slice(1));
+    const given = location.hash.slice(1);
     if (!given) return;
     history.replaceState(null, '', location.pathname);
     if (KEY_FORM.test(given)) $('key').value = given;

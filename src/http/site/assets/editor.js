@@ -188,11 +188,13 @@ function list() {
     $('mine-none').hidden = kept.length > 0;
 }
 
-$('export').addEventListener('click', () => download('handbill-keys.json', exportKeys()));
+$('export').addEventListener('click', () => download('handbill-keys.jsonl', exportKeys()));
 $('import').addEventListener('change', once($('import'), async () => {
     let added;
     try {
-        added = importKeys(await $('import').files[0].text());
+        // The pages' addresses have the service's own origin, which may not be the one that this browser uses.
+        const own = document.querySelector('link[rel=canonical]')?.href ?? location.href;
+        added = importKeys(await $('import').files[0].text(), [location.origin, new URL(own).origin]);
     } catch {
         throw new Problem('This is not a file of exported keys. Nothing was changed.');
     } finally {

@@ -60,14 +60,22 @@ export const keep = (kept) => isPage(kept) && write(KEY + kept.slug, kept);
 
 export const forget = (slug) => remove(KEY + slug);
 
-/** Adds the keys of an export that are not here yet. Returns how many; throws if `text` is no export. */
-export function importKeys(text) {
-    const added = JSON.parse(text).keys.filter((kept) => isPage(kept) && !page(kept.slug));
-    return added.filter(({ slug, url, title, edit_key, created_at }) =>
-        keep({ slug, url: String(url ?? ''), title: String(title ?? slug), edit_key, created_at: String(created_at ?? '') })).length;
+/**
+ * Adds the keys of an export that are not here yet, if their pages are at one of `origins`. Returns how many; throws if
+ * `text` is no export. The form is that of `handbill keys export`: one JSON object a line.
+ */
+export function importKeys(text, origins) {
+    const kept = text.split('\n').filter((line) => line.trim()).map((line) => {
+        const { url, edit_key, title, created_at } = JSON.parse(line);
+        const { origin, pathname } = new URL(url);
+        const slug = pathname.slice(1);
+        return { origin, slug, url, title: title || slug, edit_key, created_at: created_at ?? '' };
+    });
+    return kept.filter(({ origin, ...added }) => origins.includes(origin) && !page(added.slug) && keep(added)).length;
 }
 
-export const exportKeys = () => JSON.stringify({ handbill_keys: 1, keys: pages() }, null, 2);
+export const exportKeys = () => pages()
+    .map(({ url, edit_key, title, created_at }) => `${JSON.stringify({ url, edit_key, title, created_at })}\n`).join('');
 
 /** The draft of the page `slug`, or with '' that of a new page. */
 export const draft = (slug) => read(DRAFT + slug);

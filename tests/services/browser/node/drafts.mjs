@@ -95,19 +95,26 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'too long');
 
     // Keys leave one browser in a file and come into another.
-    const exported = await tab.evaluate(() => JSON.stringify({
-        handbill_keys: 1,
-        keys: Object.keys(localStorage).filter((name) => name.startsWith('handbill:key:')).map((name) => JSON.parse(localStorage[name])),
+    const exported = await tab.evaluate(() => new Promise((resolve) => {
+        const make = URL.createObjectURL;
+        URL.createObjectURL = (blob) => {
+            blob.text().then(resolve);
+            return make(blob);
+        };
+        document.getElementById('export').click();
     }));
-    const count = JSON.parse(exported).keys.length;
+    const lines = exported.trim().split('\n').map((line) => JSON.parse(line));
+    assert.deepEqual(Object.keys(lines[0]), ['url', 'edit_key', 'title', 'created_at'], 'the form of `handbill keys export`');
+    const count = lines.length;
     assert.ok(count > 0);
-    writeFileSync('keys.json', exported);
+    const elsewhere = { ...lines[0], url: 'https://elsewhere.example/hello-2222bbbb' };
+    writeFileSync('keys.jsonl', `${exported}${JSON.stringify(elsewhere)}\n`);
     const context = await browser.createBrowserContext();
     const other = await openWatchedTab(context);
     answer(other.tab);
     await openEditor(other.tab, base);
     const chooser = await other.tab.$('#import');
-    await chooser.uploadFile('keys.json');
+    await chooser.uploadFile('keys.jsonl');
     await said(other.tab, count === 1 ? 'One key was added' : `${count} keys were added`);
     assert.equal((await other.tab.$$('#pages li')).length, count);
     await chooser.uploadFile('note.md');
