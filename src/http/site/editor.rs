@@ -1,10 +1,10 @@
-//! The editor: the home page, the page that edits a page, and the help. The home page works without script; editing needs
-//! it, because a form cannot send the key in a header.
+//! The editor: the home page, the page that edits a page, and the help. The home page works without script; editing
+//! needs it, because a form cannot send the key in a header.
 //!
 //! Scripts come from files of this service alone, and one policy of Trusted Types writes HTML: that of the preview. The
 //! style that all pages share is embedded, as in them. The files of the editor are loaded from an address with a hash of
-//! them all, so that no browser mixes the files of two versions. During a rolling update a replica of another version may
-//! be asked for them; it answers with its own.
+//! them all, so that no browser mixes the files of two versions. During a rolling update a replica of another version
+//! may be asked for them; it answers with its own.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,8 +1,8 @@
 //! `POST /`: the form on the home page, and Markdown from a shell (contract, decision 19).
 //!
 //! It does the same as `POST /api/pages`, with the same checks in the same order. Browsers get a page, clients that ask
-//! for JSON get the API's answer, and all others get two lines of text. The OpenAPI document leaves it out: it describes
-//! the JSON interface, and programs need no second way to publish.
+//! for JSON get the API's answer, and all others get two lines of text. The OpenAPI document leaves it out, because it
+//! describes the JSON interface, and programs need no second way to publish.
 
 use std::sync::Arc;
 
@@ -64,7 +64,8 @@ pub(in crate::http) async fn post(
     response
 }
 
-/// `post` with a title: that which was sent, else the text of a heading, else the name of the file. A preview needs none.
+/// `post` with a title: the one that was sent, else the text of a heading, else the name of the file. A preview needs
+/// none.
 async fn titled(http: &Http, post: Body<RawPost>) -> Body<RawPost> {
     let mut post = post?;
     // Content that is empty or too large fails later, whatever its title.
@@ -105,7 +106,8 @@ fn preferred_form(headers: &HeaderMap) -> AnswerForm {
 }
 
 /// Whether a browser declares the request as one of another site. `Origin` is compared only if there is no
-/// `Sec-Fetch-Site`, which browsers send to `https` and to this machine alone. Clients that send neither are no browsers.
+/// `Sec-Fetch-Site`, which browsers send to `https` and to this machine alone. A client that sends neither is no
+/// browser.
 fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
     if let Some(site) = headers.get("sec-fetch-site") {
         return !["same-origin", "none"].iter().any(|ours| site.as_bytes() == ours.as_bytes());
