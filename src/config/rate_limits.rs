@@ -34,6 +34,9 @@ pub struct RateLimitSettings {
     /// Networks whose clients have other limits, as CIDR=CREATES/EDITS, comma-separated or repeated; the smallest network that contains a client counts [default: none]
     #[arg(long, env = "HANDBILL_LIMIT_TIER", value_name = "CIDR=N/N,…", value_delimiter = ',', value_parser = LimitTier::parse)]
     pub limit_tier: Vec<LimitTier>,
+    /// Previews that a client may ask for within the window; a preview publishes nothing; 0 switches the limit off
+    #[arg(long, env = "HANDBILL_PREVIEW_LIMIT", value_name = "REQUESTS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    pub preview_limit: u32,
     /// The window of every limit, in whole seconds
     #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,
@@ -43,7 +46,12 @@ impl RateLimitSettings {
     /// The quotas that these settings describe.
     pub fn quotas(&self) -> Quotas {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
-        Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) }
+        Quotas {
+            create: quota(self.create_limit),
+            edit: quota(self.edit_limit),
+            token: quota(self.token_limit),
+            preview: quota(self.preview_limit),
+        }
     }
 }
 

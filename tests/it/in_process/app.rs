@@ -82,6 +82,12 @@ impl Setup {
     }
 
     #[must_use]
+    pub(crate) fn preview_limit(mut self, preview: u32) -> Self {
+        self.limits.preview = preview;
+        self
+    }
+
+    #[must_use]
     pub(crate) fn window(self, window: Duration) -> Self {
         Self { window, ..self }
     }
@@ -159,6 +165,7 @@ impl Setup {
                 create: quota(self.limits.create),
                 edit: quota(self.limits.edit),
                 token: quota(self.limits.token),
+                preview: quota(self.limits.preview),
             },
             base_url,
             self.proxies,
