@@ -20,8 +20,8 @@ pub use self::deps::Deps;
 pub use self::error::{MigrateError, StartError};
 use self::startup::{announce, listen, server_limits, server_metrics};
 use crate::api::request::client_addr::TrustedProxies;
-use crate::backends::cql;
-use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
+use crate::backends::{cql, redis};
+use crate::config::{self, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
@@ -91,6 +91,22 @@ fn router_over(
     router(Http::new(service, base_url, proxies), mcp::router(tools, hosts, guarded), telemetry)
 }
 
+/// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
+/// does not touch the store's files, so that it can run beside the process that serves.
+pub fn check(settings: &Settings) -> Result<(), StartError> {
+    let has_redis = !settings.redis.redis_url.is_empty();
+    if settings.store.store == StoreKind::Scylla {
+        if !has_redis {
+            return Err(StartError::NoRedis);
+        }
+        cql::builder(&settings.cql).map_err(cql::ConnectError::from)?;
+    }
+    if has_redis {
+        redis::check(&settings.redis)?;
+    }
+    Ok(())
+}
+
 /// Serves until a signal ends it. Lines for the operator go to `log`.
 pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
@@ -115,11 +131,14 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let deps = Deps { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Deps::system() };
     let Deps { clock, random, metrics } = &deps;
-    let sampling = settings.traces.otlp_sampling;
-    let exporting =
-        settings.traces.otlp_endpoint.as_ref().map(|to| export::start(to, sampling, metrics, clock, random));
+    let TraceChoice { traces, warnings } = config::traces(&settings.traces);
+    let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
     logs::install(&settings.logs, log, tracer);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    check(&settings)?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;

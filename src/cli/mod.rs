@@ -2,6 +2,7 @@
 
 mod command_line;
 mod healthcheck;
+mod manual;
 mod render;
 
 use std::io::Write;
@@ -9,9 +10,10 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
-use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, unknown_variables, variables};
+use crate::config::{AddressSettings, AdminSettings, MigrateSettings, ServeSettings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -28,13 +30,13 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Subcommands>,
     #[command(flatten)]
-    settings: Settings,
+    settings: ServeSettings,
 }
 
 #[derive(Subcommand)]
 enum Subcommands {
     /// Serve pages (the default)
-    Serve(Box<Settings>),
+    Serve(Box<ServeSettings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
     /// Print the OpenAPI document
@@ -47,6 +49,13 @@ enum Subcommands {
         #[arg(long)]
         jsonl: bool,
     },
+    /// Print completions for a shell; docs/operations.md says where each shell looks for them
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the man page
+    Manpage,
 }
 
 /// Runs what the command line asks for.
@@ -82,7 +91,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
         log.line(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
-        Subcommands::Serve(settings) => app::serve(*settings, log).or_else(|error| {
+        Subcommands::Serve(serve) if serve.check_config => app::check(&serve.settings)
+            .map_err(|error| error.to_string())
+            .and_then(|()| print("The settings are valid.\n")),
+        Subcommands::Serve(serve) => app::serve(serve.settings, log).or_else(|error| {
             let code = if error.is_after_the_start() { FAILED } else { REFUSED };
             Ok(end(&error.to_string(), code, log))
         }),
@@ -93,6 +105,8 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
         Subcommands::Render { jsonl } => render::run(jsonl),
+        Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
+        Subcommands::Manpage => print(&manual::man_page(command)),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
 }
@@ -172,7 +186,8 @@ mod tests {
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "render") {
+        let without_settings = ["render", "completions", "manpage"];
+        for subcommand in command.get_subcommands().filter(|sub| !without_settings.contains(&sub.get_name())) {
             let (own, all) = (options(subcommand), options(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }
