@@ -221,9 +221,35 @@
 {{- end -}}
 {{- $said = append $said .name -}}
 {{- end -}}
+{{- /* The program refuses these too, but only once a pod starts. */ -}}
+{{- if gt (include "handbill.seconds" $v.limits.window | int64) 2678400 -}}
+{{- $faults = append $faults (printf "limits.window is %s: give 31d at most" $v.limits.window) -}}
+{{- end -}}
+{{- range $name, $least := dict "receiveBudget" 1048576 "sendBudget" 16777216 -}}
+{{- $bytes := include "handbill.bytes" (index $v.connections $name) | int64 -}}
+{{- if or (lt $bytes (int64 $least)) (gt $bytes 1099511627776) -}}
+{{- $faults = append $faults (printf "connections.%s is %s: give %dMiB to 1024GiB" $name (index $v.connections $name) (div $least 1048576)) -}}
+{{- end -}}
+{{- end -}}
 {{- $change := include "handbill.storeChange" . -}}
 {{- if $change }}{{ $faults = append $faults $change }}{{ end -}}
 {{- toJson (uniq $faults) -}}
+{{- end -}}
+
+{{/* The seconds of a duration such as 1h30m. */}}
+{{- define "handbill.seconds" -}}
+{{- $units := dict "s" 1 "m" 60 "h" 3600 "d" 86400 "day" 86400 "days" 86400 -}}
+{{- $seconds := 0 -}}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 -}}
+{{- $seconds = add $seconds (mul (regexFind "^[0-9]+" . | int64) (index $units (regexFind "[a-z]+$" .))) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
+
+{{/* The bytes of a size such as 32MiB. */}}
+{{- define "handbill.bytes" -}}
+{{- $units := dict "KiB" 1024 "MiB" 1048576 "GiB" 1073741824 -}}
+{{- mul (regexFind "^[0-9]+" . | int64) (index $units (regexFind "[A-Za-z]+$" .)) -}}
 {{- end -}}
 
 {{/* The place of the pages, in words. The Deployment carries it as an annotation. */}}
