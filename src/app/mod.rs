@@ -22,6 +22,7 @@ use self::startup::{announce, listen, server_limits, server_metrics};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::{cql, redis};
 use crate::config::{self, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
+use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
@@ -52,7 +53,7 @@ pub fn public_router(
     hosts: HostCheck,
     deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, hosts, deps)
+    router_over(Backends::in_process(store, NetworkLimits::NONE, deps), quotas, base_url, proxies, hosts, deps)
 }
 
 fn router_over(

@@ -13,6 +13,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
+use crate::client::{self, ClientCommand};
 use crate::config::{AddressSettings, AdminSettings, MigrateSettings, ServeSettings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
@@ -56,6 +57,8 @@ enum Subcommands {
     },
     /// Print the man page
     Manpage,
+    #[command(flatten)]
+    Client(ClientCommand),
 }
 
 /// Runs what the command line asks for.
@@ -107,6 +110,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Render { jsonl } => render::run(jsonl),
         Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
         Subcommands::Manpage => print(&manual::man_page(command)),
+        Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
 }
@@ -143,6 +147,8 @@ mod tests {
     use std::fmt::Write;
     use std::fs;
     use std::path::Path;
+
+    use clap::Subcommand;
 
     use super::*;
 
@@ -181,13 +187,14 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_have_only_options_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_options_of_the_service() {
         let command = Cli::command();
+        let without_settings = ["render", "completions", "manpage"];
+        let is_of_another_kind = |name: &str| without_settings.contains(&name) || ClientCommand::has_subcommand(name);
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        let without_settings = ["render", "completions", "manpage"];
-        for subcommand in command.get_subcommands().filter(|sub| !without_settings.contains(&sub.get_name())) {
+        for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
             let (own, all) = (options(subcommand), options(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }
