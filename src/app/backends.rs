@@ -98,10 +98,7 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
-                if settings.redis.redis_url.is_empty() {
-                    return Err(StartError::NoRedis);
-                }
-                let (store, failed) = connect_cluster(&settings.cql, deps, readiness)?;
+                let (store, failed) = connect_cluster(&settings.cql, deps, readiness);
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
                 let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
@@ -205,9 +202,7 @@ fn connect_cluster(
     settings: &CqlSettings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
-) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
-    // Settings that make no sense by themselves are refused at once.
-    cql::builder(settings).map_err(cql::ConnectError::from)?;
+) -> (Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
@@ -226,7 +221,7 @@ fn connect_cluster(
             Err(error) => drop(fail.send(error)),
         }
     });
-    Ok((pending, failed))
+    (pending, failed)
 }
 
 /// Reports in the log and at `/readyz` why the cluster is not connected yet.
