@@ -19,7 +19,7 @@ use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Recor
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::panics::{Panicked, caught};
-use super::storage::{Memory, Storage};
+use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
 use super::tables::{self, Operation, Outcome};
 use super::writer::{Committed, DbState, Job, Shared, Write, Writer, cause};
 
@@ -65,7 +65,12 @@ impl RedbStore {
     /// Opens the store in `data_dir`, and recovers it after a crash. Creates the directory and the store if they are
     /// missing.
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
-        Self::on(Box::new(DataDir::prepare(data_dir)?))
+        Self::open_with_cache(data_dir, DEFAULT_CACHE_BYTES)
+    }
+
+    /// Does the same as [`RedbStore::open`], with `cache_bytes` of memory for pages of the file.
+    pub fn open_with_cache(data_dir: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
+        Self::on(Box::new(DataDir::prepare(data_dir, cache_bytes)?))
     }
 
     /// A store in memory. It is lost when it is dropped.

@@ -42,10 +42,6 @@ pub(super) const FORMAT: u64 = 3;
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
 
-/// Memory for pages of the file, in bytes: enough for about 600 of the largest published pages, and small enough for
-/// the smallest machines that one can rent. Unwritten pages take at most half of it.
-const CACHE_BYTES: usize = 64 * 1024 * 1024;
-
 /// One write.
 #[derive(Debug)]
 pub(super) enum Operation {
@@ -81,16 +77,18 @@ pub(super) enum Applied {
     Unknown(redb::Error, Outcomes),
 }
 
-/// Opens the database on `backend`, and creates the tables if there are none. `path` is used only in errors.
-pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
-    caught(|| open_or_panic(path, backend)).unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
+/// Opens the database on `backend` with `cache_bytes` of memory for its pages, and creates the tables if there are none.
+/// `path` is used only in errors.
+pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
+    caught(|| open_or_panic(path, backend, cache_bytes))
+        .unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
 }
 
 /// Does the same as `open`, but does not catch the panics of `redb` on some damaged files.
-fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
+fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
     let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let database = Builder::new()
-        .set_cache_size(CACHE_BYTES)
+        .set_cache_size(cache_bytes)
         .create_with_backend(Boxed(backend))
         .map_err(|error| OpenError::database(path, error))?;
     match format(&database).map_err(|error| OpenError::database(path, error))? {
