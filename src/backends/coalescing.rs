@@ -1,4 +1,4 @@
-//! Concurrent lookups of one slug share one read of the store.
+//! Concurrent lookups of one slug share one read of the store, and so do concurrent reads of one head or one page.
 //!
 //! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
 //! as [`PageStore::lookup`] promises. So however many lookups of a slug arrive, they wait for at most one read in
@@ -8,6 +8,7 @@
 //! its slug usable.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,9 +17,9 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::with_current_span;
 
@@ -26,90 +27,134 @@ use crate::telemetry::spans::with_current_span;
 /// one hung read delays later lookups by at most this much.
 const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
-type Answer = Result<Lookup, StoreError>;
+type Answer<T> = Result<T, StoreError>;
 
 /// The callers that wait for a read that has not begun.
-type Waiters = Vec<oneshot::Sender<Answer>>;
+type Waiters<T> = Vec<oneshot::Sender<Answer<T>>>;
 
-/// A store whose concurrent lookups of one slug share a read. Writes pass through.
+/// A store whose concurrent reads of one kind and slug share a read. Writes pass through.
 pub struct Coalescing {
-    shared: Arc<Shared>,
+    store: Arc<dyn PageStore>,
+    lookups: Arc<Sharing<Slug, Lookup>>,
+    heads: Arc<Sharing<Slug, Head>>,
+    pages: Arc<Sharing<(Slug, PageState), Option<Arc<Page>>>>,
 }
 
-struct Shared {
-    store: Arc<dyn PageStore>,
+/// The reads of one kind.
+struct Sharing<K, T> {
     metrics: Arc<Metrics>,
-    /// The waiters for the next read of each slug. A slug is in the map while a task reads it.
-    waiting: Mutex<HashMap<Slug, Waiters>>,
+    /// The waiters for the next read of each key. A key is in the map while a task reads it.
+    waiting: Mutex<HashMap<K, Waiters<T>>>,
 }
 
 impl Coalescing {
     /// Wraps `store` so that its lookups share reads. Lookups need a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
-        Self { shared: Arc::new(Shared { store, metrics, waiting: Mutex::default() }) }
+        Self {
+            store,
+            lookups: Sharing::new(&metrics),
+            heads: Sharing::new(&metrics),
+            pages: Sharing::new(&metrics),
+        }
     }
 }
 
 #[async_trait]
 impl PageStore for Coalescing {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.shared.store.insert_if_absent(page).await
+        self.store.insert_if_absent(page).await
     }
 
-    async fn lookup(&self, slug: &Slug) -> Answer {
+    async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
+        let (store, read_slug) = (Arc::clone(&self.store), slug.clone());
+        let read = move || {
+            let (store, slug) = (Arc::clone(&store), read_slug.clone());
+            async move { store.lookup(&slug).await }
+        };
+        self.lookups.read(slug.clone(), read).await
+    }
+
+    async fn head(&self, slug: &Slug) -> Answer<Head> {
+        let (store, read_slug) = (Arc::clone(&self.store), slug.clone());
+        let read = move || {
+            let (store, slug) = (Arc::clone(&store), read_slug.clone());
+            async move { store.head(&slug).await }
+        };
+        self.heads.read(slug.clone(), read).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Answer<Option<Arc<Page>>> {
+        let (store, shared_head) = (Arc::clone(&self.store), Arc::new(head.clone()));
+        let read = move || {
+            let (store, head) = (Arc::clone(&store), Arc::clone(&shared_head));
+            async move { store.page(&head).await }
+        };
+        self.pages.read((head.slug.clone(), head.state()), read).await
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        self.store.compare_and_set(expected, next).await
+    }
+}
+
+impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K, T> {
+    fn new(metrics: &Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self { metrics: Arc::clone(metrics), waiting: Mutex::default() })
+    }
+
+    /// The answer to a read of `key` that begins after this call. `read` makes one.
+    async fn read<F>(self: &Arc<Self>, key: K, read: impl Fn() -> F + Send + 'static) -> Answer<T>
+    where
+        F: Future<Output = Answer<T>> + Send + 'static,
+    {
         let (reader, answer) = oneshot::channel();
-        if self.shared.join(slug, reader) {
-            let reads = Arc::clone(&self.shared).read_while_wanted(slug.clone());
-            tokio::spawn(with_current_span(reads));
+        if self.join(&key, reader) {
+            tokio::spawn(with_current_span(Arc::clone(self).read_while_wanted(key, read)));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        self.shared.store.compare_and_set(expected, next).await
-    }
-}
-
-impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Slug, Waiters>> {
+    fn waiting(&self) -> MutexGuard<'_, HashMap<K, Waiters<T>>> {
         // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a reader to the next read of `slug`. Returns whether the caller must start the task that reads.
-    fn join(&self, slug: &Slug, reader: oneshot::Sender<Answer>) -> bool {
+    /// Adds a reader to the next read of `key`. Returns whether the caller must start the task that reads.
+    fn join(&self, key: &K, reader: oneshot::Sender<Answer<T>>) -> bool {
         let mut waiting = self.waiting();
-        if let Some(readers) = waiting.get_mut(slug) {
+        if let Some(readers) = waiting.get_mut(key) {
             if !readers.is_empty() {
                 self.metrics.lookup_joins.inc();
             }
             readers.push(reader);
             false
         } else {
-            waiting.insert(slug.clone(), vec![reader]);
+            waiting.insert(key.clone(), vec![reader]);
             true
         }
     }
 
-    /// Reads `slug` for its waiters, again and again until nobody waits.
-    async fn read_while_wanted(self: Arc<Self>, slug: Slug) {
-        while let Some(readers) = self.take(&slug) {
-            let store = Arc::clone(&self.store);
-            let slug = slug.clone();
-            let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) });
+    /// Reads `key` for its waiters, again and again until nobody waits.
+    async fn read_while_wanted<F>(self: Arc<Self>, key: K, read: impl Fn() -> F + Send)
+    where
+        F: Future<Output = Answer<T>> + Send + 'static,
+    {
+        while let Some(readers) = self.take(&key) {
+            let answer = read();
+            let read = with_current_span(async move { fan_out(readers, answer.await) });
             // After the timeout the read continues by itself and answers its readers.
             let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
         }
     }
 
-    /// Takes the waiters for `slug`, for a read that begins now. Later waiters wait for the next read. If nobody waits,
-    /// removes the slug from the map and returns `None`.
-    fn take(&self, slug: &Slug) -> Option<Waiters> {
+    /// Takes the waiters for `key`, for a read that begins now. Later waiters wait for the next read. If nobody waits,
+    /// removes the key from the map and returns `None`.
+    fn take(&self, key: &K) -> Option<Waiters<T>> {
         let mut waiting = self.waiting();
-        let mut readers = std::mem::take(waiting.get_mut(slug)?);
+        let mut readers = std::mem::take(waiting.get_mut(key)?);
         readers.retain(|reader| !reader.is_closed());
         if readers.is_empty() {
-            waiting.remove(slug);
+            waiting.remove(key);
             return None;
         }
         Some(readers)
@@ -117,11 +162,11 @@ impl Shared {
 }
 
 /// Sends one answer to all readers, some of which may have disconnected.
-fn fan_out(readers: Waiters, answer: Answer) {
+fn fan_out<T: Clone>(readers: Waiters<T>, answer: Answer<T>) {
     match answer {
-        Ok(lookup) => {
+        Ok(found) => {
             for reader in readers {
-                drop(reader.send(Ok(lookup.clone())));
+                drop(reader.send(Ok(found.clone())));
             }
         }
         Err(error) => {
@@ -206,7 +251,7 @@ mod tests {
             unreachable!("these tests only read")
         }
 
-        async fn lookup(&self, slug: &Slug) -> Answer {
+        async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
             self.reads.fetch_add(1, Ordering::SeqCst);
             let number = self.committed();
             for _ in 0..self.turns {
@@ -219,6 +264,14 @@ mod tests {
             }
             let (version, never) = (PageVersion::new(number), UnixMillis::new(0));
             Ok(Lookup::Deleted(Tombstone { slug: slug.clone(), version, created_at: never, deleted_at: never }))
+        }
+
+        async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+            unreachable!("these tests only look up")
+        }
+
+        async fn page(&self, _: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+            unreachable!("these tests only look up")
         }
 
         async fn compare_and_set(&self, _: PageVersion, _: Record) -> Result<CasResult, StoreError> {
@@ -238,7 +291,7 @@ mod tests {
             self.store.insert_if_absent(page).await
         }
 
-        async fn lookup(&self, slug: &Slug) -> Answer {
+        async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
             let read = {
                 let mut running = self.running.lock().unwrap();
                 let finished = running.as_ref().is_none_or(|read| read.peek().is_some());
@@ -251,12 +304,20 @@ mod tests {
             Ok(read.await.unwrap())
         }
 
+        async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+            unreachable!("these tests only look up")
+        }
+
+        async fn page(&self, _: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+            unreachable!("these tests only look up")
+        }
+
         async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
             self.store.compare_and_set(expected, next).await
         }
     }
 
-    fn number(answer: Answer) -> u64 {
+    fn number(answer: Answer<Lookup>) -> u64 {
         let Ok(Lookup::Deleted(tombstone)) = answer else { panic!("{answer:?}") };
         tombstone.version.get()
     }
@@ -320,7 +381,7 @@ mod tests {
             })
         });
         join_all(readers).await.into_iter().for_each(Result::unwrap);
-        while !sharing.shared.waiting().is_empty() {
+        while !sharing.lookups.waiting().is_empty() {
             yield_now().await;
         }
     }
@@ -342,7 +403,7 @@ mod tests {
         assert!(first.await.unwrap() && answers.into_iter().all(|answered| answered));
         assert_eq!(store.reads(), 2);
         assert_eq!(metrics.lookup_joins.get(), 998);
-        while !sharing.shared.waiting().is_empty() {
+        while !sharing.lookups.waiting().is_empty() {
             yield_now().await;
         }
     }
@@ -375,7 +436,7 @@ mod tests {
         assert!(first.await.unwrap_err().is_cancelled());
         store.gate.add_permits(10);
         assert_eq!(second.await.unwrap(), 0);
-        while !sharing.shared.waiting().is_empty() {
+        while !sharing.lookups.waiting().is_empty() {
             yield_now().await;
         }
     }

@@ -10,19 +10,19 @@ use super::error::{BodyError, ServiceError};
 use super::request::{Body, Credential, Precondition, UpdateFields};
 use super::{Limited, PageService, StoreBudget, within_deadline};
 use crate::domain::client::Client;
-use crate::domain::edit_key::EditKey;
-use crate::domain::page::Page;
+use crate::domain::edit_key::{EditKey, EditKeyHash};
+use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
 impl Credential {
-    /// The presented key, if it is the key of `page`.
-    pub(super) fn open(&self, page: &Page) -> Result<&EditKey, ServiceError> {
+    /// The presented key, if `key_hash` is its hash.
+    pub(super) fn open(&self, key_hash: EditKeyHash) -> Result<&EditKey, ServiceError> {
         match self {
             Self::InQuery => Err(ServiceError::KeyInQuery),
             Self::Missing => Err(ServiceError::MissingKey),
-            Self::Key(key) if page.key_hash.matches(key) => Ok(key),
+            Self::Key(key) if key_hash.matches(key) => Ok(key),
             Self::Malformed | Self::Key(_) => Err(ServiceError::InvalidKey),
             Self::WrongType => Err(BodyError::KeyType.into()),
         }
@@ -59,39 +59,37 @@ impl PageService {
     ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
         let mut began = Instant::now();
-        let (mut page, mut store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
+        let (mut head, mut store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
             // The client sends its body only now, because it waited for `100 Continue`. The page may change before the
-            // body has arrived. So the page is dropped, which also frees its memory, and looked up again.
-            drop(page);
+            // body has arrived, so its head is read again.
             let body = body.await;
             began = Instant::now();
-            (page, store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
+            (head, store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
             body
         };
-        within_deadline(began, self.apply(page, store_budget, credential, body, precondition)).await
+        within_deadline(began, self.apply(head, store_budget, credential, body, precondition)).await
     }
 
-    /// The page under `slug`, if `credential` is its key.
-    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(Arc<Page>, StoreBudget), ServiceError> {
+    /// The head of the page under `slug`, if `credential` is its key.
+    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(PageHead, StoreBudget), ServiceError> {
         let mut store_budget = StoreBudget::new();
-        let page = self.existing(slug, &mut store_budget).await?;
-        credential.open(&page)?;
-        Ok((page, store_budget))
+        let head = self.existing_head(slug, &mut store_budget).await?;
+        credential.open(head.key_hash)?;
+        Ok((head, store_budget))
     }
 
     async fn apply(
         &self,
-        mut page: Arc<Page>,
+        mut head: PageHead,
         mut store_budget: StoreBudget,
         credential: &Credential,
         body: Body<UpdateFields>,
         precondition: &Precondition,
     ) -> Result<Arc<Page>, ServiceError> {
-        let slug = page.slug.clone();
-        let key = credential.open(&page)?;
+        let key = credential.open(head.key_hash)?;
         let edit = body?.check(key)?;
         let rendered = match &edit.content {
             Some(content) => Some(self.rendering.render(content).await),
@@ -101,25 +99,42 @@ impl PageService {
         if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
             return Err(BodyError::HoldsKey("content").into());
         }
-        precondition.check(page.state())?;
-        if edit.is_empty() {
-            return Ok(self.rendering.current(page).await);
-        }
+        precondition.check(head.state())?;
         loop {
-            if rendered.is_none() {
-                // The update does not change the content, so the page is stored with HTML of the newest renderer.
-                page = self.rendering.current(page).await;
-            }
-            let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));
-            let swapped = self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next)));
+            let (expected, next) = match (&edit.content, &rendered) {
+                (Some(content), Some(rendered)) => {
+                    let now = self.clock.now();
+                    (head.version, head.rewritten(edit.title.clone(), content.clone(), rendered.clone(), now))
+                }
+                _ => {
+                    // The update keeps the text, so the page is stored with HTML of the newest renderer.
+                    let page = self.page_of(head, &mut store_budget).await?;
+                    precondition.check(page.state())?;
+                    let page = self.rendering.current(page).await;
+                    if edit.is_empty() {
+                        return Ok(page);
+                    }
+                    (page.version, page.edited(&edit, None, self.clock.now()))
+                }
+            };
+            let (slug, next) = (next.slug.clone(), Arc::new(next));
+            let swapped = self.store.compare_and_set(expected, Record::Active(Arc::clone(&next)));
             match store_budget.wait(swapped).await? {
                 CasResult::Swapped => return Ok(self.rendering.current(next).await),
                 // Another request changed or deleted the page between the read and the write.
                 CasResult::Stale => self.back_off().await,
             }
             store_budget = StoreBudget::new();
-            page = self.existing(&slug, &mut store_budget).await?;
-            precondition.check(page.state())?;
+            head = self.existing_head(&slug, &mut store_budget).await?;
+            precondition.check(head.state())?;
+        }
+    }
+
+    /// The page of `head`, or its present state if it has changed since.
+    async fn page_of(&self, head: PageHead, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
+        match store_budget.wait(self.store.page(&head)).await? {
+            Some(page) => Ok(page),
+            None => self.existing(&head.slug, store_budget).await,
         }
     }
 }

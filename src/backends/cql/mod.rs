@@ -49,12 +49,15 @@
 mod connect;
 mod lwt;
 pub mod migrate;
+mod nonces;
 mod pending;
+mod recent;
 mod rows;
 mod session;
 mod statements;
 mod store;
 mod write_outcome;
+mod write_times;
 
 pub use connect::{ConnectError, Progress};
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
