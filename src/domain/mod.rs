@@ -17,5 +17,6 @@ pub mod origin;
 pub mod page;
 pub mod quota;
 pub mod slug;
+pub mod takedown;
 pub mod timestamp;
 pub mod title;
