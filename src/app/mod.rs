@@ -5,6 +5,7 @@ mod deps;
 mod error;
 mod operators;
 mod startup;
+mod sweep;
 
 use std::process::{self, ExitCode};
 use std::sync::Arc;
@@ -17,8 +18,9 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, STORE};
 pub use self::deps::Deps;
-pub use self::error::{MigrateError, StartError};
+pub use self::error::{MigrateError, StartError, SweepError};
 use self::startup::{announce, listen, server_limits, server_metrics};
+pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::cql;
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};

@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::app::{self, LOG_FLUSH_TIME};
-use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, unknown_variables, variables};
+use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, SweepSettings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -37,6 +37,8 @@ enum Subcommands {
     Serve(Box<Settings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
+    /// Delete texts in the cluster that no page shows any more, which crashes leave behind
+    Sweep(Box<SweepSettings>),
     /// Print the OpenAPI document
     Openapi(AddressSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
@@ -90,6 +92,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
+        Subcommands::Sweep(settings) => match app::sweep(&settings, log) {
+            Ok(done) => print(&format!("{done}\n")),
+            Err(error) => Ok(end(&error.to_string(), error.exit_code(), log)),
+        },
         Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
         Subcommands::Render { jsonl } => render::run(jsonl),
@@ -172,7 +178,7 @@ mod tests {
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "render") {
+        for subcommand in command.get_subcommands().filter(|subcommand| !["render", "sweep"].contains(&subcommand.get_name())) {
             let (own, all) = (options(subcommand), options(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }

@@ -8,6 +8,7 @@ mod http;
 mod rate_limits;
 mod redis;
 mod store;
+mod sweep;
 mod telemetry;
 
 use std::ffi::OsString;
@@ -20,6 +21,7 @@ pub use self::http::{AddressSettings, HttpSettings};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
+pub use self::sweep::{SweepOptions, SweepSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
 /// Prefix of all our environment variables.

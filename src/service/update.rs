@@ -7,12 +7,15 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
-use super::request::{Body, Credential, Precondition, UpdateFields};
+use super::request::{Body, Credential, Precondition, TextUpdate, Update, UpdateFields};
 use super::{Limited, PageService, StoreBudget, within_deadline};
 use crate::domain::client::Client;
+use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
-use crate::domain::page::{Page, PageHead};
+use crate::domain::markdown::Rendered;
+use crate::domain::page::{Page, PageEdit, PageHead};
 use crate::domain::slug::Slug;
+use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
@@ -90,32 +93,25 @@ impl PageService {
         precondition: &Precondition,
     ) -> Result<Arc<Page>, ServiceError> {
         let key = credential.open(head.key_hash)?;
-        let edit = body?.check(key)?;
-        let rendered = match &edit.content {
-            Some(content) => Some(self.rendering.render(content).await),
-            None => None,
+        let update = body?.check(key)?;
+        let replaced = match &update.text {
+            TextUpdate::Replace(content) => Some(self.rendered_without_key(content, key).await?),
+            TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
-        // Markup and character references may spell the key even if the source does not contain it.
-        if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
-            return Err(BodyError::HoldsKey("content").into());
-        }
-        precondition.check(head.state())?;
         loop {
-            let (expected, next) = match (&edit.content, &rendered) {
-                (Some(content), Some(rendered)) => {
-                    let now = self.clock.now();
-                    (head.version, head.rewritten(edit.title.clone(), content.clone(), rendered.clone(), now))
+            precondition.check(head.state())?;
+            update.check_state(head.state())?;
+            let (expected, next) = if let (TextUpdate::Replace(content), Some(rendered)) = (&update.text, &replaced) {
+                let now = self.clock.now();
+                (head.version, head.rewritten(update.title.clone(), content.clone(), rendered.clone(), now))
+            } else {
+                let page = self.page_of(head, &mut store_budget).await?;
+                precondition.check(page.state())?;
+                update.check_state(page.state())?;
+                if update.is_empty() {
+                    return Ok(self.rendering.current(page).await);
                 }
-                _ => {
-                    // The update keeps the text, so the page is stored with HTML of the newest renderer.
-                    let page = self.page_of(head, &mut store_budget).await?;
-                    precondition.check(page.state())?;
-                    let page = self.rendering.current(page).await;
-                    if edit.is_empty() {
-                        return Ok(page);
-                    }
-                    (page.version, page.edited(&edit, None, self.clock.now()))
-                }
+                (page.version, self.with_parts_replaced(page, &update, key).await?)
             };
             let (slug, next) = (next.slug.clone(), Arc::new(next));
             let swapped = self.store.compare_and_set(expected, Record::Active(Arc::clone(&next)));
@@ -126,8 +122,21 @@ impl PageService {
             }
             store_budget = StoreBudget::new();
             head = self.existing_head(&slug, &mut store_budget).await?;
-            precondition.check(head.state())?;
         }
+    }
+
+    /// `page` after an update that keeps its source, or replaces parts of it.
+    async fn with_parts_replaced(&self, page: Arc<Page>, update: &Update, key: &EditKey) -> Result<Page, ServiceError> {
+        let title = update.title.clone();
+        let TextUpdate::Edit(edits) = &update.text else {
+            // The page is stored with HTML of the newest renderer.
+            let page = self.rendering.current(page).await;
+            return Ok(page.edited(&PageEdit { title, content: None }, None, self.clock.now()));
+        };
+        let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
+        let content = Content::parse(text).map_err(BodyError::Content)?;
+        let rendered = self.rendered_without_key(&content, key).await?;
+        Ok(page.edited(&PageEdit { title, content: Some(content) }, Some(&rendered), self.clock.now()))
     }
 
     /// The page of `head`, or its present state if it has changed since.
@@ -136,5 +145,18 @@ impl PageService {
             Some(page) => Ok(page),
             None => self.existing(&head.slug, store_budget).await,
         }
+    }
+
+    /// The HTML of `content`, if neither of them contains `key`. Markup and character references may spell the key even
+    /// if the source does not contain it.
+    async fn rendered_without_key(&self, content: &Content, key: &EditKey) -> Result<Rendered, ServiceError> {
+        if key.occurs_in(content.as_str()) {
+            return Err(BodyError::HoldsKey("content").into());
+        }
+        let rendered = self.rendering.render(content).await;
+        if rendered.exposes(|text| key.occurs_in(text)) {
+            return Err(BodyError::HoldsKey("content").into());
+        }
+        Ok(rendered)
     }
 }

@@ -56,6 +56,7 @@ mod rows;
 mod session;
 mod statements;
 mod store;
+mod sweep;
 mod write_outcome;
 mod write_times;
 
@@ -64,3 +65,4 @@ pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, 
 pub use pending::PendingStore;
 pub use session::{CqlTimeouts, SettingsError, builder};
 pub use store::CqlStore;
+pub use sweep::{SweepError, SweepPlan, SweepReport, sweep};

@@ -104,11 +104,12 @@ impl CqlStore {
         let mut pauses = Pauses::new();
         let mut repeats = 0;
         loop {
-            let failed = match timeout_at(permit.deadline, request()).await {
+            let tried_until = permit.deadline.min(Instant::now() + self.timeouts.attempt);
+            let failed = match timeout_at(tried_until, request()).await {
                 Ok(Ok(answer)) => return Ok(answer),
                 Ok(Err(RequestError::Unreadable(cause))) => return Err(StoreError::Unreadable(cause)),
                 Ok(Err(RequestError::NoAnswer(cause))) => cause,
-                Err(_) => return Err(StoreError::Unavailable(Box::new(NoAnswerError))),
+                Err(_) => Box::new(NoAnswerError),
             };
             // The node's connections may just have been cut, or all nodes that got the request may just have started.
             repeats += 1;

@@ -53,6 +53,7 @@ mod folders;
 mod overlay;
 mod panics;
 mod record;
+mod scan;
 mod storage;
 mod store;
 mod tables;

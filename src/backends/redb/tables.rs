@@ -20,7 +20,7 @@ use super::record::{self, RecordError};
 use super::storage::Boxed;
 
 /// The records, by slug.
-const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
+pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
 
 /// A hash of every slug in [`PAGES`]. If a lookup in `PAGES` finds nothing, the hash shows whether the slug was never
 /// used or its key is damaged. Without the hash, a page with a damaged key would seem absent and its slug would be
