@@ -2,35 +2,23 @@
 //!
 //! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
 //! as [`PageStore::lookup`] promises. So however many lookups of a slug arrive, they wait for at most one read in
-//! progress, and share the one read that follows it. An answer is not kept after it has been sent.
+//! progress, and share the one read that follows it. An answer is not kept after it has been sent. [`super::read_schedule`]
+//! says when the next read may begin.
 //!
 //! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves
 //! its slug usable.
 
-use std::collections::HashMap;
-use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use thiserror::Error;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 
+use super::sharing::Sharing;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::spans::with_current_span;
-
-/// Longest wait for the read in progress. After this time the next read begins although that one is still running, so
-/// one hung read delays later lookups by at most this much.
-const READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 type Answer<T> = Result<T, StoreError>;
-
-/// The callers that wait for a read that has not begun.
-type Waiters<T> = Vec<oneshot::Sender<Answer<T>>>;
 
 /// A store whose concurrent reads of one kind and slug share a read. Writes pass through.
 pub struct Coalescing {
@@ -38,13 +26,6 @@ pub struct Coalescing {
     lookups: Arc<Sharing<Slug, Lookup>>,
     heads: Arc<Sharing<Slug, Head>>,
     pages: Arc<Sharing<(Slug, PageState), Option<Arc<Page>>>>,
-}
-
-/// The reads of one kind.
-struct Sharing<K, T> {
-    metrics: Arc<Metrics>,
-    /// The waiters for the next read of each key. A key is in the map while a task reads it.
-    waiting: Mutex<HashMap<K, Waiters<T>>>,
 }
 
 impl Coalescing {
@@ -97,99 +78,9 @@ impl PageStore for Coalescing {
     }
 }
 
-impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K, T> {
-    fn new(metrics: &Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { metrics: Arc::clone(metrics), waiting: Mutex::default() })
-    }
-
-    /// The answer to a read of `key` that begins after this call. `read` makes one.
-    async fn read<F>(self: &Arc<Self>, key: K, read: impl Fn() -> F + Send + 'static) -> Answer<T>
-    where
-        F: Future<Output = Answer<T>> + Send + 'static,
-    {
-        let (reader, answer) = oneshot::channel();
-        if self.join(&key, reader) {
-            tokio::spawn(with_current_span(Arc::clone(self).read_while_wanted(key, read)));
-        }
-        answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, HashMap<K, Waiters<T>>> {
-        // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a reader to the next read of `key`. Returns whether the caller must start the task that reads.
-    fn join(&self, key: &K, reader: oneshot::Sender<Answer<T>>) -> bool {
-        let mut waiting = self.waiting();
-        if let Some(readers) = waiting.get_mut(key) {
-            if !readers.is_empty() {
-                self.metrics.lookup_joins.inc();
-            }
-            readers.push(reader);
-            false
-        } else {
-            waiting.insert(key.clone(), vec![reader]);
-            true
-        }
-    }
-
-    /// Reads `key` for its waiters, again and again until nobody waits.
-    async fn read_while_wanted<F>(self: Arc<Self>, key: K, read: impl Fn() -> F + Send)
-    where
-        F: Future<Output = Answer<T>> + Send + 'static,
-    {
-        while let Some(readers) = self.take(&key) {
-            let answer = read();
-            let read = with_current_span(async move { fan_out(readers, answer.await) });
-            // After the timeout the read continues by itself and answers its readers.
-            let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
-        }
-    }
-
-    /// Takes the waiters for `key`, for a read that begins now. Later waiters wait for the next read. If nobody waits,
-    /// removes the key from the map and returns `None`.
-    fn take(&self, key: &K) -> Option<Waiters<T>> {
-        let mut waiting = self.waiting();
-        let mut readers = std::mem::take(waiting.get_mut(key)?);
-        readers.retain(|reader| !reader.is_closed());
-        if readers.is_empty() {
-            waiting.remove(key);
-            return None;
-        }
-        Some(readers)
-    }
-}
-
-/// Sends one answer to all readers, some of which may have disconnected.
-fn fan_out<T: Clone>(readers: Waiters<T>, answer: Answer<T>) {
-    match answer {
-        Ok(found) => {
-            for reader in readers {
-                drop(reader.send(Ok(found.clone())));
-            }
-        }
-        Err(error) => {
-            let (kind, cause): (fn(_) -> _, _) = match error {
-                StoreError::Unavailable(cause) => (StoreError::Unavailable, cause),
-                StoreError::OutcomeUnknown(cause) => (StoreError::OutcomeUnknown, cause),
-                StoreError::Unreadable(cause) => (StoreError::Unreadable, cause),
-            };
-            let cause: Arc<dyn std::error::Error + Send + Sync> = Arc::from(cause);
-            for reader in readers {
-                drop(reader.send(Err(kind(Box::new(Arc::clone(&cause))))));
-            }
-        }
-    }
-}
-
-/// A read ended without an answer: it panicked, or the runtime is shutting down.
-#[derive(Debug, Error)]
-#[error("the read ended without an answer")]
-struct ReadBroken;
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use futures_util::FutureExt;
@@ -198,6 +89,7 @@ mod tests {
     use tokio::sync::Semaphore;
     use tokio::task::yield_now;
 
+    use super::super::read_schedule::{HUNG_AFTER, SILENT_AFTER};
     use super::*;
     use crate::domain::page::Tombstone;
     use crate::domain::timestamp::UnixMillis;
@@ -382,7 +274,7 @@ mod tests {
             })
         });
         join_all(readers).await.into_iter().for_each(Result::unwrap);
-        while !sharing.lookups.waiting().is_empty() {
+        while !sharing.lookups.is_idle() {
             yield_now().await;
         }
     }
@@ -404,7 +296,7 @@ mod tests {
         assert!(first.await.unwrap() && answers.into_iter().all(|answered| answered));
         assert_eq!(store.reads(), 2);
         assert_eq!(metrics.lookup_joins.get(), 998);
-        while !sharing.lookups.waiting().is_empty() {
+        while !sharing.lookups.is_idle() {
             yield_now().await;
         }
     }
@@ -437,7 +329,7 @@ mod tests {
         assert!(first.await.unwrap_err().is_cancelled());
         store.gate.add_permits(10);
         assert_eq!(second.await.unwrap(), 0);
-        while !sharing.lookups.waiting().is_empty() {
+        while !sharing.lookups.is_idle() {
             yield_now().await;
         }
     }
@@ -465,6 +357,39 @@ mod tests {
         assert!(sharing.lookup(&slug('b')).await.is_ok());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_slug_whose_reads_hang_has_two_in_flight_and_refuses_the_rest_until_it_answers() {
+        let store = Growing::behind_a_gate(0);
+        let sharing = sharing(&store);
+        let read = || {
+            let sharing = sharing.clone();
+            tokio::spawn(async move { sharing.lookup(&slug('b')).await.is_ok() })
+        };
+        let mut hanging = vec![read()];
+        for reads in 1..=2 {
+            while store.reads() < reads {
+                tokio::time::sleep(SILENT_AFTER / 10).await;
+            }
+            hanging.push(read());
+        }
+        tokio::time::sleep(HUNG_AFTER).await;
+        for _ in 0..100 {
+            assert!(!read().await.unwrap(), "refused at once");
+        }
+        assert_eq!(store.reads(), 2);
+        let other = tokio::spawn({
+            let sharing = sharing.clone();
+            async move { sharing.lookup(&slug('c')).await.is_ok() }
+        });
+        while store.reads() < 3 {
+            yield_now().await;
+        }
+        store.gate.add_permits(Semaphore::MAX_PERMITS / 2);
+        assert_eq!(join_all(hanging).await.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [true, true, false]);
+        assert!(other.await.unwrap(), "another slug is read all the same");
+        assert!(read().await.unwrap());
+    }
+
     // The paused clock moves as soon as all tasks wait. The hung read never ends, so the timeout expires.
     #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_does_not_hold_up_those_that_come_after_it() {
@@ -481,9 +406,9 @@ mod tests {
             let sharing = sharing.clone();
             async move { sharing.lookup(&slug('b')).await.is_ok() }
         });
-        tokio::time::timeout(READ_TIMEOUT * 2, async {
+        tokio::time::timeout(SILENT_AFTER * 2, async {
             while store.reads() < 2 {
-                tokio::time::sleep(READ_TIMEOUT / 10).await;
+                tokio::time::sleep(SILENT_AFTER / 10).await;
             }
         })
         .await

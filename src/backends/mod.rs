@@ -4,5 +4,7 @@ pub mod coalescing;
 pub mod cql;
 pub mod instrumented;
 pub mod memory;
+mod read_schedule;
 pub mod redb;
 pub mod redis;
+mod sharing;
