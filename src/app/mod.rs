@@ -24,6 +24,7 @@ pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::cql;
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
+use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
@@ -54,7 +55,7 @@ pub fn public_router(
     hosts: HostCheck,
     deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, hosts, deps)
+    router_over(Backends::in_process(store, NetworkLimits::NONE, deps), quotas, base_url, proxies, hosts, deps)
 }
 
 fn router_over(

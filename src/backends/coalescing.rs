@@ -31,12 +31,7 @@ pub struct Coalescing {
 impl Coalescing {
     /// Wraps `store` so that its lookups share reads. Lookups need a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
-        Self {
-            store,
-            lookups: Sharing::new(&metrics),
-            heads: Sharing::new(&metrics),
-            pages: Sharing::new(&metrics),
-        }
+        Self { store, lookups: Sharing::new(&metrics), heads: Sharing::new(&metrics), pages: Sharing::new(&metrics) }
     }
 }
 

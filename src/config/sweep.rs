@@ -40,5 +40,9 @@ const SHORTEST_AGE: Duration = Duration::from_mins(10);
 
 fn min_age(text: &str) -> Result<Duration, String> {
     let age = humantime::parse_duration(text).map_err(|error| error.to_string())?;
-    if age < SHORTEST_AGE { Err("give at least 10m: a younger text may belong to a write under way".to_owned()) } else { Ok(age) }
+    if age < SHORTEST_AGE {
+        Err("give at least 10m: a younger text may belong to a write under way".to_owned())
+    } else {
+        Ok(age)
+    }
 }

@@ -203,8 +203,8 @@ mod tests {
 
     use super::*;
     use crate::domain::edit_key::EditKey;
-    use crate::domain::page::TextPlace;
     use crate::domain::markdown::render;
+    use crate::domain::page::TextPlace;
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
 

@@ -124,7 +124,8 @@ impl Statements {
                 Consistency::LocalQuorum,
             )
             .await?,
-            create_head: conditional(format!("UPDATE {pages} SET {HEAD_IMAGE} WHERE slug = :slug IF state = null")).await?,
+            create_head: conditional(format!("UPDATE {pages} SET {HEAD_IMAGE} WHERE slug = :slug IF state = null"))
+                .await?,
             replace_head: conditional(format!(
                 "UPDATE {pages} SET {HEAD_IMAGE} WHERE slug = :slug \
                  IF state = 'active' AND version = :expected_version AND updated_at = :expected_updated_at"

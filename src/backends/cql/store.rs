@@ -182,12 +182,7 @@ impl CqlStore {
     }
 
     /// The head of `slug` at `expected`; `None` if the head is not at this version.
-    async fn base(
-        &self,
-        permit: &Permit<'_>,
-        slug: &Slug,
-        expected: PageVersion,
-    ) -> Result<Option<Base>, StoreError> {
+    async fn base(&self, permit: &Permit<'_>, slug: &Slug, expected: PageVersion) -> Result<Option<Base>, StoreError> {
         if let Some(base) = self.recent.at(slug, expected) {
             return Ok(Some(base));
         }

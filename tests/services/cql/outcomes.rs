@@ -239,9 +239,10 @@ async fn an_error_is_unavailable_where_nothing_was_done_and_unknown_where_that_i
     let mut proxied = proxied(CqlTimeouts { operation: Duration::from_secs(5), ..PATIENT }).await;
     let answers = answers();
     let pages: Vec<_> = answers.iter().map(|_| Arc::new(page("text"))).collect();
-    let rules = pages.iter().zip(&answers).map(|(page, (error, _))| {
-        RequestRule(writes_of(&page.slug), RequestReaction::forge_with_error(error.clone()))
-    });
+    let rules = pages
+        .iter()
+        .zip(&answers)
+        .map(|(page, (error, _))| RequestRule(writes_of(&page.slug), RequestReaction::forge_with_error(error.clone())));
     proxied.rules(rules.collect(), Vec::new());
     let inserting = pages.iter().zip(&answers).map(|(page, (error, is_certain))| {
         let store = proxied.store.clone();
@@ -319,7 +320,10 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
     let inserted = proxied.store.insert_if_absent(page.clone()).await;
     assert!(matches!(inserted, Err(StoreError::Unavailable(_))), "nothing but a text was sent: {inserted:?}");
     let silence = RequestRule(writes_of(&page.slug), RequestReaction::drop_frame());
-    let silent_reads = RequestRule(requests_with(page.slug.as_str()).and(Condition::not(requests_with("text"))), RequestReaction::drop_frame());
+    let silent_reads = RequestRule(
+        requests_with(page.slug.as_str()).and(Condition::not(requests_with("text"))),
+        RequestReaction::drop_frame(),
+    );
     proxied.rules(vec![silence, silent_reads], Vec::new());
     let inserted = proxied.store.insert_if_absent(page).await;
     assert!(matches!(inserted, Err(StoreError::OutcomeUnknown(_))), "{inserted:?}");

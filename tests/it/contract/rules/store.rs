@@ -138,7 +138,8 @@ async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
             assert_eq!(swapped, CasResult::Swapped, "{name}");
             let Head::Active(head) = store.head(&first.slug).await.unwrap() else { panic!("{name}") };
             assert_eq!(store.page(&head).await.unwrap(), Some(next.clone()), "{name}");
-            let next = Arc::new(head.rewritten(None, content(round), render(content(round).as_str()), UnixMillis::new(0)));
+            let next =
+                Arc::new(head.rewritten(None, content(round), render(content(round).as_str()), UnixMillis::new(0)));
             let swapped = store.compare_and_set(head.version, Record::Active(next.clone())).await.unwrap();
             assert_eq!(swapped, CasResult::Swapped, "{name}");
             assert_eq!(store.page(&head).await.unwrap(), None, "{name}: the text was replaced");
