@@ -33,7 +33,8 @@ pub trait PageStore: Send + Sync {
     /// text is gone: only a new head or lookup then shows the page's present state.
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
-    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`.
+    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
+    /// tombstone with a takedown is also appended to the [audit](super::audit_log).
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
 }
 

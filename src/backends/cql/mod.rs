@@ -69,6 +69,7 @@ mod nonces;
 mod pending;
 mod recent;
 mod rows;
+mod secrets;
 mod session;
 mod statements;
 mod store;
