@@ -13,12 +13,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::domain::audit::AuditEntry;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Lookup, Record, StoreError};
+use crate::ports::page_store::{Head, Lookup, Record, StoreError};
 
 use super::audit;
 use super::error::OpenError;
 use super::panics::caught;
-use super::record;
+use super::record::{self, RecordError};
 use super::storage::Boxed;
 
 /// The records, by slug.
@@ -158,17 +158,33 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
 
 /// The page or tombstone under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
+    read(database, slug, Lookup::Absent, |bytes| {
+        Ok(match record::decode(slug.clone(), bytes)? {
+            Record::Active(page) => Lookup::Active(page),
+            Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
+        })
+    })
+}
+
+/// The head of the page, or the tombstone, under `slug`.
+pub(super) fn head(database: &Database, slug: &Slug) -> Result<Result<Head, StoreError>, redb::Error> {
+    read(database, slug, Head::Absent, |bytes| record::decode_head(slug.clone(), bytes))
+}
+
+/// Decodes the record under `slug`; `absent` if the slug was never used.
+fn read<T>(
+    database: &Database,
+    slug: &Slug,
+    absent: T,
+    decode: impl FnOnce(&[u8]) -> Result<T, RecordError>,
+) -> Result<Result<T, StoreError>, redb::Error> {
     let transaction = database.begin_read()?;
     let pages = transaction.open_table(PAGES)?;
     let Some(bytes) = pages.get(slug.as_str())? else {
         let is_used = transaction.open_table(SLUGS)?.get(hash(slug))?.is_some();
-        return Ok(if is_used { Err(StoreError::Unreadable(HiddenError.into())) } else { Ok(Lookup::Absent) });
+        return Ok(if is_used { Err(StoreError::Unreadable(HiddenError.into())) } else { Ok(absent) });
     };
-    Ok(match record::decode(slug.clone(), bytes.value()) {
-        Ok(Record::Active(page)) => Ok(Lookup::Active(page)),
-        Ok(Record::Deleted(tombstone)) => Ok(Lookup::Deleted(tombstone)),
-        Err(error) => Err(StoreError::Unreadable(error.into())),
-    })
+    Ok(decode(bytes.value()).map_err(|error| StoreError::Unreadable(error.into())))
 }
 
 /// Applies `operations` in order and commits them as batch number `batch`. Each operation sees the effects of those
