@@ -47,9 +47,13 @@
 //! parts together and returns the rest to the file system, whose blocks may keep the bytes until they are reused. Backups
 //! keep their copies.
 
+mod check;
+mod compact;
 mod data_dir;
 mod error;
 mod folders;
+mod ledger;
+mod ledger_file;
 mod overlay;
 mod panics;
 mod record;
@@ -57,10 +61,16 @@ mod scan;
 mod storage;
 mod store;
 mod tables;
+mod upkeep;
 mod writer;
 
+pub use check::{Checked, check};
+pub use compact::{Compacted, compact};
 pub use data_dir::DATABASE_FILE;
 pub use error::{OpenError, WriterError};
+pub use ledger::LedgerFile;
+pub use ledger_file::LEDGER_FILE;
 pub use storage::Storage;
 pub use store::RedbStore;
+pub use upkeep::Restoring;
 pub use writer::Committed;

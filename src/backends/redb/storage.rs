@@ -9,6 +9,8 @@ use std::sync::Arc;
 use redb::backends::InMemoryBackend;
 use redb::{BackendError, StorageBackend};
 
+use super::ledger::LedgerFile;
+
 /// Opens the same bytes any number of times.
 pub trait Storage: Debug + Send + Sync {
     /// The storage's name in errors.
@@ -19,6 +21,11 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Opens the bytes for reading only, for when they cannot be written. Nothing is written to the returned backend.
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// Opens the ledger of deletions; `None` if deletions need not outlive these bytes.
+    fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
+        Ok(None)
+    }
 }
 
 /// Bytes in memory. They are lost when the process ends.
