@@ -5,7 +5,7 @@
 //! Modules depend on each other in one direction only:
 //!
 //! ```text
-//! http, mcp  →  api  →  service  →  ports (traits)  ←  backends
+//! http, mcp, operators  →  api  →  service  →  ports (traits)  ←  backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -25,10 +25,12 @@
 //! | a page for people | [`http`], in its `site` |
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
+//! | what operators may do with pages, and its API | [`operators`], over [`service`] |
 //! | the number of connections, their memory and their timeouts | [`server`] |
 //! | the promises of stores, limiters, reservations, clocks and randomness | [`ports`] |
 //! | the storage of pages, limits and reservations | [`backends`], each behind a trait of [`ports`] |
 //! | the schema of the cluster | `migrations/`, applied by [`backends::cql`] |
+//! | the files of an export or backup, and what an import stores | [`transfer`], the format in [`domain::archive`] |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`] |
@@ -54,7 +56,9 @@ pub mod config;
 pub mod domain;
 pub mod http;
 pub mod mcp;
+pub mod operators;
 pub mod ports;
 pub mod server;
 pub mod service;
 pub mod telemetry;
+pub mod transfer;

@@ -15,6 +15,8 @@ use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
+use crate::ports::audit_log::AuditLog;
+use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
@@ -124,6 +126,22 @@ impl StoreHandle {
                 let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.cql;
                 format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
             }
+        }
+    }
+
+    /// The list of what operators did, which is kept beside the pages.
+    pub(super) fn audit(&self) -> Option<Arc<dyn AuditLog>> {
+        match self {
+            Self::Embedded(store) => Some(Arc::clone(store) as _),
+            Self::Cluster(_) => None,
+        }
+    }
+
+    /// Every record of the store, one batch after another.
+    pub(super) fn records(&self) -> Option<Arc<dyn PageScan>> {
+        match self {
+            Self::Embedded(store) => Some(Arc::clone(store) as _),
+            Self::Cluster(_) => None,
         }
     }
 

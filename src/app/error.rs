@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::{cql, redis};
+use crate::operators::guard::TokenError;
 use crate::telemetry::export::ExportError;
 
 /// Why the service did not start, or stopped by itself.
@@ -38,6 +39,9 @@ pub enum StartError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] cql::ConnectError),
+    /// The operators' token cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),

@@ -3,8 +3,12 @@
 mod backends;
 mod deps;
 mod error;
+pub mod moving;
 mod operators;
+mod operators_api;
+mod remote_records;
 mod startup;
+pub mod upkeep;
 
 use std::process::{self, ExitCode};
 use std::sync::Arc;
@@ -18,6 +22,7 @@ use tokio::sync::watch;
 use self::backends::{Backends, STORE};
 pub use self::deps::Deps;
 pub use self::error::{MigrateError, StartError};
+pub use self::operators_api::operators_router;
 use self::startup::{announce, listen, server_limits, server_metrics};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::cql;
@@ -25,6 +30,7 @@ use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
 use crate::http::{Http, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
+use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::Quotas;
@@ -119,7 +125,9 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let exporting =
         settings.traces.otlp_endpoint.as_ref().map(|to| export::start(to, sampling, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
-    logs::install(&settings.logs, log, tracer);
+    let log_filter = logs::install(&settings.logs, log, tracer);
+    let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
+    token_file.read()?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
@@ -131,6 +139,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
+    let store = Arc::clone(&backends.store);
     let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
@@ -139,6 +148,12 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
+    let admin = match (handle.audit(), handle.records()) {
+        (Some(audit), Some(records)) => {
+            admin.merge(operators_router(store, audit, records, log_filter, token_file, &deps))
+        }
+        _ => admin,
+    };
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;
 

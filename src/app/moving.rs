@@ -10,16 +10,21 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
+pub use super::remote_records::Ask;
+use super::remote_records::RemoteRecords;
 use crate::backends::redb::{LEDGER_FILE, OpenError, RedbStore, Restoring};
 use crate::config::{EmbeddedSettings, MovingSettings, StoreKind};
-use crate::domain::archive::{ArchiveError, Entry, Summary};
+pub use crate::domain::archive::Summary;
+use crate::domain::archive::{ArchiveError, Entry};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::StoreError;
 use crate::service::render_threads::RenderThreads;
-use crate::transfer::export::{self, Selection};
+use crate::transfer::export;
+pub use crate::transfer::export::Selection;
 use crate::transfer::file::{FileError, NewFile, Records, verify};
-use crate::transfer::import::{Counts, Importer};
+pub use crate::transfer::import::Counts;
+use crate::transfer::import::Importer;
 use crate::transfer::receive::Receiver;
 
 /// Records that are imported at the same time: as many as one commit of the embedded store takes.
@@ -76,13 +81,34 @@ pub fn export(
     progress: Progress<'_>,
 ) -> Result<Summary, MoveError> {
     runtime()?.block_on(async {
-        let store: Arc<dyn PageScan> = match settings.store.store {
+        let store = match settings.store.store {
             StoreKind::Embedded => Arc::new(RedbStore::open_existing(&settings.embedded.data_dir)?),
             StoreKind::Scylla => return Err(MoveError::NotEmbedded),
         };
-        let archive = export::archive(store, selection, SystemClock::new().now());
-        save(std::pin::pin!(archive.map(|piece| Ok(piece?))), to, progress).await
+        let written = write(Arc::clone(&store) as _, to, selection, progress).await;
+        store.close().await;
+        written
     })
+}
+
+/// Writes the records of a running process. Returns what the file holds.
+pub fn export_running(
+    ask: Ask,
+    to: &Destination,
+    selection: Selection,
+    progress: Progress<'_>,
+) -> Result<Summary, MoveError> {
+    runtime()?.block_on(write(Arc::new(RemoteRecords::new(ask)), to, selection, progress))
+}
+
+async fn write(
+    store: Arc<dyn PageScan>,
+    to: &Destination,
+    selection: Selection,
+    progress: Progress<'_>,
+) -> Result<Summary, MoveError> {
+    let archive = export::archive(store, selection, SystemClock::new().now());
+    save(std::pin::pin!(archive.map(|piece| Ok(piece?))), to, progress).await
 }
 
 /// Writes an archive that arrives, and checks that it is whole. A file gets its name only then.
@@ -152,12 +178,7 @@ fn verify_all(files: &[PathBuf], progress: Progress<'_>) -> Result<u64, MoveErro
     Ok(records)
 }
 
-fn import_into(
-    data_dir: &Path,
-    files: &[PathBuf],
-    expected: u64,
-    progress: Progress<'_>,
-) -> Result<Counts, MoveError> {
+fn import_into(data_dir: &Path, files: &[PathBuf], expected: u64, progress: Progress<'_>) -> Result<Counts, MoveError> {
     runtime()?.block_on(async {
         let store = Arc::new(RedbStore::open(data_dir)?);
         let importer = Importer { store: Arc::clone(&store) as _, renderer: Arc::new(RenderThreads::default()) };

@@ -2,6 +2,7 @@
 
 mod command_line;
 mod healthcheck;
+mod operate;
 mod render;
 
 use std::io::Write;
@@ -41,6 +42,24 @@ enum Subcommands {
     Openapi(AddressSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
     Healthcheck(AdminSettings),
+    /// Take pages down, through the running process
+    Takedown(operate::takedown::Takedown),
+    /// Show what is known of pages, without their text
+    Inspect(operate::inspect::Inspect),
+    /// Print what operators did, as one JSON object a line
+    Audit(operate::audit::Audit),
+    /// Write every page and deletion to a file, also while the service runs
+    Export(operate::moving::Export),
+    /// Store the pages and deletions of such files; never over a newer page or a deletion
+    Import(operate::moving::Import),
+    /// Export into a folder, under a name with the time
+    Backup(operate::moving::Backup),
+    /// Make a new embedded store from a backup, without the pages that were deleted since
+    Restore(operate::moving::Restore),
+    /// Read everything in the embedded store, and say what is damaged
+    Check(operate::upkeep::Check),
+    /// Write the embedded store into a new file, without what was deleted
+    Compact(operate::upkeep::Compact),
     /// Render Markdown from standard input to HTML on standard output
     Render {
         /// Each line is a JSON object with `input`, and is printed with `html` added
@@ -92,6 +111,15 @@ fn run_with(log: &LogQueue) -> ExitCode {
         }
         Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
+        Subcommands::Takedown(takedown) => takedown.run(),
+        Subcommands::Inspect(inspect) => inspect.run(),
+        Subcommands::Audit(audit) => audit.run(),
+        Subcommands::Export(export) => export.run(),
+        Subcommands::Import(import) => import.run(),
+        Subcommands::Backup(backup) => backup.run(),
+        Subcommands::Restore(restore) => restore.run(),
+        Subcommands::Check(check) => check.run(),
+        Subcommands::Compact(compact) => compact.run(),
         Subcommands::Render { jsonl } => render::run(jsonl),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
@@ -161,19 +189,20 @@ mod tests {
         assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
     }
 
-    /// The names of a command's options.
-    fn options(command: &clap::Command) -> Vec<String> {
-        command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
+    /// The names of a command's settings: its options that are variables too.
+    fn settings(command: &clap::Command) -> Vec<String> {
+        let settings = command.get_arguments().filter(|arg| arg.get_env().is_some());
+        settings.filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_have_only_options_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_have_only_settings_of_the_service() {
         let command = Cli::command();
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
         for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "render") {
-            let (own, all) = (options(subcommand), options(&command));
+            let (own, all) = (settings(subcommand), settings(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }
     }

@@ -5,6 +5,8 @@
 
 mod cql;
 mod http;
+mod moving;
+mod operators;
 mod rate_limits;
 mod redis;
 mod store;
@@ -17,6 +19,8 @@ use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
+pub use self::moving::MovingSettings;
+pub use self::operators::{OperatorAccess, OperatorSettings};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
@@ -45,6 +49,8 @@ pub struct Settings {
     pub traces: TraceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub admin: AdminSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub operators: OperatorSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
 }
@@ -64,7 +70,7 @@ pub struct MigrateSettings {
 /// Settings of the operators' listener.
 #[derive(Args, Debug)]
 pub struct AdminSettings {
-    /// Operators' listener: /metrics, /livez and /readyz. The public must never reach it
+    /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
     #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
     pub admin_listen: SocketAddr,
 }

@@ -4,6 +4,7 @@
 //! Parsing returns errors and never panics; rendering never fails.
 
 pub mod archive;
+pub mod audit;
 pub mod authority;
 pub mod client;
 pub mod content;
@@ -12,6 +13,7 @@ pub mod excerpt;
 pub mod html_text;
 pub mod invisible;
 pub mod language;
+pub mod link_hosts;
 pub mod markdown;
 pub mod oauth;
 pub mod origin;

@@ -3,6 +3,7 @@
 //!
 //! The contract of each trait is prose on the trait; the contract tests hold every backend to it.
 
+pub mod audit_log;
 pub mod clock;
 pub mod page_import;
 pub mod page_scan;

@@ -113,6 +113,15 @@ pub struct TraceLabel {
     pub trace_id: String,
 }
 
+/// Labels of what operators do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OperatorLabels {
+    /// What an operator asked for.
+    pub action: &'static str,
+    /// `done` or `failed`; for a takedown its result.
+    pub outcome: &'static str,
+}
+
 /// Labels of a decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
@@ -148,6 +157,7 @@ pub struct Metrics {
     pub limiter_fallback: Gauge,
     pub fallback_decisions: Counter,
     pub tool_calls: Family<ToolLabels, Counter>,
+    pub operator_actions: Family<OperatorLabels, Counter>,
     pub renders: Histogram,
     pub untrusted_forwarded: Counter,
     pub spans: Family<SpanLabels, Counter>,
@@ -264,6 +274,7 @@ impl Metrics {
                 "Attempts that this replica decided by itself, because Redis did not answer",
             ),
             tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
+            operator_actions: declare.plain("handbill_operator_actions", "What operators did by its outcome"),
             renders: declare.unit(
                 "handbill_render_duration",
                 "How long it took to turn Markdown into HTML, including the wait for a free core",
@@ -345,6 +356,7 @@ mod tests {
         }
         metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
+        metrics.operator_actions.get_or_create(&OperatorLabels { action: "takedown", outcome }).inc();
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()
     }

@@ -175,16 +175,6 @@ impl Records {
         }
     }
 
-    /// The first line.
-    pub fn header(&self) -> &Header {
-        &self.header
-    }
-
-    /// What the file holds, once all records were read without an error.
-    pub fn summary(&self) -> Option<&Summary> {
-        self.summary.as_ref()
-    }
-
     fn read(&mut self) -> Result<Option<Entry>, FileError> {
         let refused = |path: &Path, reason| FileError::Refused { path: path.to_owned(), reason };
         while let Some(mut decoder) = self.decoder.take() {

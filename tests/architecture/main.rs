@@ -26,10 +26,28 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain", "ports"]),
     ("http", &["api", "domain", "service", "ports", "telemetry", "server"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
+    ("operators", &["api", "domain", "service", "ports", "telemetry"]),
     ("server", &["api", "domain", "ports", "telemetry"]),
     ("backends", &["domain", "ports", "telemetry", "config"]),
-    ("app", &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "server", "backends"]),
-    ("cli", &["app", "config", "domain", "http", "telemetry"]),
+    (
+        "app",
+        &[
+            "api",
+            "domain",
+            "ports",
+            "service",
+            "telemetry",
+            "config",
+            "http",
+            "mcp",
+            "operators",
+            "server",
+            "backends",
+            "transfer",
+        ],
+    ),
+    ("transfer", &["domain", "ports"]),
+    ("cli", &["app", "config", "domain", "http", "operators", "telemetry"]),
 ];
 
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.

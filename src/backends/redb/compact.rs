@@ -11,6 +11,7 @@ use std::path::Path;
 
 use redb::{Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value};
 
+use super::audit::AUDIT;
 use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, FILE_MODE, backend};
 use super::error::OpenError;
 use super::folders::{FileSystem, Folders};
@@ -73,7 +74,7 @@ fn copy_tables(
     progress: &dyn Fn(u64, Option<u64>),
 ) -> Result<(), OpenError> {
     let tables: Vec<_> = read.list_tables().map_err(|error| OpenError::database(old, error))?.collect();
-    let known = |name: &str| [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name()].contains(&name);
+    let known = |name: &str| [PAGES.name(), SLUGS.name(), META.name(), UNLOGGED.name(), AUDIT.name()].contains(&name);
     if let Some(unknown) = tables.iter().find(|table| !known(table.name())) {
         let reason = format!("it has a table {:?} that this Handbill does not know", unknown.name());
         return Err(OpenError::Damaged { path: old.to_owned(), reason });
@@ -82,6 +83,7 @@ fn copy_tables(
         let write = tables::begin_write(to)?;
         copy_table(read, &write, META, &mut |_, _| Ok(()))?;
         copy_table(read, &write, SLUGS, &mut |_, _| Ok(()))?;
+        copy_table(read, &write, AUDIT, &mut |_, _| Ok(()))?;
         if tables.iter().any(|table| table.name() == UNLOGGED.name()) {
             copy_table(read, &write, UNLOGGED, &mut |_, _| Ok(()))?;
         }

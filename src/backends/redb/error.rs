@@ -86,6 +86,11 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether another process uses the data directory.
+    pub fn is_in_use(&self) -> bool {
+        matches!(self, Self::InUse(_))
+    }
+
     /// Whether opening the store again would fail even on a disk that works.
     pub(super) fn is_final(&self) -> bool {
         match self {

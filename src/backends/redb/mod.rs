@@ -6,6 +6,8 @@
 //! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; lost at a restart |
 //! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; lost at a restart |
 //!
+//! What operators did is kept in the same file, in a table of its own.
+//!
 //! # How a write becomes durable
 //!
 //! A caller queues its operation and waits. One writer thread takes all queued operations and applies them in one
@@ -43,10 +45,14 @@
 //!
 //! The transaction that deletes a page replaces it by its tombstone. No later request can read the old bytes. But a `redb`
 //! file is copy-on-write: the bytes remain in a freed part of the file until a later write reuses that part. This may never
-//! happen if the service is no longer written to. Compaction (`redb`'s `compact`, with the service stopped) moves the used
-//! parts together and returns the rest to the file system, whose blocks may keep the bytes until they are reused. Backups
-//! keep their copies.
+//! happen if the service is no longer written to. [`compact`] writes a new file without them, with the service stopped, and
+//! the file system gets the blocks of the old one, which may keep the bytes until they are reused. Backups keep their copies.
+//!
+//! # Why no deleted page returns from a backup
+//!
+//! Each tombstone is also in a ledger beside the database, which is no part of a backup (see `ledger.rs`).
 
+mod audit;
 mod check;
 mod compact;
 mod data_dir;

@@ -134,7 +134,11 @@ impl RedbStore {
         reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
 
-    async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+    pub(super) fn shared(&self) -> Arc<Shared> {
+        Arc::clone(&self.shared)
+    }
+
+    pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
         let bytes = queued_bytes(&operation);
         let permit = permit(&self.queue, bytes).await?;
         let (answer, answered) = oneshot::channel();
@@ -205,7 +209,9 @@ fn queued_bytes(operation: &Operation) -> usize {
             let Rendered { html, code_blocks, .. } = &page.rendered;
             page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
         }
-        Operation::CompareAndSet { next: Record::Deleted(_), .. } | Operation::InsertTombstone(_) => 0,
+        Operation::CompareAndSet { next: Record::Deleted(_), .. }
+        | Operation::InsertTombstone(_)
+        | Operation::Audit(_) => 0,
     };
     // Even the largest possible page fits in an empty queue.
     (WRITE_BYTES + content).min(QUEUE_BYTES)

@@ -105,7 +105,9 @@ impl Setup {
         self.over(Arc::clone(&app.store) as Arc<dyn PageStore>)
     }
 
-    fn over(self, store: Arc<dyn PageStore>) -> Self {
+    /// A service over `store`.
+    #[must_use]
+    pub(crate) fn over(self, store: Arc<dyn PageStore>) -> Self {
         Self { store: Some(store), ..self }
     }
 

@@ -14,6 +14,7 @@ mod drain;
 mod listener;
 mod logs;
 mod metrics;
+mod moving;
 mod scrub;
 mod support;
 mod traces;

@@ -1,0 +1,3 @@
+//! What the command line does with the files of a store that no process uses.
+
+pub use crate::backends::redb::{check, compact};

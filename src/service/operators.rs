@@ -1,0 +1,104 @@
+//! What operators do with pages: take them down, look at them, and list what was done.
+//!
+//! Operators need no edit key and have no limits. The caller must have checked that it serves an operator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt;
+use tokio::time::Instant;
+
+use super::error::ServiceError;
+use super::{LONGEST_JITTER, StoreBudget, within_deadline};
+use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
+use crate::domain::page::{Page, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::takedown::Takedown;
+use crate::ports::audit_log::AuditLog;
+use crate::ports::clock::SharedClock;
+use crate::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use crate::ports::random::Random;
+
+/// The operators' side of the service. Cheap to clone.
+#[derive(Clone)]
+pub struct Operators {
+    store: Arc<dyn PageStore>,
+    audit: Arc<dyn AuditLog>,
+    clock: SharedClock,
+    random: Random,
+}
+
+/// What a takedown found and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TakedownOutcome {
+    /// The page is deleted from now on, and the audit says so.
+    TakenDown(Tombstone),
+    /// The page can be read. A dry run changes nothing.
+    WouldTakeDown(Arc<Page>),
+    /// The page was deleted before, by an operator or with its key. Nothing was changed.
+    AlreadyDeleted(Tombstone),
+    /// No page ever had this slug.
+    NotFound,
+}
+
+impl Operators {
+    /// The operators' side of a service over these backends. `store` must be the one that the service uses, with all that
+    /// is in front of it.
+    pub fn new(store: Arc<dyn PageStore>, audit: Arc<dyn AuditLog>, clock: SharedClock, random: Random) -> Self {
+        Self { store, audit, clock, random }
+    }
+
+    /// Deletes the page under `slug` as its owner would, whatever its version, and keeps `takedown` in its tombstone and in
+    /// the audit. A dry run only looks.
+    ///
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been taken down.
+    /// Trying again is safe.
+    pub async fn take_down(
+        &self,
+        slug: &Slug,
+        takedown: &Takedown,
+        is_dry_run: bool,
+    ) -> Result<TakedownOutcome, ServiceError> {
+        within_deadline(Instant::now(), async {
+            loop {
+                let mut store_budget = StoreBudget::new();
+                let page = match store_budget.wait(self.store.lookup(slug)).await? {
+                    Lookup::Active(page) => page,
+                    Lookup::Deleted(tombstone) => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
+                    Lookup::Absent => return Ok(TakedownOutcome::NotFound),
+                };
+                if is_dry_run {
+                    return Ok(TakedownOutcome::WouldTakeDown(page));
+                }
+                let tombstone = page.taken_down(takedown.clone(), self.clock.now());
+                let swapped = self.store.compare_and_set(page.version, Record::Deleted(tombstone.clone()));
+                match store_budget.wait(swapped).await? {
+                    CasResult::Swapped => return Ok(TakedownOutcome::TakenDown(tombstone)),
+                    // The page's owner changed or deleted it between the read and the write.
+                    CasResult::Stale => tokio::time::sleep(self.jitter()).await,
+                }
+            }
+        })
+        .await
+    }
+
+    /// The page or tombstone under `slug`.
+    pub async fn inspect(&self, slug: &Slug) -> Result<Lookup, ServiceError> {
+        within_deadline(Instant::now(), StoreBudget::new().wait(self.store.lookup(slug))).await
+    }
+
+    /// Appends to the audit that `by` did `action` now.
+    pub async fn record(&self, by: String, action: AuditAction) -> Result<(), ServiceError> {
+        let entry = AuditEntry { at: self.clock.now(), by, action };
+        within_deadline(Instant::now(), StoreBudget::new().wait(self.audit.append(entry))).await
+    }
+
+    /// The first entries of the audit after the number `after`, oldest first; none at its end.
+    pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, ServiceError> {
+        within_deadline(Instant::now(), StoreBudget::new().wait(self.audit.list(after, limit))).await
+    }
+
+    fn jitter(&self) -> Duration {
+        LONGEST_JITTER.mul_f64((&self.random).random())
+    }
+}
