@@ -10,12 +10,14 @@ use super::deps::Deps;
 use super::error::StartError;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
+use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::ports::audit_log::AuditLog;
+use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
@@ -45,6 +47,16 @@ pub(super) enum StoreHandle {
     Embedded(Arc<RedbStore>),
     /// A cluster. The receiver yields the error that makes connecting impossible, if there is one.
     Cluster(oneshot::Receiver<cql::ConnectError>),
+}
+
+/// What a store keeps for operators.
+pub(super) struct OperatedStore {
+    /// The list of what operators did.
+    pub(super) audit: Arc<dyn AuditLog>,
+    /// The records one after another.
+    pub(super) scan: Arc<dyn PageScan>,
+    /// Where creates are paused.
+    pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
 impl Backends {
@@ -129,18 +141,14 @@ impl StoreHandle {
         }
     }
 
-    /// The list of what operators did, which is kept beside the pages.
-    pub(super) fn audit(&self) -> Option<Arc<dyn AuditLog>> {
+    /// What the operators' API works on beside the store itself. `None` where the store does not keep it.
+    pub(super) fn operated(&self, settings: &Settings) -> Option<OperatedStore> {
         match self {
-            Self::Embedded(store) => Some(Arc::clone(store) as _),
-            Self::Cluster(_) => None,
-        }
-    }
-
-    /// Every record of the store, one batch after another.
-    pub(super) fn records(&self) -> Option<Arc<dyn PageScan>> {
-        match self {
-            Self::Embedded(store) => Some(Arc::clone(store) as _),
+            Self::Embedded(store) => Some(OperatedStore {
+                audit: Arc::clone(store) as _,
+                scan: Arc::clone(store) as _,
+                switch: Arc::new(CreatesFile::new(settings.embedded.creates_file())),
+            }),
             Self::Cluster(_) => None,
         }
     }

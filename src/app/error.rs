@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::moderation::ModerationError;
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::{cql, redis};
 use crate::operators::guard::TokenError;
@@ -39,6 +40,9 @@ pub enum StartError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] cql::ConnectError),
+    /// What operators do not allow cannot be read.
+    #[error(transparent)]
+    Moderation(#[from] ModerationError),
     /// The operators' token cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),

@@ -1,18 +1,21 @@
 //! Subcommands.
 
 mod command_line;
+mod fingerprint;
 mod healthcheck;
 mod operate;
 mod render;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::app::{self, LOG_FLUSH_TIME};
-use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, unknown_variables, variables};
+use crate::client::{self, ClientCommand};
+use crate::config::{AdminSettings, DocumentSettings, MigrateSettings, Settings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -39,7 +42,7 @@ enum Subcommands {
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
     /// Print the OpenAPI document
-    Openapi(AddressSettings),
+    Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
     Healthcheck(AdminSettings),
     /// Take pages down, through the running process
@@ -60,12 +63,25 @@ enum Subcommands {
     Check(operate::upkeep::Check),
     /// Write the embedded store into a new file, without what was deleted
     Compact(operate::upkeep::Compact),
+    /// Refuse every create, until handbill resume
+    Pause(operate::creates::Switch),
+    /// Allow creates again
+    Resume(operate::creates::Switch),
+    /// Limit how many pages all clients together may create within any hour
+    Budget(operate::creates::Budget),
+    /// Print the fingerprints of Markdown, for --blocklist-file
+    Fingerprint {
+        /// File with the Markdown [default: standard input]
+        file: Option<PathBuf>,
+    },
     /// Render Markdown from standard input to HTML on standard output
     Render {
         /// Each line is a JSON object with `input`, and is printed with `html` added
         #[arg(long)]
         jsonl: bool,
     },
+    #[command(flatten)]
+    Client(ClientCommand),
 }
 
 /// Runs what the command line asks for.
@@ -109,7 +125,9 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
-        Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
+        Subcommands::Openapi(DocumentSettings { address, contacts }) => {
+            print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
+        }
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
         Subcommands::Takedown(takedown) => takedown.run(),
         Subcommands::Inspect(inspect) => inspect.run(),
@@ -120,7 +138,12 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Restore(restore) => restore.run(),
         Subcommands::Check(check) => check.run(),
         Subcommands::Compact(compact) => compact.run(),
+        Subcommands::Pause(switch) => switch.run(true),
+        Subcommands::Resume(switch) => switch.run(false),
+        Subcommands::Budget(budget) => budget.run(),
+        Subcommands::Fingerprint { file } => fingerprint::run(file),
         Subcommands::Render { jsonl } => render::run(jsonl),
+        Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
 }
@@ -156,7 +179,8 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
 mod tests {
     use std::fmt::Write;
     use std::fs;
-    use std::path::Path;
+
+    use clap::Subcommand;
 
     use super::*;
 
@@ -182,12 +206,15 @@ mod tests {
 
     #[test]
     fn the_readme_lists_every_setting_as_help_does() {
-        let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+        let readme = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
         let (_, after) = readme.split_once("made from `handbill --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
         assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
     }
+
+    /// The subcommands that ask no service and have no settings.
+    const LOCAL: [&str; 2] = ["render", "fingerprint"];
 
     /// The names of a command's settings: its options that are variables too.
     fn settings(command: &clap::Command) -> Vec<String> {
@@ -196,12 +223,13 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_have_only_settings_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_settings_of_the_service() {
         let command = Cli::command();
+        let is_of_another_kind = |name: &str| LOCAL.contains(&name) || ClientCommand::has_subcommand(name);
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "render") {
+        for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
             let (own, all) = (settings(subcommand), settings(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }

@@ -5,6 +5,7 @@
 
 mod cql;
 mod http;
+mod moderation;
 mod moving;
 mod operators;
 mod rate_limits;
@@ -13,14 +14,14 @@ mod store;
 mod telemetry;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 
 use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
+pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
-pub use self::operators::{OperatorAccess, OperatorSettings};
+pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
+    #[command(flatten, next_help_heading = "Moderation")]
+    pub moderation: ModerationSettings,
     #[command(flatten, next_help_heading = "Redis")]
     pub redis: RedisSettings,
     #[command(flatten, next_help_heading = "Traces")]
@@ -67,14 +70,6 @@ pub struct MigrateSettings {
     pub logs: LogSettings,
 }
 
-/// Settings of the operators' listener.
-#[derive(Args, Debug)]
-pub struct AdminSettings {
-    /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
-    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
-    pub admin_listen: SocketAddr,
-}
-
 /// The environment variables whose names begin like those of settings.
 pub fn variables() -> Vec<(String, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "settings are read here")]
@@ -84,9 +79,12 @@ pub fn variables() -> Vec<(String, OsString)> {
         .collect()
 }
 
-/// The names of `variables` that are no setting of `serve`, which has every setting. A misspelt name would otherwise be
-/// ignored silently.
+/// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.
 pub fn unknown_variables<'a>(command: &Command, variables: &'a [(String, OsString)]) -> Vec<&'a str> {
-    let is_known = |name: &str| command.get_arguments().any(|arg| arg.get_env().is_some_and(|known| known == name));
-    variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_known(name)).collect()
+    variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_known(command, name)).collect()
+}
+
+fn is_known(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|arg| arg.get_env().is_some_and(|known| known == name))
+        || command.get_subcommands().any(|subcommand| is_known(subcommand, name))
 }

@@ -1,10 +1,17 @@
 //! Settings of what operators may do.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
 
-use super::AdminSettings;
+/// Settings of the operators' listener.
+#[derive(Args, Debug)]
+pub struct AdminSettings {
+    /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
+    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
+    pub admin_listen: SocketAddr,
+}
 
 /// Settings of the operators' API.
 #[derive(Args, Debug)]

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::domain::limit_tier::{self, LimitTier};
 use crate::domain::quota::Quota;
 use crate::ports::rate_limiter::Quotas;
 
 /// Highest limit. A window remembers each of its attempts in 16 bytes.
-const MAX_LIMIT: i64 = 1_000_000;
+const MAX_LIMIT: i64 = limit_tier::MAX_LIMIT as i64;
 
 /// Longest window.
 const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
@@ -25,6 +26,9 @@ pub struct RateLimitSettings {
     /// Tokens that a client may ask for within the window; 0 switches the limit off
     #[arg(long, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub token_limit: u32,
+    /// Networks whose clients have other limits, as CIDR=CREATES/EDITS, comma-separated or repeated; the smallest network that contains a client counts [default: none]
+    #[arg(long, env = "HANDBILL_LIMIT_TIER", value_name = "CIDR=N/N,…", value_delimiter = ',', value_parser = LimitTier::parse)]
+    pub limit_tier: Vec<LimitTier>,
     /// The window of every limit, in whole seconds
     #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,

@@ -91,13 +91,6 @@ pub struct PageEdit {
     pub content: Option<Content>,
 }
 
-impl PageEdit {
-    /// Whether the edit changes nothing. An edit with any field is a change, even if the value stays the same.
-    pub fn is_empty(&self) -> bool {
-        self.title.is_none() && self.content.is_none()
-    }
-}
-
 impl Page {
     /// The current state of the page.
     pub fn state(&self) -> PageState {

@@ -6,8 +6,8 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 
-use super::OperatorsApi;
 use super::refusal::Refusal;
+use super::state::OperatorsApi;
 use super::types::AuditLine;
 use crate::ports::audit_log::MAX_ENTRIES;
 

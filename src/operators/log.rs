@@ -6,8 +6,8 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 
-use super::OperatorsApi;
 use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
 use super::types::LogBody;
 
 /// `GET /log`.

@@ -1,14 +1,18 @@
-//! The operators' API, on the operators' listener: taking pages down, looking at them, the audit, and the log's level.
+//! The operators' API, on the operators' listener: taking pages down, looking at and for them, the audit, pausing
+//! creates, and the log's level.
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of `--admin-token-file`
 //! (see [`guard`]). `handbill takedown`, `inspect` and `audit` are clients of these routes.
 
 mod audit;
+mod creates;
 pub mod guard;
 mod log;
 mod pages;
 pub mod records;
 mod refusal;
+mod scan;
+mod state;
 pub mod types;
 
 use std::sync::Arc;
@@ -22,32 +26,10 @@ use tokio::runtime::Handle;
 
 use self::guard::TokenFile;
 use self::refusal::Refusal;
-use crate::ports::page_scan::PageScan;
-use crate::service::Operators;
-use crate::telemetry::logs::LogFilter;
-use crate::telemetry::metrics::{Metrics, OperatorLabels};
+pub use self::state::OperatorsApi;
 
 /// Size limit of a request's body, in bytes: a thousand slugs fit many times.
 const MAX_BODY_BYTES: usize = 256 * 1024;
-
-/// The state that the operators' routes work on.
-pub struct OperatorsApi {
-    /// The operators' side of the service.
-    pub operators: Operators,
-    /// Every record of the store.
-    pub records: Arc<dyn PageScan>,
-    /// The filter of the log.
-    pub log: LogFilter,
-    /// Counts what operators do.
-    pub metrics: Arc<Metrics>,
-}
-
-impl OperatorsApi {
-    /// Counts that an operator's `action` ended with `outcome`.
-    fn count(&self, action: &'static str, outcome: &'static str) {
-        self.metrics.operator_actions.get_or_create(&OperatorLabels { action, outcome }).inc();
-    }
-}
 
 /// The operators' routes behind the token of `token_file`. The work is done in `runtime`, because the operators' listener
 /// has only one thread, which must stay free for probes.
@@ -55,13 +37,15 @@ pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Rout
     Router::new()
         .route("/takedown", post(pages::take_down))
         .route("/inspect/{slug}", get(pages::inspect))
+        .route("/scan", post(scan::scan))
         .route("/audit", get(audit::list))
         .route("/records", get(records::list))
+        .route("/creates", get(creates::show).patch(creates::change))
         .route("/log", get(log::show).put(log::change))
         .method_not_allowed_fallback(refusal::method_not_allowed)
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .layer(from_fn_with_state(runtime, run_elsewhere))
-        .layer(from_fn_with_state(token_file, guard::check))
+        .route_layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .route_layer(from_fn_with_state(runtime, run_elsewhere))
+        .route_layer(from_fn_with_state(token_file, guard::check))
         .with_state(Arc::new(api))
 }
 

@@ -7,11 +7,10 @@ use axum::body::Bytes;
 use axum::extract::{Path, State};
 use futures_util::{StreamExt, stream};
 
-use super::OperatorsApi;
 use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
 use super::types::{Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
 use crate::api::error::{self, ApiError};
-use crate::domain::link_hosts::link_hosts;
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
 use crate::ports::page_store::Lookup;
@@ -83,7 +82,7 @@ pub(super) async fn inspect(
     let found = api.operators.inspect(&slug).await;
     api.count("inspect", if found.is_ok() { "done" } else { "failed" });
     Ok(Json(match found.map_err(|error| Refusal::from(&error))? {
-        Lookup::Active(page) => Inspection::of_page(&page, link_hosts(&page.rendered.html)),
+        Lookup::Active(page) => Inspection::of_page(&page),
         Lookup::Deleted(tombstone) => Inspection::of_tombstone(&tombstone),
         Lookup::Absent => Inspection::absent(&slug),
     }))

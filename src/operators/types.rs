@@ -1,8 +1,11 @@
 //! The JSON of the operators' API, for its routes and for the commands that call them.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::domain::audit::{AuditAction, NumberedEntry};
+use crate::domain::creates::Creates;
+use crate::domain::fingerprint::Fingerprint;
+use crate::domain::link_hosts::link_hosts;
 use crate::domain::page::{Page, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::TakedownReason;
@@ -134,6 +137,8 @@ pub struct InspectedPage {
     pub html_bytes: usize,
     /// The hosts of its links and images.
     pub hosts: Vec<String>,
+    /// What `--blocklist-file` refuses the same text by; nothing for a short text without links.
+    pub fingerprints: Vec<String>,
 }
 
 /// Who took a page down, and why.
@@ -143,6 +148,70 @@ pub struct InspectedTakedown {
     pub reason: TakedownReason,
     /// Who.
     pub by: String,
+}
+
+/// The body of `POST /scan`. At least one criterion must be there; a page must meet all that are.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanRequest {
+    /// A host that links or images lead to, or a domain above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linking_to: Option<String>,
+    /// A regular expression that the title or the Markdown has a match of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<String>,
+    /// A time at which, or after which, the page was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_after: Option<String>,
+    /// A time before which the page was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_before: Option<String>,
+    /// The cursor of the answer before; none at the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// The answer of `POST /scan`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ScanAnswer {
+    /// Records that were looked at, tombstones included.
+    pub examined: usize,
+    /// About how many records there are, if the store knows.
+    pub total: Option<u64>,
+    /// The pages that meet the criteria.
+    pub pages: Vec<FoundPage>,
+    /// Records that cannot be read.
+    pub unreadable: Vec<String>,
+    /// Where the next batch begins; `None` at the end.
+    pub cursor: Option<String>,
+}
+
+/// A page that meets the criteria.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FoundPage {
+    /// The page's slug.
+    pub slug: String,
+    /// The title; `None` if an update cleared it.
+    pub title: Option<String>,
+    /// The beginning of the text.
+    pub excerpt: String,
+    /// When the page was created.
+    pub created_at: String,
+    /// The hosts of its links and images.
+    pub hosts: Vec<String>,
+}
+
+impl FoundPage {
+    /// The facts of `page`.
+    pub(super) fn of(page: &Page) -> Self {
+        Self {
+            slug: page.slug.to_string(),
+            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
+            excerpt: page.rendered.excerpt.clone(),
+            created_at: page.created_at.to_string(),
+            hosts: link_hosts(&page.rendered.html).into_iter().collect(),
+        }
+    }
 }
 
 /// One line of `GET /audit`.
@@ -197,9 +266,45 @@ pub struct LogBody {
     pub filter: String,
 }
 
+/// The answer of `GET /creates` and `PATCH /creates`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CreatesBody {
+    /// Whether every create is refused.
+    pub paused: bool,
+    /// How many pages all clients together may create within any hour; `None` means any number.
+    pub hourly_budget: Option<u32>,
+}
+
+impl From<Creates> for CreatesBody {
+    fn from(Creates { paused, hourly_budget }: Creates) -> Self {
+        Self { paused, hourly_budget }
+    }
+}
+
+/// The body of `PATCH /creates`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreatesChange {
+    /// Whether every create is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// How many pages all clients together may create within any hour; `null` for any number.
+    #[serde(default, deserialize_with = "sent", skip_serializing_if = "Option::is_none")]
+    pub hourly_budget: Option<Option<u32>>,
+    /// Who changes it.
+    pub by: String,
+}
+
+/// A field that was sent, perhaps as `null`.
+fn sent<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Option<u32>>, D::Error> {
+    Deserialize::deserialize(field).map(Some)
+}
+
 impl Inspection {
-    /// The facts of `page`, whose links and images lead to `hosts`.
-    pub(super) fn of_page(page: &Page, hosts: impl IntoIterator<Item = String>) -> Self {
+    /// The facts of `page`.
+    pub(super) fn of_page(page: &Page) -> Self {
+        let hosts = link_hosts(&page.rendered.html);
+        let fingerprints = [Fingerprint::of_text(&page.rendered.html), Fingerprint::of_links(&hosts)];
         Self {
             slug: page.slug.to_string(),
             state: "active".to_owned(),
@@ -212,6 +317,7 @@ impl Inspection {
                 content_bytes: page.content.as_str().len(),
                 html_bytes: page.rendered.html.len(),
                 hosts: hosts.into_iter().collect(),
+                fingerprints: fingerprints.iter().flatten().map(ToString::to_string).collect(),
             }),
             ..Self::default()
         }

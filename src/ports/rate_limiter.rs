@@ -14,6 +14,8 @@ pub enum LimitKind {
     Edit,
     /// Asking for tokens.
     Token,
+    /// Creating pages, by all clients together.
+    AllCreates,
 }
 
 impl LimitKind {
@@ -23,6 +25,7 @@ impl LimitKind {
             Self::Create => "create",
             Self::Edit => "edit",
             Self::Token => "token",
+            Self::AllCreates => "all_creates",
         }
     }
 }
@@ -54,6 +57,8 @@ impl Quotas {
             LimitKind::Create => self.create,
             LimitKind::Edit => self.edit,
             LimitKind::Token => self.token,
+            // Operators change this quota while the process runs, and no client has it alone.
+            LimitKind::AllCreates => None,
         }
     }
 }

@@ -42,7 +42,10 @@ impl PageService {
     }
 
     async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
+        self.policy.check_pause()?;
         let rendered = self.rendering.render(&content).await;
+        self.policy.check_content(&rendered)?;
+        self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::domain::content::ContentError;
 use crate::domain::quota::Decision;
+use crate::domain::text_edits::TextEditError;
 use crate::domain::title::TitleError;
 use crate::ports::page_store::StoreError;
 
@@ -37,6 +38,15 @@ pub enum ServiceError {
     /// The client is over its limit.
     #[error("the client is over its limit")]
     RateLimited(Decision),
+    /// Operators do not publish this text, or pages with such links.
+    #[error("operators do not publish this content")]
+    ContentRefused,
+    /// Operators have paused creates.
+    #[error("creates are paused")]
+    CreatesPaused,
+    /// All clients together have created as many pages as operators allow.
+    #[error("the budget of creates is used up")]
+    BudgetSpent(Decision),
     /// The token endpoint refuses the request.
     #[error("no token is given: {0}")]
     Token(#[from] TokenError),
@@ -95,6 +105,15 @@ pub enum BodyError {
     /// The content is not valid.
     #[error(transparent)]
     Content(ContentError),
+    /// The edits do not fit the page's content.
+    #[error(transparent)]
+    Edit(#[from] TextEditError),
+    /// The body has both a new content and edits of the stored one.
+    #[error("the body has both content and edits")]
+    TwoTexts,
+    /// The time of the last change is not written as a timestamp.
+    #[error("the time of the last change is not a timestamp")]
+    NoTimestamp,
     /// The content is `null`, which has no meaning.
     #[error("the content is null")]
     NullContent,

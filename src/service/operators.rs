@@ -6,17 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rand::RngExt;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::error::ServiceError;
 use super::{LONGEST_JITTER, StoreBudget, within_deadline};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::{Page, Tombstone};
+use crate::domain::selection::Selection;
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use crate::ports::page_scan::{PageScan, ScanCursor, ScanLimit};
+use crate::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 
 /// The operators' side of the service. Cheap to clone.
@@ -24,6 +28,9 @@ use crate::ports::random::Random;
 pub struct Operators {
     store: Arc<dyn PageStore>,
     audit: Arc<dyn AuditLog>,
+    scan: Arc<dyn PageScan>,
+    /// One batch at a time, so that looking for pages leaves the store and the cores to clients.
+    scanning: Arc<Mutex<()>>,
     clock: SharedClock,
     random: Random,
 }
@@ -41,11 +48,32 @@ pub enum TakedownOutcome {
     NotFound,
 }
 
+/// The result of looking at one batch of records.
+#[derive(Debug)]
+pub struct Scanned {
+    /// The pages that were looked for.
+    pub found: Vec<Arc<Page>>,
+    /// Records in the batch, tombstones included.
+    pub examined: usize,
+    /// About how many records there are, if the store knows.
+    pub total: Option<u64>,
+    /// The names of records that cannot be read.
+    pub unreadable: Vec<String>,
+    /// Where the next batch begins; `None` at the end.
+    pub next: Option<ScanCursor>,
+}
+
 impl Operators {
     /// The operators' side of a service over these backends. `store` must be the one that the service uses, with all that
     /// is in front of it.
-    pub fn new(store: Arc<dyn PageStore>, audit: Arc<dyn AuditLog>, clock: SharedClock, random: Random) -> Self {
-        Self { store, audit, clock, random }
+    pub fn new(
+        store: Arc<dyn PageStore>,
+        audit: Arc<dyn AuditLog>,
+        scan: Arc<dyn PageScan>,
+        clock: SharedClock,
+        random: Random,
+    ) -> Self {
+        Self { store, audit, scan, scanning: Arc::default(), clock, random }
     }
 
     /// Deletes the page under `slug` as its owner would, whatever its version, and keeps `takedown` in its tombstone and in
@@ -85,6 +113,34 @@ impl Operators {
     /// The page or tombstone under `slug`.
     pub async fn inspect(&self, slug: &Slug) -> Result<Lookup, ServiceError> {
         within_deadline(Instant::now(), StoreBudget::new().wait(self.store.lookup(slug))).await
+    }
+
+    /// The pages that `selection` has among the records after `after`, or from the beginning. One call looks at one batch.
+    pub async fn scan(&self, selection: Selection, after: Option<ScanCursor>) -> Result<Scanned, ServiceError> {
+        within_deadline(Instant::now(), async {
+            let _alone = self.scanning.lock().await;
+            let mut store_budget = StoreBudget::new();
+            let batch = store_budget.wait(self.scan.scan(after.as_ref(), ScanLimit::DEFAULT)).await?;
+            let total = store_budget.wait(self.scan.estimated_records()).await?;
+            let examined = batch.records.len();
+            let mut unreadable = Vec::new();
+            let mut pages = Vec::new();
+            for record in batch.records {
+                match record {
+                    Ok(Record::Active(page)) => pages.push(page),
+                    Ok(Record::Deleted(_)) => {}
+                    Err(fault) => unreadable.push(fault.name),
+                }
+            }
+            // A pattern over megabytes of text would hold up the requests on this thread.
+            let selecting = spawn_blocking(move || {
+                pages.retain(|page| selection.has(page));
+                pages
+            });
+            let found = selecting.await.map_err(|panicked| StoreError::Unreadable(panicked.into()))?;
+            Ok(Scanned { found, examined, total, unreadable, next: batch.next })
+        })
+        .await
     }
 
     /// Appends to the audit that `by` did `action` now.

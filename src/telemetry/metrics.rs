@@ -113,6 +113,22 @@ pub struct TraceLabel {
     pub trace_id: String,
 }
 
+/// Label of a text that was not published.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RefusalLabels {
+    /// `content` if the text or its links are on the blocklist, `paused` or `budget` if nothing may be created.
+    pub reason: &'static str,
+}
+
+/// Labels of what operators keep in files, or in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReloadLabels {
+    /// `blocklist` or `creates`.
+    pub source: &'static str,
+    /// `done` or `failed`.
+    pub outcome: &'static str,
+}
+
 /// Labels of what operators do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OperatorLabels {
@@ -158,6 +174,10 @@ pub struct Metrics {
     pub fallback_decisions: Counter,
     pub tool_calls: Family<ToolLabels, Counter>,
     pub operator_actions: Family<OperatorLabels, Counter>,
+    pub publishing_refusals: Family<RefusalLabels, Counter>,
+    pub moderation_reloads: Family<ReloadLabels, Counter>,
+    pub blocklist_entries: Gauge,
+    pub creates_paused: Gauge,
     pub renders: Histogram,
     pub untrusted_forwarded: Counter,
     pub spans: Family<SpanLabels, Counter>,
@@ -275,6 +295,16 @@ impl Metrics {
             ),
             tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
             operator_actions: declare.plain("handbill_operator_actions", "What operators did by its outcome"),
+            publishing_refusals: declare.plain(
+                "handbill_publishing_refusals",
+                "Creates and updates that operators do not allow at the moment",
+            ),
+            moderation_reloads: declare.plain(
+                "handbill_moderation_reloads",
+                "How often the blocklist was read, or the switch of creates had changed",
+            ),
+            blocklist_entries: declare.plain("handbill_blocklist_entries", "Hosts and fingerprints on the blocklist"),
+            creates_paused: declare.plain("handbill_creates_paused", "1 while operators have paused creates"),
             renders: declare.unit(
                 "handbill_render_duration",
                 "How long it took to turn Markdown into HTML, including the wait for a free core",
@@ -357,6 +387,8 @@ mod tests {
         metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
         metrics.operator_actions.get_or_create(&OperatorLabels { action: "takedown", outcome }).inc();
+        metrics.publishing_refusals.get_or_create(&RefusalLabels { reason: "content" }).inc();
+        metrics.moderation_reloads.get_or_create(&ReloadLabels { source: "creates", outcome }).inc();
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()
     }

@@ -47,7 +47,9 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("transfer", &["domain", "ports"]),
-    ("cli", &["app", "config", "domain", "http", "operators", "telemetry"]),
+    // The client is another program in the same binary: it knows a server only by its interface.
+    ("client", &["domain"]),
+    ("cli", &["app", "client", "config", "domain", "http", "operators", "telemetry"]),
 ];
 
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.

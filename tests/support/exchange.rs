@@ -10,9 +10,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
 /// Every code and its status (contract, decisions 3 and 14).
-pub(crate) const CODES: [(&str, u16); 20] = [
+pub(crate) const CODES: [(&str, u16); 21] = [
     ("invalid_body", 400),
     ("empty_content", 400),
+    ("content_refused", 400),
     ("missing_key", 401),
     ("invalid_key", 401),
     ("key_in_query", 401),

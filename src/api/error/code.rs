@@ -7,6 +7,8 @@ pub enum Code {
     InvalidBody,
     /// The content is empty.
     EmptyContent,
+    /// Operators do not publish this text or its links.
+    ContentRefused,
     /// No key was presented.
     MissingKey,
     /// The presented key is not the page's key.
@@ -48,9 +50,10 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::InvalidBody,
         Self::EmptyContent,
+        Self::ContentRefused,
         Self::MissingKey,
         Self::InvalidKey,
         Self::KeyInQuery,
@@ -76,6 +79,11 @@ impl Code {
         match self {
             Self::InvalidBody => ("invalid_body", 400, "correct the field that the message names"),
             Self::EmptyContent => ("empty_content", 400, "send at least one character"),
+            Self::ContentRefused => (
+                "content_refused",
+                400,
+                "remove the text or link that this service does not publish, or ask its operators",
+            ),
             Self::MissingKey => {
                 ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
             }

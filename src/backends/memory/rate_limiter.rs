@@ -38,6 +38,7 @@ pub struct MemoryRateLimiter {
     create: Mutex<Windows>,
     edit: Mutex<Windows>,
     token: Mutex<Windows>,
+    all_creates: Mutex<Windows>,
 }
 
 impl MemoryRateLimiter {
@@ -54,7 +55,7 @@ impl MemoryRateLimiter {
             windows.resize(clients);
             Mutex::new(windows)
         };
-        Self { clock, create: windows(), edit: windows(), token: windows() }
+        Self { clock, create: windows(), edit: windows(), token: windows(), all_creates: windows() }
     }
 
     /// Counts an attempt that another limiter has just admitted. If that makes more attempts than `quota` allows, the
@@ -75,6 +76,7 @@ impl MemoryRateLimiter {
             LimitKind::Create => &self.create,
             LimitKind::Edit => &self.edit,
             LimitKind::Token => &self.token,
+            LimitKind::AllCreates => &self.all_creates,
         };
         // No code under this lock panics half-way. If it did, a window that is off by one is better than an outage.
         windows.lock().unwrap_or_else(PoisonError::into_inner)

@@ -7,7 +7,6 @@
 use async_trait::async_trait;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use thiserror::Error;
-use tokio::task;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::panics::caught;
@@ -137,9 +136,7 @@ impl AuditLog for RedbStore {
     }
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
-        let shared = self.shared();
-        let reading = task::spawn_blocking(move || read(&shared, after, limit.min(MAX_ENTRIES)));
-        reading.await.unwrap_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())))
+        self.read_blocking(move |shared| read(shared, after, limit.min(MAX_ENTRIES))).await
     }
 }
 

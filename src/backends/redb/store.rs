@@ -134,10 +134,6 @@ impl RedbStore {
         reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
 
-    pub(super) fn shared(&self) -> Arc<Shared> {
-        Arc::clone(&self.shared)
-    }
-
     pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
         let bytes = queued_bytes(&operation);
         let permit = permit(&self.queue, bytes).await?;

@@ -60,6 +60,9 @@ fn as_text(found: &Inspection) -> String {
         line("HTML", &format!("{} bytes", page.html_bytes));
         line("links to", &if page.hosts.is_empty() { "nowhere".to_owned() } else { page.hosts.join(", ") });
     }
+    for print in found.page.iter().flat_map(|page| &page.fingerprints) {
+        line("fingerprint", print);
+    }
     if let Some(takedown) = &found.takedown {
         line("taken down", &format!("{}, by {}", takedown.reason, takedown.by));
     }

@@ -39,11 +39,21 @@ pub(super) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
+/// Asks `question` on the terminal; true for `yes`. Without a terminal nobody can answer.
+pub(super) fn confirmed(question: &str) -> Result<bool, String> {
+    if !io::stdin().is_terminal() {
+        return Err("give --yes, since nobody can be asked: standard input is no terminal".to_owned());
+    }
+    eprint!("{question}");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(|error| format!("the answer cannot be read: {error}"))?;
+    Ok(answer.trim() == "yes")
+}
+
 /// Progress over `total` things on standard error, if that is a terminal.
-pub(super) fn progress(total: usize) -> ProgressBar {
-    let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} (about {eta} left)");
-    if let Ok(style) = style {
+pub(super) fn progress(total: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} (about {eta} left)") {
         bar.set_style(style);
     }
     bar

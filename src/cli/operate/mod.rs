@@ -2,6 +2,8 @@
 
 pub(super) mod audit;
 mod client;
+pub(super) mod creates;
+mod criteria;
 pub(super) mod inspect;
 mod lines;
 pub(super) mod moving;

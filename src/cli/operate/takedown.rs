@@ -6,7 +6,8 @@ use clap::Args;
 use http::Method;
 
 use super::client::Client;
-use super::lines::{given_or_read, print_json, print_line, progress, shown};
+use super::criteria::Criteria;
+use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
 use crate::config::OperatorAccess;
 use crate::domain::takedown::{TakedownReason, operator_name};
 use crate::operators::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
@@ -17,7 +18,7 @@ const CHUNK: usize = 25;
 /// The arguments of `handbill takedown`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Takedown {
-    /// Slugs or addresses of pages; without any, one a line on standard input
+    /// Slugs or addresses of pages; without any and without a criterion, one a line on standard input
     slugs: Vec<String>,
     /// Why: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
     #[arg(long, value_name = "CODE", required_unless_present = "dry_run")]
@@ -25,9 +26,14 @@ pub(in crate::cli) struct Takedown {
     /// Who takes the pages down: a name, an address or a ticket; kept for ever
     #[arg(long, value_name = "NAME", required_unless_present = "dry_run", value_parser = operator_name)]
     by: Option<String>,
+    #[command(flatten)]
+    criteria: Criteria,
     /// Only show what would be taken down
     #[arg(long)]
     dry_run: bool,
+    /// Take down what the criteria find without asking
+    #[arg(long)]
+    yes: bool,
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
@@ -38,9 +44,26 @@ pub(in crate::cli) struct Takedown {
 impl Takedown {
     /// Exit code 1 if a page may still be readable.
     pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        let slugs = given_or_read(&self.slugs)?;
+        if self.criteria.is_empty() {
+            let slugs = given_or_read(&self.slugs)?;
+            return self.take_down(&Client::new(&self.access)?, &slugs);
+        }
+        if !self.slugs.is_empty() {
+            return Err("give slugs or criteria, not both".to_owned());
+        }
         let client = Client::new(&self.access)?;
-        let bar = progress(slugs.len());
+        let found = self.criteria.find(&client, self.json)?;
+        if self.dry_run || found.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !self.yes && !confirmed(&format!("Take down {} pages for ever? Type yes: ", found.len()))? {
+            return Err("nothing was taken down".to_owned());
+        }
+        self.take_down(&client, &found)
+    }
+
+    fn take_down(&self, client: &Client, slugs: &[String]) -> Result<ExitCode, String> {
+        let bar = progress(Some(slugs.len() as u64));
         let mut all_fine = true;
         for chunk in slugs.chunks(CHUNK) {
             let request = TakedownRequest {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::api::error::Code;
 use crate::api::metadata::{self, path};
 use crate::api::request::MAX_BODY_BYTES;
+use crate::domain::contact::Contact;
 use crate::domain::content::MAX_BYTES;
 use crate::domain::oauth;
 use crate::domain::origin::Origin;
@@ -12,10 +13,12 @@ use crate::domain::quota::Quota;
 use crate::domain::title::MAX_CHARS;
 use crate::ports::rate_limiter::Quotas;
 
-/// The text for a service at `base_url` with these `quotas`.
-pub(super) fn text(base_url: &Origin, quotas: Quotas) -> String {
+/// The text for a service at `base_url` with these `quotas`. `contact` is whom readers tell about a page.
+pub(super) fn text(base_url: &Origin, quotas: Quotas, contact: Option<&Contact>) -> String {
     let mut text = String::new();
-    for part in [opening(base_url), rest(base_url), mcp(base_url), rules(), limits(quotas), errors(), links(base_url)] {
+    for part in
+        [opening(base_url), rest(base_url), mcp(base_url), rules(), limits(quotas), errors(), links(base_url, contact)]
+    {
         text.push_str(part.trim());
         text.push_str("\n\n");
     }
@@ -86,7 +89,7 @@ Streamable HTTP at `{base_url}{}`, without a session and without a token. Protoc
         let _ = writeln!(text, "- `{}`: {}", operation.tool, operation.summary);
     }
     text.push_str(
-        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. The argument `slug` may also be the page's whole address. An error is a result with `isError`. Its text is JSON with `error`, `message`, `status` and, if waiting helps, `retry_after` in seconds.",
+        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. The argument `slug` may also be the page's whole address. To change some words of a long page, send `edits` (each replaces `old`, which occurs exactly once, by `new`) with `include_content` and `include_html` set to false, and `if_updated_at` so that nobody's change is lost. Read a long page in parts with `max_chars` and `offset`. An error is a result with `isError`. Its text is JSON with `error`, `message`, `status` and, if waiting helps, `retry_after` in seconds.",
     );
     text
 }
@@ -140,7 +143,7 @@ Every error is `{\"error\": \"<code>\", \"message\": \"<what went wrong and what
     text
 }
 
-fn links(base_url: &Origin) -> String {
+fn links(base_url: &Origin, contact: Option<&Contact>) -> String {
     let mut text = "## Links\n\n".to_owned();
     for (name, path, description) in [
         ("OpenAPI", path::OPENAPI, "every operation, for machines"),
@@ -151,6 +154,12 @@ fn links(base_url: &Origin) -> String {
         ("Protected resource", path::PROTECTED_RESOURCE, "how to send keys (RFC 9728)"),
     ] {
         let _ = writeln!(text, "- [{name}]({base_url}{path}): {description}");
+    }
+    if let Some(contact) = contact {
+        let _ = writeln!(
+            text,
+            "- [Abuse contact]({contact}): for a page that breaks the law or the rules; name its address"
+        );
     }
     text
 }

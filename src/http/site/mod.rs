@@ -145,7 +145,8 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
         fields.insert(LINK, link);
     }
-    mark_noindex(&mut fields, &page, &http.base_url);
+    mark_noindex(&mut fields, &page, http);
+    let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     conditional_response(headers, fields, || {
         let template = PageTemplate {
             layout: Layout::new(&http.base_url),
@@ -158,7 +159,8 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
             description: &page.rendered.excerpt,
             created_at: page.created_at,
             updated_at: page.updated_at,
-            noindex: page.rendered.has_external_links(&http.base_url),
+            noindex: http.is_noindex(&page),
+            report_url: report_url.as_deref(),
         };
         ([(CONTENT_TYPE, HTML)], templates::html(&template, page.rendered.html.len())).into_response()
     })
@@ -176,7 +178,7 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, caching: HeaderV
 
 fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap {
     let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, caching), (ETAG, entity_tag(page, "md"))]);
-    mark_noindex(&mut fields, page, &http.base_url);
+    mark_noindex(&mut fields, page, http);
     fields
 }
 

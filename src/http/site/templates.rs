@@ -71,6 +71,8 @@ pub struct PageTemplate<'a> {
     pub updated_at: UnixMillis,
     /// Whether search engines are asked not to index the page.
     pub noindex: bool,
+    /// Where readers report the page; `None` if the operators named no contact.
+    pub report_url: Option<&'a str>,
 }
 
 /// The home page: what the service is and how to use it.
@@ -229,6 +231,7 @@ mod tests {
             created_at: UnixMillis::new(1_795_235_400_123),
             updated_at: UnixMillis::new(1_795_235_400_123),
             noindex: false,
+            report_url: None,
         }
     }
 
@@ -270,6 +273,13 @@ mod tests {
         let content = "<p>A &amp; B &lt;\u{a0}{{ x }} {% y %}\t\r\n  “é”</p>\n<p><code>\n\n a\n</code></p>\n";
         let html = super::html(&PageTemplate { content_html: content, ..page() }, 0);
         assert!(html.contains(&format!("<article dir=\"auto\">\n{content}\n</article>")));
+    }
+
+    #[test]
+    fn a_page_can_be_reported_where_the_operators_have_named_a_contact() {
+        let reported = super::html(&PageTemplate { report_url: Some("mailto:a@b.example?subject=\"x"), ..page() }, 0);
+        assert!(reported.contains("Report this page</a>") && !reported.contains("subject=\"x"), "{reported}");
+        assert!(!super::html(&page(), 0).contains("Report this page"));
     }
 
     #[test]

@@ -5,11 +5,13 @@
 
 mod arguments;
 mod callers;
-mod client;
+pub(crate) mod client;
 mod errors;
 mod handshake;
 mod headers;
 mod limits;
+mod mistakes;
 mod order;
+mod parts;
 mod refusals;
 mod tools;

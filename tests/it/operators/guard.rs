@@ -7,8 +7,16 @@ use serde_json::json;
 use super::{Operated, TOKEN, request};
 
 /// Every route of the operators' API.
-const ROUTES: [(&str, &str); 5] =
-    [("POST", "/takedown"), ("GET", "/inspect/a-page-22222222"), ("GET", "/audit"), ("GET", "/log"), ("PUT", "/log")];
+const ROUTES: [(&str, &str); 8] = [
+    ("POST", "/takedown"),
+    ("GET", "/inspect/a-page-22222222"),
+    ("POST", "/scan"),
+    ("GET", "/audit"),
+    ("GET", "/creates"),
+    ("PATCH", "/creates"),
+    ("GET", "/log"),
+    ("PUT", "/log"),
+];
 
 #[tokio::test]
 async fn without_a_token_file_every_route_is_closed_and_says_what_to_set() {

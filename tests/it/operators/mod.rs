@@ -1,7 +1,10 @@
 //! The operators' API (contract, decision 17): a service and its operators' routes over one store, in this process.
 
+mod contact;
+mod creates;
 mod guard;
 mod log;
+mod scan;
 mod takedown;
 
 use std::fs;
@@ -10,13 +13,14 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
-use handbill::app::{Deps, operators_router};
+use handbill::app::{Deps, Operated as OperatedParts, operators_router};
+use handbill::backends::creates_file::CreatesFile;
 use handbill::backends::redb::RedbStore;
 use handbill::operators::guard::TokenFile;
 use handbill::ports::clock::SharedClock;
-use handbill::ports::page_scan::PageScan;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::random::Random;
+use handbill::service::PublishingPolicy;
 use handbill::telemetry::logs::LogFilter;
 use http::{HeaderMap, Request};
 use http_body_util::BodyExt;
@@ -78,15 +82,24 @@ impl Operated {
 
     fn with(token: TokenFile, token_file: PathBuf, directory: TempDir) -> Self {
         let store = Arc::new(RedbStore::in_memory().unwrap());
-        let app = Setup::unlimited().over(Arc::clone(&store) as Arc<dyn PageStore>).start();
+        let policy = PublishingPolicy::default();
+        let setup = Setup::unlimited().policy(policy.clone());
+        let app = setup.over(Arc::clone(&store) as Arc<dyn PageStore>).start();
         let (log, filter) = LogFilter::new(EnvFilter::new("info"));
         let deps = Deps {
             clock: Arc::clone(&app.clock) as SharedClock,
             random: Random::System,
             metrics: Arc::clone(&app.metrics),
         };
-        let records = Arc::clone(&store) as Arc<dyn PageScan>;
-        let routes = operators_router(Arc::clone(&app.store) as Arc<dyn PageStore>, store, records, log, token, &deps);
+        let parts = OperatedParts {
+            store: Arc::clone(&app.store) as Arc<dyn PageStore>,
+            audit: Arc::clone(&store) as _,
+            scan: store,
+            switch: Arc::new(CreatesFile::new(directory.path().join("creates.json"))),
+            policy,
+            log,
+        };
+        let routes = operators_router(parts, token, &deps);
         Self { app, routes, token_file, filter, _directory: directory }
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, public_router};
+use handbill::app::{Deps, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
@@ -45,7 +45,7 @@ fn replica(store: Arc<dyn PageStore>) -> Router {
     let unlimited = Quotas { create: None, edit: None, token: None };
     let origin = Origin::parse("https://pages.example").unwrap();
     let allowed = HostCheck::new(&origin, Vec::new(), Vec::new());
-    public_router(store, unlimited, origin, proxies, allowed, &Deps::system())
+    public_router(store, unlimited, origin, proxies, allowed, Publishing::default(), &Deps::system())
 }
 
 async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {

@@ -459,6 +459,7 @@ fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Rout
         base_url,
         no_proxies(),
         allowed,
+        handbill::app::Publishing::default(),
         &handbill::app::Deps::system(),
     )
 }

@@ -6,6 +6,7 @@
 mod attack;
 mod cli;
 mod client;
+mod commands;
 mod connections;
 mod crash;
 mod damage;
@@ -15,6 +16,7 @@ mod listener;
 mod logs;
 mod metrics;
 mod moving;
+mod operators;
 mod scrub;
 mod support;
 mod traces;
