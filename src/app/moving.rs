@@ -93,12 +93,12 @@ pub fn export(
 
 /// Writes the records of a running process. Returns what the file holds.
 pub fn export_running(
-    ask: Ask,
+    ask: &Ask,
     to: &Destination,
     selection: Selection,
     progress: Progress<'_>,
 ) -> Result<Summary, MoveError> {
-    runtime()?.block_on(write(Arc::new(RemoteRecords::new(ask)), to, selection, progress))
+    runtime()?.block_on(write(Arc::new(RemoteRecords::new(Arc::clone(ask))), to, selection, progress))
 }
 
 async fn write(

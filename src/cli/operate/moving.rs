@@ -89,12 +89,12 @@ impl Backup {
 
 /// Writes the records of the store: directly if no process uses it, else through the running process.
 fn write(settings: &MovingSettings, to: &Destination, selection: Selection) -> Result<Summary, String> {
-    let bar = progress(0);
+    let bar = progress(None);
     let written = match moving::export(settings, to, selection, &shown_on(&bar)) {
         Err(MoveError::Open(error)) if error.is_in_use() => {
             let client = Client::new(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
-            let ask: Ask = Arc::new(move |path| client.get(path));
-            moving::export_running(ask, to, selection, &shown_on(&bar))
+            let ask: Ask = Arc::new(move |path: &str| client.get(path));
+            moving::export_running(&ask, to, selection, &shown_on(&bar))
         }
         written => written,
     };
@@ -115,7 +115,7 @@ fn report_unreadable(summary: &Summary) -> ExitCode {
 
 impl Import {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        let bar = progress(0);
+        let bar = progress(None);
         let counts = moving::import(&self.settings, &self.files, &shown_on(&bar));
         bar.finish_and_clear();
         print_counts(&counts.map_err(|error| error.to_string())?)
@@ -124,7 +124,7 @@ impl Import {
 
 impl Restore {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        let bar = progress(0);
+        let bar = progress(None);
         let counts = moving::newest_backup(&self.from)
             .and_then(|backup| moving::restore(&self.embedded, &backup, &self.ledger, &shown_on(&bar)));
         bar.finish_and_clear();

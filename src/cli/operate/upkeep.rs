@@ -25,7 +25,7 @@ pub(in crate::cli) struct Compact {
 impl Check {
     /// Exit code 1 if something is wrong.
     pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        let bar = progress(0);
+        let bar = progress(None);
         let checked = upkeep::check(&self.embedded.data_dir, &|done, all| {
             bar.set_length(all.unwrap_or(done));
             bar.set_position(done);
@@ -52,7 +52,7 @@ impl Check {
 
 impl Compact {
     pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        let bar = progress(0);
+        let bar = progress(None);
         let compacted = upkeep::compact(&self.embedded.data_dir, &|done, all| {
             bar.set_length(all.unwrap_or(done));
             bar.set_position(done);
