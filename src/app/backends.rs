@@ -49,13 +49,13 @@ pub(super) enum StoreHandle {
     Cluster(oneshot::Receiver<cql::ConnectError>),
 }
 
-/// What a store keeps for operators.
+/// The parts of a store that operators use.
 pub(super) struct OperatedStore {
     /// The list of what operators did.
     pub(super) audit: Arc<dyn AuditLog>,
     /// The records one after another.
     pub(super) scan: Arc<dyn PageScan>,
-    /// Where creates are paused.
+    /// The switch that pauses creates.
     pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
@@ -141,7 +141,7 @@ impl StoreHandle {
         }
     }
 
-    /// What the operators' API works on beside the store itself. `None` where the store does not keep it.
+    /// The parts that the operators' API uses besides the store itself; `None` if the store does not have them.
     pub(super) fn operated(&self, settings: &Settings) -> Option<OperatedStore> {
         match self {
             Self::Embedded(store) => Some(OperatedStore {

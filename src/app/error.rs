@@ -40,7 +40,7 @@ pub enum StartError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] cql::ConnectError),
-    /// What operators do not allow cannot be read.
+    /// The blocklist or the switch of creates cannot be read.
     #[error(transparent)]
     Moderation(#[from] ModerationError),
     /// The operators' token cannot be used.

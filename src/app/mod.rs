@@ -53,14 +53,14 @@ pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
 
-/// What the operators of a service decide about publishing. The default allows everything and names nobody.
+/// The operators' decisions about publishing. The default allows everything and names nobody.
 #[derive(Default)]
 pub struct Publishing {
-    /// What may be published.
+    /// The policy for content and creates.
     pub policy: PublishingPolicy,
     /// Networks that have limits of their own.
     pub tiers: LimitTiers,
-    /// What the pages say about their operators.
+    /// The operators' contacts and wishes, as pages show them.
     pub site: SiteSettings,
 }
 

@@ -27,7 +27,7 @@ pub enum ModerationError {
     Blocklist {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The file with the switch of creates makes no sense.
@@ -35,7 +35,7 @@ pub enum ModerationError {
     Switch(String),
 }
 
-/// What operators allow, with where it comes from.
+/// The operators' policy, and its sources.
 pub(super) struct Moderation {
     policy: PublishingPolicy,
     blocklist: Option<WatchedFile>,

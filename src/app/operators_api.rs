@@ -15,7 +15,7 @@ use crate::ports::page_store::PageStore;
 use crate::service::{Operators, PublishingPolicy};
 use crate::telemetry::logs::LogFilter;
 
-/// What the operators' routes work on.
+/// The parts that the operators' routes work on.
 pub struct Operated {
     /// The service's own store, with all that is in front of it.
     pub store: Arc<dyn PageStore>,
@@ -23,9 +23,9 @@ pub struct Operated {
     pub audit: Arc<dyn AuditLog>,
     /// The records one after another.
     pub scan: Arc<dyn PageScan>,
-    /// Where creates are paused.
+    /// The switch that pauses creates.
     pub switch: Arc<dyn CreatesSwitch>,
-    /// What the service allows to be published.
+    /// The policy that the service asks.
     pub policy: PublishingPolicy,
     /// The filter of the log.
     pub log: LogFilter,

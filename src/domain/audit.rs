@@ -1,4 +1,4 @@
-//! What operators did. The list of these entries is only ever appended to.
+//! The audit: a list of operators' actions, which is only ever appended to.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,13 +11,13 @@ use super::timestamp::UnixMillis;
 pub struct AuditEntry {
     /// When it was done.
     pub at: UnixMillis,
-    /// Who did it, as checked by [`super::takedown::operator_name`].
+    /// The name of the operator, as checked by [`super::takedown::operator_name`].
     pub by: String,
-    /// What was done.
+    /// The action.
     pub action: AuditAction,
 }
 
-/// What an operator can do. The order is part of the format of stored entries: a new action goes to the end.
+/// An action of an operator. The order is part of the format of stored entries: a new action goes to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditAction {
     /// A page was taken down.

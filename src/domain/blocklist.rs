@@ -1,4 +1,4 @@
-//! What operators do not publish: pages that link to certain hosts, or that were taken down before.
+//! The blocklist: operators publish no pages that link to certain hosts, or that were taken down before.
 //!
 //! The list is text. Each line is a host, which stands for its subdomains too, or a [`Fingerprint`]. Empty lines and what
 //! follows `#` are left out.

@@ -11,7 +11,7 @@ use super::link_hosts::parse_host;
 /// Every byte that is not unreserved in an address (RFC 3986 §2.3) is encoded.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Where a message to the operators goes.
+/// The destination of a message to the operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
     /// A mail address.

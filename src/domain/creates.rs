@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Highest budget of creates in an hour. A window remembers each of its attempts.
 pub const MAX_HOURLY_BUDGET: u32 = 1_000_000;
 
-/// What operators allow all clients together to create.
+/// The operators' limits on the creates of all clients together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Creates {

@@ -24,9 +24,9 @@ pub const MIN_TEXT_CHARS: usize = 32;
 /// A fingerprint of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fingerprint {
-    /// Of the text that readers see.
+    /// A fingerprint of the text that readers see.
     Text([u8; 32]),
-    /// Of the hosts that links and images lead to.
+    /// A fingerprint of the hosts that links and images lead to.
     Links([u8; 32]),
 }
 

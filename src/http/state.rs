@@ -7,7 +7,7 @@ use crate::domain::page::Page;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
 
-/// What the operators of a site say about it.
+/// The operators' contacts and wishes.
 #[derive(Clone, Debug, Default)]
 pub struct SiteSettings {
     /// Whom readers tell about a page.
@@ -26,7 +26,7 @@ pub struct Http {
     pub(super) base_url: Origin,
     /// The proxies whose forwarding headers are trusted.
     pub(super) proxies: TrustedProxies,
-    /// What the operators say about the site.
+    /// The operators' contacts and wishes.
     pub(super) site: SiteSettings,
     /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its tag
     /// must change with them.

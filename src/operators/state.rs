@@ -14,9 +14,9 @@ pub struct OperatorsApi {
     pub operators: Operators,
     /// Every record of the store.
     pub records: Arc<dyn PageScan>,
-    /// Where creates are paused.
+    /// The switch that pauses creates.
     pub switch: Arc<dyn CreatesSwitch>,
-    /// What may be published, for a change that takes effect here at once.
+    /// The policy of this process, for changes that take effect here at once.
     pub policy: PublishingPolicy,
     /// The filter of the log.
     pub log: LogFilter,

@@ -18,7 +18,7 @@ pub const MAX_SLUGS: usize = 100;
 pub struct ErrorBody {
     /// The stable code.
     pub error: String,
-    /// What is wrong and what to do.
+    /// The problem and how to solve it.
     pub message: String,
 }
 
@@ -28,9 +28,9 @@ pub struct ErrorBody {
 pub struct TakedownRequest {
     /// Slugs or addresses of pages, at most [`MAX_SLUGS`].
     pub slugs: Vec<String>,
-    /// Why they are taken down.
+    /// The reason.
     pub reason: TakedownReason,
-    /// Who takes them down.
+    /// The operator's name.
     pub by: String,
     /// Whether to only look.
     #[serde(default)]
@@ -44,12 +44,12 @@ pub struct TakedownAnswer {
     pub results: Vec<TakedownResult>,
 }
 
-/// What was done with one page.
+/// The result for one page.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TakedownResult {
     /// The slug, or the text that is none.
     pub slug: String,
-    /// What was done.
+    /// The result.
     pub outcome: TakedownCode,
     /// The page's title, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -62,7 +62,7 @@ pub struct TakedownResult {
     pub message: Option<String>,
 }
 
-/// What a takedown did with one page.
+/// The result of a takedown for one page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TakedownCode {
@@ -137,16 +137,16 @@ pub struct InspectedPage {
     pub html_bytes: usize,
     /// The hosts of its links and images.
     pub hosts: Vec<String>,
-    /// What `--blocklist-file` refuses the same text by; nothing for a short text without links.
+    /// Entries for `--blocklist-file` that refuse the same text or links; none for a short text without links.
     pub fingerprints: Vec<String>,
 }
 
-/// Who took a page down, and why.
+/// The operator who took a page down, and the reason.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InspectedTakedown {
-    /// Why.
+    /// The reason.
     pub reason: TakedownReason,
-    /// Who.
+    /// The operator's name.
     pub by: String,
 }
 
@@ -182,7 +182,7 @@ pub struct ScanAnswer {
     pub pages: Vec<FoundPage>,
     /// Records that cannot be read.
     pub unreadable: Vec<String>,
-    /// Where the next batch begins; `None` at the end.
+    /// The beginning of the next batch; `None` at the end.
     pub cursor: Option<String>,
 }
 
@@ -221,14 +221,14 @@ pub struct AuditLine {
     pub number: u64,
     /// When it was done.
     pub at: String,
-    /// Who did it.
+    /// The operator's name.
     pub by: String,
-    /// What was done.
+    /// The action.
     #[serde(flatten)]
     pub action: AuditLineAction,
 }
 
-/// What was done.
+/// The action of an entry.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum AuditLineAction {
@@ -236,7 +236,7 @@ pub enum AuditLineAction {
     Takedown {
         /// The page.
         slug: String,
-        /// Why.
+        /// The reason.
         reason: TakedownReason,
     },
     /// Creates were paused or resumed, or their budget was changed.
@@ -291,7 +291,7 @@ pub struct CreatesChange {
     /// How many pages all clients together may create within any hour; `null` for any number.
     #[serde(default, deserialize_with = "sent", skip_serializing_if = "Option::is_none")]
     pub hourly_budget: Option<Option<u32>>,
-    /// Who changes it.
+    /// The operator's name.
     pub by: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where operators keep whether pages may be created, and how many. Every replica reads it again and again.
+//! The switch with which operators pause or limit creates. Every replica reads it again and again.
 
 use async_trait::async_trait;
 
@@ -8,7 +8,7 @@ use crate::domain::creates::Creates;
 /// A switch that survives restarts.
 #[async_trait]
 pub trait CreatesSwitch: Send + Sync {
-    /// What is allowed; the default if nobody has set anything. [`StoreError::Unreadable`] says that what is kept makes no
+    /// The limits in force; the default if nobody has set anything. [`StoreError::Unreadable`] says that what is kept makes no
     /// sense.
     async fn load(&self) -> Result<Creates, StoreError>;
 

@@ -1,4 +1,4 @@
-//! What operators do with pages: take them down, look at them, and list what was done.
+//! The operators' side of the service: they take pages down, look at them, and list the audit.
 //!
 //! Operators need no edit key and have no limits. The caller must have checked that it serves an operator.
 
@@ -35,7 +35,7 @@ pub struct Operators {
     random: Random,
 }
 
-/// What a takedown found and did.
+/// The outcome of a takedown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TakedownOutcome {
     /// The page is deleted from now on, and the audit says so.
@@ -59,7 +59,7 @@ pub struct Scanned {
     pub total: Option<u64>,
     /// The names of records that cannot be read.
     pub unreadable: Vec<String>,
-    /// Where the next batch begins; `None` at the end.
+    /// The beginning of the next batch; `None` at the end.
     pub next: Option<ScanCursor>,
 }
 

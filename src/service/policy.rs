@@ -1,4 +1,4 @@
-//! What operators allow to be published at the moment.
+//! The operators' policy: which content and how many creates they allow at the moment.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 /// The window of the budget that all clients share.
 const BUDGET_WINDOW: Duration = Duration::from_hours(1);
 
-/// What operators allow to be published. Clones share it, and it may change at any time. The default allows everything.
+/// The operators' policy. Clones share it, and it may change at any time. The default allows everything.
 #[derive(Clone, Default)]
 pub struct PublishingPolicy {
     allowed: Arc<RwLock<Allowed>>,
@@ -45,7 +45,7 @@ impl PublishingPolicy {
         std::mem::replace(&mut allowed.creates, creates) != creates
     }
 
-    /// What may be created.
+    /// The limits on creates.
     pub fn creates(&self) -> Creates {
         self.allowed.read().unwrap_or_else(PoisonError::into_inner).creates
     }

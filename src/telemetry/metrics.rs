@@ -132,7 +132,7 @@ pub struct ReloadLabels {
 /// Labels of what operators do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OperatorLabels {
-    /// What an operator asked for.
+    /// The operator's request.
     pub action: &'static str,
     /// `done` or `failed`; for a takedown its result.
     pub outcome: &'static str,

@@ -6,7 +6,7 @@
 //! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; lost at a restart |
 //! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; lost at a restart |
 //!
-//! What operators did is kept in the same file, in a table of its own.
+//! The audit of operators' actions is kept in the same file, in a table of its own.
 //!
 //! # How a write becomes durable
 //!

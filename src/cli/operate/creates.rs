@@ -15,7 +15,7 @@ use crate::operators::types::{CreatesBody, CreatesChange};
 /// The arguments of `handbill pause` and `handbill resume`.
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Switch {
-    /// Who does it: a name, an address or a ticket; kept for ever
+    /// Name of who does it: a person, an address or a ticket; kept for ever
     #[arg(long, value_name = "NAME", value_parser = operator_name)]
     by: String,
     #[command(flatten)]

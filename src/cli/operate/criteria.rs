@@ -7,7 +7,7 @@ use super::client::Client;
 use super::lines::{print_json, print_line, progress, shown};
 use crate::operators::types::{FoundPage, ScanAnswer, ScanRequest};
 
-/// What pages must have. All criteria that are given must hold.
+/// Criteria for pages. A page must meet all that are given.
 #[derive(Args, Debug)]
 pub(super) struct Criteria {
     /// Pages with a link or image at this host or a subdomain of it

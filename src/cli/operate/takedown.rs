@@ -20,10 +20,10 @@ const CHUNK: usize = 25;
 pub(in crate::cli) struct Takedown {
     /// Slugs or addresses of pages; without any and without a criterion, one a line on standard input
     slugs: Vec<String>,
-    /// Why: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
+    /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
     #[arg(long, value_name = "CODE", required_unless_present = "dry_run")]
     reason: Option<TakedownReason>,
-    /// Who takes the pages down: a name, an address or a ticket; kept for ever
+    /// Name of who takes the pages down: a person, an address or a ticket; kept for ever
     #[arg(long, value_name = "NAME", required_unless_present = "dry_run", value_parser = operator_name)]
     by: Option<String>,
     #[command(flatten)]

@@ -71,7 +71,7 @@ pub struct PageTemplate<'a> {
     pub updated_at: UnixMillis,
     /// Whether search engines are asked not to index the page.
     pub noindex: bool,
-    /// Where readers report the page; `None` if the operators named no contact.
+    /// The address for reports about the page; `None` if the operators named no contact.
     pub report_url: Option<&'a str>,
 }
 

@@ -119,7 +119,7 @@ impl Setup {
         self
     }
 
-    /// What the pages say about their operators.
+    /// The operators' contacts and wishes.
     #[must_use]
     pub(crate) fn site(mut self, site: SiteSettings) -> Self {
         self.publishing.site = site;

@@ -1,4 +1,4 @@
-//! Who may use the operators' API.
+//! The token of the operators' API.
 
 use std::fs;
 
