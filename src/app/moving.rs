@@ -33,7 +33,7 @@ const IMPORTS_AT_ONCE: usize = 256;
 /// Is told how many records are done, and about how many there are.
 pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
 
-/// Where an export goes.
+/// The place that an export goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// A new file.
@@ -54,7 +54,7 @@ pub enum MoveError {
     /// A file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
-    /// What arrived is not a whole archive.
+    /// The lines that arrived are not a whole archive.
     #[error("what was read is no whole archive ({0}): run the command again")]
     Archive(#[from] ArchiveError),
     /// Standard output cannot be written.
@@ -160,7 +160,8 @@ pub fn restore(
     let beside = embedded.data_dir.join(LEDGER_FILE);
     // Deletions come first: so no deleted page is in the store at any moment, even if the restore is interrupted.
     let mut files: Vec<_> = ledgers.to_vec();
-    files.extend(beside.is_file().then_some(beside));
+    let is_begun = beside.metadata().is_ok_and(|ledger| ledger.len() > 0);
+    files.extend(is_begun.then_some(beside));
     files.push(from.to_owned());
     let expected = verify_all(&files, progress)?;
     let counts = import_into(&restoring.directory(), &files, expected, progress)?;

@@ -1,3 +1,3 @@
-//! What the command line does with the files of a store that no process uses.
+//! Work of the command line on the files of a store that no process uses.
 
 pub use crate::backends::redb::{check, compact};

@@ -7,8 +7,8 @@ use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use serde::{Deserialize, Serialize};
 
-use super::OperatorsApi;
 use super::refusal::Refusal;
+use super::state::OperatorsApi;
 use crate::domain::archive::{ArchivedPage, Entry, entry_line};
 use crate::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
 use crate::ports::page_store::{Record, StoreError};
@@ -20,7 +20,7 @@ const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 /// The last line of a batch.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct BatchEnd {
-    /// Where the next batch begins; nothing after the last one.
+    /// The place at which the next batch begins; nothing after the last one.
     pub next: Option<String>,
     /// Slugs of records that cannot be read.
     pub unreadable: Vec<String>,

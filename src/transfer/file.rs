@@ -29,7 +29,7 @@ pub enum FileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What was tried.
+        /// The attempt: `read` or `written`.
         action: &'static str,
         /// The operating system's reason, or that of zstd.
         reason: io::Error,

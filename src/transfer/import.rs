@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// What became of one record.
+/// The decision about one record, as it was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     precedence: Precedence,

@@ -9,13 +9,13 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 
 use super::data_dir::DATABASE_FILE;
 use super::error::OpenError;
-use super::ledger::UNLOGGED;
 use super::ledger_file::LEDGER_FILE;
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::record;
 use super::storage::Storage;
 use super::tables::{self, PAGES, SLUGS, hash};
+use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
 use crate::domain::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES};
 use crate::domain::slug::Slug;
@@ -24,7 +24,7 @@ use crate::ports::page_store::Record;
 /// Faults that are described. Others are only counted.
 const MAX_DESCRIBED: usize = 100;
 
-/// What is in a data directory.
+/// The contents of a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     /// Pages that can be read.

@@ -15,11 +15,11 @@ use super::audit::AUDIT;
 use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, FILE_MODE, backend};
 use super::error::OpenError;
 use super::folders::{FileSystem, Folders};
-use super::ledger::UNLOGGED;
 use super::panics::caught;
 use super::record;
 use super::storage::Storage;
 use super::tables::{self, META, PAGES, SLUGS};
+use super::unlogged::UNLOGGED;
 use super::upkeep::existing;
 use crate::domain::slug::Slug;
 

@@ -10,9 +10,8 @@ use redb::{DatabaseError, StorageBackend, StorageError};
 
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
-use super::ledger::LedgerFile;
 use super::ledger_file::Ledger;
-use super::storage::Storage;
+use super::storage::{LedgerFile, Storage};
 use super::tables;
 
 /// The file in the data directory that holds the pages.

@@ -11,30 +11,19 @@
 //! which changes nothing. If the ledger cannot be written, the deletion still counts, and each later commit tries again.
 //! If the ledger is lost, the next start writes a new one from all tombstones.
 
-use std::fmt::Debug;
 use std::io;
 
-use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, TableError, WriteTransaction};
+use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 use tracing::error;
 
 use super::record;
+use super::storage::LedgerFile;
 use super::tables::PAGES;
+use super::unlogged::UNLOGGED;
 use crate::domain::archive::ledger_line;
 use crate::domain::page::Tombstone;
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Record;
-
-/// The slugs of deletions that may not be in the ledger yet.
-pub(super) const UNLOGGED: TableDefinition<&str, ()> = TableDefinition::new("unlogged_deletions");
-
-/// The file of the ledger, open for appending.
-pub trait LedgerFile: Debug + Send {
-    /// Whether the file has no deletion yet.
-    fn is_new(&self) -> bool;
-
-    /// Adds `lines` at the end and puts them on disk. After an error the file is as it was, or the next call makes it so.
-    fn append(&mut self, lines: &[u8]) -> io::Result<()>;
-}
 
 /// The writer's view of the ledger.
 #[derive(Debug, Default)]
@@ -120,26 +109,6 @@ impl Ledger {
         }
         self.is_failing = true;
     }
-}
-
-/// Removes `logged` from [`UNLOGGED`] and adds `deleted`.
-pub(super) fn stage<'a>(
-    transaction: &WriteTransaction,
-    logged: &[Slug],
-    deleted: impl Iterator<Item = &'a Tombstone>,
-) -> Result<(), redb::Error> {
-    let mut deleted = deleted.peekable();
-    if logged.is_empty() && deleted.peek().is_none() {
-        return Ok(());
-    }
-    let mut unlogged = transaction.open_table(UNLOGGED)?;
-    for slug in logged {
-        unlogged.remove(slug.as_str())?;
-    }
-    for tombstone in deleted {
-        unlogged.insert(tombstone.slug.as_str(), ())?;
-    }
-    Ok(())
 }
 
 fn unlogged(database: &Database) -> Result<Vec<Tombstone>, redb::Error> {

@@ -1,12 +1,12 @@
 //! The ledger's file in the data directory.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::folders::{FileSystem, Folders};
-use super::ledger::LedgerFile;
+use super::storage::LedgerFile;
 use crate::domain::archive::{Decoded, Decoder, MAX_LINE_BYTES, ledger_header};
 use crate::ports::clock::{Clock, SystemClock};
 
@@ -16,29 +16,29 @@ pub const LEDGER_FILE: &str = "handbill.ledger";
 /// Only the service's user reads the file, as with the database.
 const FILE_MODE: u32 = 0o600;
 
+/// The name of the ledger while its first lines are written.
+const UNFINISHED_FILE: &str = "handbill.ledger.new";
+
 /// A ledger in a file.
 #[derive(Debug)]
 pub(super) struct Ledger {
+    directory: PathBuf,
     file: File,
-    /// The length of the whole lines, in bytes. Bytes after it come from an append that failed.
+    /// The length of the whole lines, in bytes. Bytes after it come from an append that failed. 0 until the first line is
+    /// written.
     len: u64,
-    is_new: bool,
 }
 
 impl Ledger {
-    /// Opens the ledger in `directory`, or begins it. An unfinished last line is removed.
+    /// Opens the ledger in `directory`. An unfinished last line does not count, and the next append replaces it.
     ///
     /// [`io::ErrorKind::InvalidData`] if there is another file under the ledger's name.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
-        let path = directory.join(LEDGER_FILE);
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
-        let mut ledger = Self { file, len: 0, is_new: false };
+        let file = open(&directory.join(LEDGER_FILE))?;
+        let mut ledger = Self { directory: directory.to_owned(), file, len: 0 };
         let (first, len) = ledger.first_and_whole_lines()?;
         // Not even the first line was finished.
         if first.is_empty() {
-            ledger.append(ledger_header(SystemClock::new().now(), env!("CARGO_PKG_NAME").to_owned()).as_bytes())?;
-            FileSystem.sync(directory)?;
-            ledger.is_new = true;
             return Ok(ledger);
         }
         match Decoder::default().line(&first) {
@@ -47,8 +47,24 @@ impl Ledger {
             Err(reason) => return Err(io::Error::new(io::ErrorKind::InvalidData, reason)),
         }
         ledger.len = len;
-        ledger.is_new = len == first.len() as u64;
         Ok(ledger)
+    }
+
+    /// Writes the first lines to a file of their own, which then takes the ledger's name. So a ledger has all of its first
+    /// lines, or is still new.
+    fn begin(&mut self, lines: &[u8]) -> io::Result<()> {
+        let unfinished = self.directory.join(UNFINISHED_FILE);
+        let mut file = open(&unfinished)?;
+        let header = ledger_header(SystemClock::new().now(), env!("CARGO_PKG_NAME").to_owned());
+        file.set_len(0)?;
+        file.write_all(header.as_bytes())?;
+        file.write_all(lines)?;
+        file.sync_data()?;
+        fs::rename(unfinished, self.directory.join(LEDGER_FILE))?;
+        FileSystem.sync(&self.directory)?;
+        self.file = file;
+        self.len = (header.len() + lines.len()) as u64;
+        Ok(())
     }
 
     /// The first line, if it is whole, and the length of all whole lines.
@@ -76,10 +92,13 @@ impl Ledger {
 
 impl LedgerFile for Ledger {
     fn is_new(&self) -> bool {
-        self.is_new
+        self.len == 0
     }
 
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        if self.is_new() {
+            return self.begin(lines);
+        }
         if lines.is_empty() {
             return Ok(());
         }
@@ -88,15 +107,16 @@ impl LedgerFile for Ledger {
         self.file.write_all(lines)?;
         self.file.sync_data()?;
         self.len += lines.len() as u64;
-        self.is_new = false;
         Ok(())
     }
 }
 
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)
+}
+
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
 
     #[test]
@@ -121,7 +141,7 @@ mod tests {
     fn an_unfinished_first_line_is_begun_again_and_a_file_of_somebody_else_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join(LEDGER_FILE);
-        Ledger::open(directory.path()).unwrap();
+        Ledger::open(directory.path()).unwrap().append(b"").unwrap();
         let header = fs::read(&path).unwrap();
         for end in 0..header.len() {
             fs::write(&path, &header[..end]).unwrap();

@@ -67,6 +67,7 @@ mod scan;
 mod storage;
 mod store;
 mod tables;
+mod unlogged;
 mod upkeep;
 mod writer;
 
@@ -74,9 +75,8 @@ pub use check::{Checked, check};
 pub use compact::{Compacted, compact};
 pub use data_dir::DATABASE_FILE;
 pub use error::{OpenError, WriterError};
-pub use ledger::LedgerFile;
 pub use ledger_file::LEDGER_FILE;
-pub use storage::Storage;
+pub use storage::{LedgerFile, Storage};
 pub use store::RedbStore;
 pub use upkeep::Restoring;
 pub use writer::Committed;

@@ -9,8 +9,6 @@ use std::sync::Arc;
 use redb::backends::InMemoryBackend;
 use redb::{BackendError, StorageBackend};
 
-use super::ledger::LedgerFile;
-
 /// Opens the same bytes any number of times.
 pub trait Storage: Debug + Send + Sync {
     /// The storage's name in errors.
@@ -26,6 +24,15 @@ pub trait Storage: Debug + Send + Sync {
     fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
         Ok(None)
     }
+}
+
+/// The file of the ledger, open for appending.
+pub trait LedgerFile: Debug + Send {
+    /// Whether nothing was ever appended.
+    fn is_new(&self) -> bool;
+
+    /// Adds `lines`, which may be none, at the end and puts them on disk. A new file has them all or is still new. After an error the file is as it was, or the next call makes it so.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
 /// Bytes in memory. They are lost when the process ends.

@@ -17,10 +17,10 @@ use crate::ports::page_store::{Lookup, Record, StoreError};
 
 use super::audit;
 use super::error::OpenError;
-use super::ledger;
 use super::panics::caught;
 use super::record;
 use super::storage::Boxed;
+use super::unlogged;
 
 /// The records, by slug.
 pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
@@ -227,7 +227,7 @@ fn stage<'a>(
         .clone()
         .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation))
         .collect::<Result<_, _>>()?;
-    ledger::stage(transaction, logged, deleted(operations, &outcomes))?;
+    unlogged::stage(transaction, logged, deleted(operations, &outcomes))?;
     transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
     Ok(outcomes)
 }

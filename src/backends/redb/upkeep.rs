@@ -1,4 +1,4 @@
-//! What is done to a data directory that no process serves: it is opened only if it has a database, and a restored database
+//! Work on a data directory that no process serves: it is opened only if it has a database, and a restored database
 //! takes its place in one step.
 
 use std::fs::{self, File};
@@ -40,7 +40,7 @@ pub struct Restoring {
 }
 
 impl Restoring {
-    /// Begins in `data_dir`, which must not have a database. What an interrupted restore left is removed.
+    /// Begins in `data_dir`, which must not have a database. The remains of an interrupted restore are removed.
     pub fn begin(data_dir: &Path) -> Result<Self, OpenError> {
         folders::create_all(&FileSystem, data_dir).map_err(|reason| OpenError::io(data_dir, reason))?;
         let lock = data_dir::lock(data_dir)?;
