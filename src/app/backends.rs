@@ -16,6 +16,7 @@ use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
+use crate::domain::network_limits::NetworkLimits;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::PageScan;
@@ -60,12 +61,13 @@ pub(super) struct OperatedStore {
 }
 
 impl Backends {
-    /// `store`, with a limiter and reservations in this process.
-    pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
+    /// `store`, with reservations and a limiter of clients and `networks` in this process.
+    pub(super) fn in_process(store: Arc<dyn PageStore>, networks: NetworkLimits, deps: &Deps) -> Self {
         let measure = measure(deps);
+        let limiter = MemoryRateLimiter::new(Arc::clone(&deps.clock)).limiting_networks(networks);
         Self {
             store: measure.store(store, System::Redb),
-            limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&deps.clock))), System::Process),
+            limiter: measure.limiter(Arc::new(limiter), System::Process),
             reservations: measure
                 .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
@@ -85,7 +87,7 @@ impl Backends {
                 deps.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
-                    Self::in_process(pages, deps)
+                    Self::in_process(pages, settings.rate_limits.network_limits.clone(), deps)
                 } else {
                     let store = measure(deps).store(pages, System::Redb);
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
@@ -96,10 +98,7 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
-                if settings.redis.redis_url.is_empty() {
-                    return Err(StartError::NoRedis);
-                }
-                let (store, failed) = connect_cluster(&settings.cql, deps, readiness)?;
+                let (store, failed) = connect_cluster(&settings.cql, deps, readiness);
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
                 let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
@@ -113,7 +112,7 @@ impl Backends {
         let Deps { clock, random, metrics } = deps;
         let redis = Redis::open(
             &settings.redis,
-            TimeLimits::default(),
+            TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
             Arc::clone(metrics),
@@ -121,7 +120,8 @@ impl Backends {
         let measure = measure(deps);
         Ok(Self {
             store,
-            limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
+            limiter: measure
+                .limiter(Arc::new(redis.limiter(settings.rate_limits.network_limits.clone())), System::Redis),
             reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: false,
@@ -202,9 +202,7 @@ fn connect_cluster(
     settings: &CqlSettings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
-) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
-    // Settings that make no sense by themselves are refused at once.
-    cql::builder(settings).map_err(cql::ConnectError::from)?;
+) -> (Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
@@ -223,7 +221,7 @@ fn connect_cluster(
             Err(error) => drop(fail.send(error)),
         }
     });
-    Ok((pending, failed))
+    (pending, failed)
 }
 
 /// Reports in the log and at `/readyz` why the cluster is not connected yet.

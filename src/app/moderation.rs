@@ -15,8 +15,8 @@ use crate::ports::page_store::StoreError;
 use crate::service::PublishingPolicy;
 use crate::telemetry::metrics::{Metrics, RefusalLabels, ReloadLabels};
 
-/// How often the file and the switch are looked at. Operators see a change take effect at once, and a look costs next to
-/// nothing.
+/// How often the file and the switch are looked at. Operators see a change take effect at once, and a look costs next
+/// to nothing.
 const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Why the blocklist or the switch cannot be used at the start.

@@ -24,7 +24,8 @@ impl WatchedFile {
         &self.path
     }
 
-    /// The file's text if it is not in the state in which it was read last. After an error it is read again the next time.
+    /// The file's text if it is not in the state in which it was read last. After an error it is read again the next
+    /// time.
     pub(super) fn changed(&mut self) -> io::Result<Option<String>> {
         // The state is taken before the text. A file that changes in between is read once more the next time.
         let found =

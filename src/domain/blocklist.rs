@@ -1,7 +1,7 @@
 //! The blocklist: operators publish no pages that link to certain hosts, or that were taken down before.
 //!
-//! The list is text. Each line is a host, which stands for its subdomains too, or a [`Fingerprint`]. Empty lines and what
-//! follows `#` are left out.
+//! The list is text. Each line is a host, which stands for its subdomains too, or a [`Fingerprint`]. Empty lines and
+//! what follows `#` are left out.
 
 use std::collections::{BTreeSet, HashSet};
 

@@ -42,7 +42,8 @@ impl Contact {
         if fits { Ok(Self::Mail(format!("{local}@{domain}"))) } else { Err(NotAContact) }
     }
 
-    /// The address of a report about the page at `page_url`: the subject of a mail, or the parameter `url`, names the page.
+    /// The address of a report about the page at `page_url`: the subject of a mail, or the parameter `url`, names the
+    /// page.
     pub fn report(&self, page_url: &str) -> String {
         let page = utf8_percent_encode(page_url, RESERVED);
         match self {

@@ -12,7 +12,8 @@ pub struct Creates {
     /// Whether every create is refused.
     #[serde(default)]
     pub paused: bool,
-    /// How many pages all clients together may create within any hour, 1 to [`MAX_HOURLY_BUDGET`]; `None` means any number.
+    /// How many pages all clients together may create within any hour, 1 to [`MAX_HOURLY_BUDGET`]; `None` means any
+    /// number.
     #[serde(default)]
     pub hourly_budget: Option<u32>,
 }

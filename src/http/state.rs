@@ -28,8 +28,8 @@ pub struct Http {
     pub(super) proxies: TrustedProxies,
     /// The operators' contacts and wishes.
     pub(super) site: SiteSettings,
-    /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its tag
-    /// must change with them.
+    /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
+    /// tag must change with them.
     pub(super) origin_tag: String,
 }
 

@@ -11,7 +11,8 @@ use super::state::OperatorsApi;
 use super::types::AuditLine;
 use crate::ports::audit_log::MAX_ENTRIES;
 
-/// `GET /audit?after=NUMBER`: the entries after that number as lines of JSON, oldest first. An empty answer means the end.
+/// `GET /audit?after=NUMBER`: the entries after that number as lines of JSON, oldest first. An empty answer means the
+/// end.
 pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
     let after = after(query.as_deref()).ok_or_else(|| Refusal::invalid("The query is `after=NUMBER`, or nothing."))?;
     let entries = api.operators.audit(after, MAX_ENTRIES).await.map_err(|error| Refusal::from(&error))?;

@@ -18,7 +18,8 @@ use super::refusal::Refusal;
 /// Shortest token, in characters. `openssl rand -hex 32` makes 64.
 pub const MIN_TOKEN_CHARS: usize = 32;
 
-/// The file with the token, if there is one. It is read at each request, so the token can be replaced without a restart.
+/// The file with the token, if there is one. It is read at each request, so the token can be replaced without a
+/// restart.
 #[derive(Clone)]
 pub struct TokenFile(Option<Arc<PathBuf>>);
 

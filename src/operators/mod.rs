@@ -1,8 +1,8 @@
 //! The operators' API, on the operators' listener: taking pages down, looking at and for them, the audit, pausing
 //! creates, and the log's level.
 //!
-//! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of `--admin-token-file`
-//! (see [`guard`]). `handbill takedown`, `inspect` and `audit` are clients of these routes.
+//! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of
+//! `--admin-token-file` (see [`guard`]). `handbill takedown`, `inspect` and `audit` are clients of these routes.
 
 mod audit;
 mod creates;
@@ -31,8 +31,8 @@ pub use self::state::OperatorsApi;
 /// Size limit of a request's body, in bytes: a thousand slugs fit many times.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// The operators' routes behind the token of `token_file`. The work is done in `runtime`, because the operators' listener
-/// has only one thread, which must stay free for probes.
+/// The operators' routes behind the token of `token_file`. The work is done in `runtime`, because the operators'
+/// listener has only one thread, which must stay free for probes.
 pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Router {
     Router::new()
         .route("/takedown", post(pages::take_down))

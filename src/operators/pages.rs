@@ -16,8 +16,8 @@ use crate::domain::takedown::Takedown;
 use crate::ports::page_store::Lookup;
 use crate::service::TakedownOutcome;
 
-/// Takedowns of one request at the same time: enough to share the store's commits, and few enough to leave clients their
-/// share.
+/// Takedowns of one request at the same time: enough to share the store's commits, and few enough to leave clients
+/// their share.
 const AT_ONCE: usize = 16;
 
 /// `POST /takedown`.

@@ -1,7 +1,7 @@
 //! The append-only list of what operators did.
 //!
-//! A takedown is appended by [`super::page_store::PageStore::compare_and_set`] itself, with the tombstone, so that neither
-//! exists without the other. This port appends everything else, and lists.
+//! A takedown is appended by [`super::page_store::PageStore::compare_and_set`] itself, with the tombstone, so that
+//! neither exists without the other. This port appends everything else, and lists.
 
 use async_trait::async_trait;
 
@@ -17,7 +17,7 @@ pub trait AuditLog: Send + Sync {
     /// Appends `entry`. An `Ok` means that it is durable.
     async fn append(&self, entry: AuditEntry) -> Result<(), StoreError>;
 
-    /// The first entries after the number `after`, oldest first, at most `limit` and [`MAX_ENTRIES`]. No entries mean the
-    /// end of the list.
+    /// The first entries after the number `after`, oldest first, at most `limit` and [`MAX_ENTRIES`]. No entries mean
+    /// the end of the list.
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError>;
 }

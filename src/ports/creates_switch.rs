@@ -8,8 +8,8 @@ use crate::domain::creates::Creates;
 /// A switch that survives restarts.
 #[async_trait]
 pub trait CreatesSwitch: Send + Sync {
-    /// The limits in force; the default if nobody has set anything. [`StoreError::Unreadable`] says that what is kept makes no
-    /// sense.
+    /// The limits in force; the default if nobody has set anything. [`StoreError::Unreadable`] says that what is kept
+    /// makes no sense.
     async fn load(&self) -> Result<Creates, StoreError>;
 
     /// Allows `creates` from now on, at every replica within seconds. An `Ok` means that it is durable.

@@ -14,11 +14,13 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
+//! A preview has the steps of a create, with a limit of its own.
+//!
 //! After its rate limit a create is refused while operators have paused creates, then if its text or links are on the
 //! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
 //! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
 //!
-//! An invalid create spends no quota. Every update, delete and token request spends quota, which also limits the
+//! An invalid create or preview spends no quota. Every update, delete and token request spends quota, which also limits the
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
 
@@ -28,6 +30,7 @@ mod error;
 mod large_reads;
 mod operators;
 mod policy;
+mod preview;
 mod read;
 mod render;
 pub mod render_threads;
@@ -61,6 +64,7 @@ use large_reads::LargeReads;
 pub use large_reads::PageRead;
 pub use operators::{Operators, Scanned, TakedownOutcome};
 pub use policy::PublishingPolicy;
+pub use preview::{Preview, PreviewFields};
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;

@@ -64,8 +64,8 @@ pub struct Scanned {
 }
 
 impl Operators {
-    /// The operators' side of a service over these backends. `store` must be the one that the service uses, with all that
-    /// is in front of it.
+    /// The operators' side of a service over these backends. `store` must be the one that the service uses, with all
+    /// that is in front of it.
     pub fn new(
         store: Arc<dyn PageStore>,
         audit: Arc<dyn AuditLog>,
@@ -76,8 +76,8 @@ impl Operators {
         Self { store, audit, scan, scanning: Arc::default(), clock, random }
     }
 
-    /// Deletes the page under `slug` as its owner would, whatever its version, and keeps `takedown` in its tombstone and in
-    /// the audit. A dry run only looks.
+    /// Deletes the page under `slug` as its owner would, whatever its version, and keeps `takedown` in its tombstone
+    /// and in the audit. A dry run only looks.
     ///
     /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been taken down.
     /// Trying again is safe.
@@ -115,7 +115,8 @@ impl Operators {
         within_deadline(Instant::now(), StoreBudget::new().wait(self.store.lookup(slug))).await
     }
 
-    /// The pages that `selection` has among the records after `after`, or from the beginning. One call looks at one batch.
+    /// The pages that `selection` has among the records after `after`, or from the beginning. One call looks at one
+    /// batch.
     pub async fn scan(&self, selection: Selection, after: Option<ScanCursor>) -> Result<Scanned, ServiceError> {
         within_deadline(Instant::now(), async {
             let _alone = self.scanning.lock().await;

@@ -135,8 +135,8 @@ impl PageService {
         }
     }
 
-    /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character references
-    /// may spell the key even if the source does not contain it.
+    /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character
+    /// references may spell the key even if the source does not contain it.
     async fn rendered_if_publishable(&self, content: &Content, key: &EditKey) -> Result<Rendered, ServiceError> {
         if key.occurs_in(content.as_str()) {
             return Err(BodyError::HoldsKey("content").into());

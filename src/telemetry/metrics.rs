@@ -1,7 +1,7 @@
 //! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts.
 //!
-//! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets only.
-//! No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.
+//! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets
+//! only. No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -62,7 +62,8 @@ impl EncodeLabelSet for RequestLabels {
         if let Some(error) = self.error_type.as_deref() {
             [("error_type", error)].encode(encoder)?;
         }
-        Ok(())
+        // The scheme of the listener, which OpenTelemetry requires.
+        [("url_scheme", "http")].encode(encoder)
     }
 }
 

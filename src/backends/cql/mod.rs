@@ -51,6 +51,7 @@ mod lwt;
 pub mod migrate;
 mod pending;
 mod rows;
+mod secrets;
 mod session;
 mod statements;
 mod store;

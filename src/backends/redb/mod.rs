@@ -23,13 +23,13 @@
 //!
 //! # What happens when the disk fails or is full
 //!
-//! After any I/O error `redb` refuses a file until it is reopened, so the writer reopens it. Each batch writes its number
-//! to the file. After a failed commit this number shows whether the commit was done. If the file can be opened for reading
-//! only, lookups continue and writes are refused as unavailable. At every batch and every second the writer tries to open
-//! it for writing, so that service resumes without a restart.
+//! After any I/O error `redb` refuses a file until it is reopened, so the writer reopens it. Each batch writes its
+//! number to the file. After a failed commit this number shows whether the commit was done. If the file can be opened
+//! for reading only, lookups continue and writes are refused as unavailable. At every batch and every second the writer
+//! tries to open it for writing, so that service resumes without a restart.
 //!
-//! If damage prevents opening the file, or if the writer thread has panicked, waiting does not help. The store then ends,
-//! [`RedbStore::fatal_error`] returns the reason, and the process exits for its supervisor.
+//! If damage prevents opening the file, or if the writer thread has panicked, waiting does not help. The store then
+//! ends, [`RedbStore::fatal_error`] returns the reason, and the process exits for its supervisor.
 //!
 //! # What happens when the file is damaged
 //!

@@ -46,8 +46,8 @@ const REOPEN_LIMIT: Duration = Duration::from_secs(5);
 /// for its commit, however long the disk takes. A caller that gives up earlier drops the future. If the write has
 /// started by then, it is done completely; otherwise it is not done.
 ///
-/// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`] does
-/// the same without blocking a runtime.
+/// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`]
+/// does the same without blocking a runtime.
 pub struct RedbStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
@@ -103,7 +103,8 @@ impl RedbStore {
         std::future::pending().await
     }
 
-    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first call sets an observer.
+    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first call sets an
+    /// observer.
     pub fn observe_commits(&self, observe: impl Fn(Committed) + Send + Sync + 'static) {
         let _ = self.shared.observer.set(Box::new(observe));
     }

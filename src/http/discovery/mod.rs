@@ -161,8 +161,8 @@ fn ai_catalog(base_url: &Origin) -> Value {
     })
 }
 
-/// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is the
-/// MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
+/// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is
+/// the MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
 fn agent_card(base_url: &Origin) -> Value {
     let binding = format!(
         "https://modelcontextprotocol.io/specification/{}/basic/transports/streamable-http",

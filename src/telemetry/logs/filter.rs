@@ -24,8 +24,8 @@ impl LogFilter {
         (Self { change, current }, layer)
     }
 
-    /// Passes what `directives` say from now on. Libraries stay below the level that they may never exceed. An error says
-    /// why the directives are not valid, and then nothing changes.
+    /// Passes what `directives` say from now on. Libraries stay below the level that they may never exceed. An error
+    /// says why the directives are not valid, and then nothing changes.
     pub fn change(&self, directives: &str) -> Result<(), String> {
         let parsed = EnvFilter::builder().parse(directives).map_err(|error| error.to_string())?;
         (self.change)(parsed).map_err(|error| error.to_string())

@@ -37,8 +37,8 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
     }
 }
 
-/// Logs the process's events to `queue` from now on, panics included, and exports its spans if there is a `tracer`. Returns
-/// what changes the filter of the log.
+/// Logs the process's events to `queue` from now on, panics included, and exports its spans if there is a `tracer`.
+/// Returns what changes the filter of the log.
 pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) -> LogFilter {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });

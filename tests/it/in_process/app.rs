@@ -1,4 +1,5 @@
-//! The whole service behind its real router, in this process, with time, randomness and the store under the test's control.
+//! The whole service behind its real router, in this process, with time, randomness and the store under the test's
+//! control.
 //!
 //! Each request checks the answer, and also the store: a refused request must have written nothing.
 
@@ -158,6 +159,7 @@ impl Setup {
                 create: quota(self.limits.create),
                 edit: quota(self.limits.edit),
                 token: quota(self.limits.token),
+                preview: quota(self.limits.preview),
             },
             base_url,
             self.proxies,

@@ -18,5 +18,6 @@ mod metrics;
 mod moving;
 mod operators;
 mod scrub;
+mod shell;
 mod support;
 mod traces;
