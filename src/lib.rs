@@ -22,7 +22,7 @@
 //! | the JSON of a request or response | [`api::types`] |
 //! | the name of the service and the addresses of its documents | [`api::metadata`] |
 //! | a route, a layer or a header | [`http`] |
-//! | a page for people | [`http`], in its `site` |
+//! | a page for people, the editor and its scripts | [`http`], in its `site` |
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | what operators may do with pages, and its API | [`operators`], over [`service`] |

@@ -134,7 +134,7 @@ impl Service {
         let base_url = Origin::parse("https://pages.example").unwrap();
         let router = public_router(
             Arc::new(RedbStore::in_memory().unwrap()),
-            Quotas { create: None, edit: None, token: None },
+            Quotas { create: None, edit: None, token: None, preview: None },
             base_url.clone(),
             TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
             HostCheck::new(&base_url, Vec::new(), Vec::new()),

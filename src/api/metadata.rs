@@ -148,6 +148,8 @@ pub mod path {
     pub const SECURITY: &str = "/.well-known/security.txt";
     /// Instructions for agents, in prose.
     pub const LLMS: &str = "/llms.txt";
+    /// The help for people.
+    pub const HELP: &str = "/help";
     /// The icon. Its address never changes.
     pub const ICON: &str = "/favicon.ico";
 }

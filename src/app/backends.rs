@@ -15,7 +15,8 @@ use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
-use crate::config::{CqlSettings, Settings, StoreKind};
+use crate::config::{CqlSettings, EmbeddedSettings, Settings, StoreKind};
+use crate::domain::network_limits::NetworkLimits;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::PageScan;
@@ -60,12 +61,13 @@ pub(super) struct OperatedStore {
 }
 
 impl Backends {
-    /// `store`, with a limiter and reservations in this process.
-    pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
+    /// `store`, with reservations and a limiter of clients and `networks` in this process.
+    pub(super) fn in_process(store: Arc<dyn PageStore>, networks: NetworkLimits, deps: &Deps) -> Self {
         let measure = measure(deps);
+        let limiter = MemoryRateLimiter::new(Arc::clone(&deps.clock)).limiting_networks(networks);
         Self {
             store: measure.store(store, System::Redb),
-            limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&deps.clock))), System::Process),
+            limiter: measure.limiter(Arc::new(limiter), System::Process),
             reservations: measure
                 .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
@@ -81,11 +83,11 @@ impl Backends {
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
-                let store = Arc::new(open_embedded(settings.embedded.data_dir.clone(), &deps.metrics).await?);
+                let store = Arc::new(open_embedded(&settings.embedded, &deps.metrics).await?);
                 deps.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
-                    Self::in_process(pages, deps)
+                    Self::in_process(pages, settings.rate_limits.network_limits.clone(), deps)
                 } else {
                     let store = measure(deps).store(pages, System::Redb);
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
@@ -96,10 +98,7 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
-                if settings.redis.redis_url.is_empty() {
-                    return Err(StartError::NoRedis);
-                }
-                let (store, failed) = connect_cluster(&settings.cql, deps, readiness)?;
+                let (store, failed) = connect_cluster(&settings.cql, deps, readiness);
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
                 let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
@@ -113,7 +112,7 @@ impl Backends {
         let Deps { clock, random, metrics } = deps;
         let redis = Redis::open(
             &settings.redis,
-            TimeLimits::default(),
+            TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
             Arc::clone(metrics),
@@ -121,7 +120,8 @@ impl Backends {
         let measure = measure(deps);
         Ok(Self {
             store,
-            limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
+            limiter: measure
+                .limiter(Arc::new(redis.limiter(settings.rate_limits.network_limits.clone())), System::Redis),
             reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: false,
@@ -185,8 +185,10 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
-    let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir)).await;
+async fn open_embedded(settings: &EmbeddedSettings, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
+    let data_dir = settings.data_dir.clone();
+    let cache_bytes = usize::try_from(settings.store_cache.0).unwrap_or(usize::MAX);
+    let opened = tokio::task::spawn_blocking(move || RedbStore::open_with_cache(&data_dir, cache_bytes)).await;
     let store = opened.map_err(io::Error::other)??;
     let commit_writes = metrics.commit_writes.clone();
     store.observe_commits(move |committed| {
@@ -202,9 +204,7 @@ fn connect_cluster(
     settings: &CqlSettings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
-) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
-    // Settings that make no sense by themselves are refused at once.
-    cql::builder(settings).map_err(cql::ConnectError::from)?;
+) -> (Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
@@ -223,7 +223,7 @@ fn connect_cluster(
             Err(error) => drop(fail.send(error)),
         }
     });
-    Ok((pending, failed))
+    (pending, failed)
 }
 
 /// Reports in the log and at `/readyz` why the cluster is not connected yet.

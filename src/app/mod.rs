@@ -7,6 +7,7 @@ mod moderation;
 mod operators;
 mod operators_api;
 mod startup;
+mod sweep;
 mod watched_file;
 
 use std::process::{self, ExitCode};
@@ -20,14 +21,16 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
-pub use self::error::{MigrateError, StartError};
+pub use self::error::{MigrateError, StartError, SweepError};
 use self::moderation::Moderation;
 pub use self::moderation::ModerationError;
 pub use self::operators_api::{Operated, operators_router};
 use self::startup::{announce, listen, server_limits, server_metrics};
+pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
-use crate::backends::cql;
-use crate::config::{ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind};
+use crate::backends::{cql, redis};
+use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
+use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Http, SiteSettings, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
@@ -81,7 +84,15 @@ pub fn public_router(
     publishing: Publishing,
     deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, hosts, publishing, deps)
+    router_over(
+        Backends::in_process(store, NetworkLimits::NONE, deps),
+        quotas,
+        base_url,
+        proxies,
+        hosts,
+        publishing,
+        deps,
+    )
 }
 
 fn router_over(
@@ -124,6 +135,24 @@ fn router_over(
     router(Http::new(service, base_url, proxies, site), mcp::router(tools, hosts, guarded), telemetry)
 }
 
+/// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
+/// does not touch the store's files, so that it can run beside the process that serves.
+pub fn check(settings: &Settings) -> Result<(), StartError> {
+    let has_redis = !settings.redis.redis_url.is_empty();
+    if settings.store.store == StoreKind::Scylla {
+        if !has_redis {
+            return Err(StartError::NoRedis);
+        }
+        cql::builder(&settings.cql).map_err(cql::ConnectError::from)?;
+    }
+    if has_redis {
+        redis::check(&settings.redis)?;
+    }
+    TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
+    Moderation::open(settings.moderation.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
+    Ok(())
+}
+
 /// Serves until a signal ends it. Lines for the operator go to `log`.
 pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError> {
     let runtime = Builder::new_multi_thread().enable_all().build()?;
@@ -148,13 +177,15 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let deps = Deps { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Deps::system() };
     let Deps { clock, random, metrics } = &deps;
-    let sampling = settings.traces.otlp_sampling;
-    let exporting =
-        settings.traces.otlp_endpoint.as_ref().map(|to| export::start(to, sampling, metrics, clock, random));
+    let TraceChoice { traces, warnings } = config::traces(&settings.traces);
+    let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
     let log_filter = logs::install(&settings.logs, log, tracer);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    check(&settings)?;
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
-    token_file.read()?;
     let mut moderation = Moderation::open(settings.moderation.blocklist_file.clone(), metrics)?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;

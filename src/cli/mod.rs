@@ -3,6 +3,7 @@
 mod command_line;
 mod fingerprint;
 mod healthcheck;
+mod manual;
 mod operate;
 mod render;
 
@@ -12,10 +13,13 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
-use crate::config::{AdminSettings, DocumentSettings, MigrateSettings, Settings, unknown_variables, variables};
+use crate::config::{
+    AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, SweepSettings, unknown_variables, variables,
+};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -32,15 +36,17 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Subcommands>,
     #[command(flatten)]
-    settings: Settings,
+    settings: ServeSettings,
 }
 
 #[derive(Subcommand)]
 enum Subcommands {
     /// Serve pages (the default)
-    Serve(Box<Settings>),
+    Serve(Box<ServeSettings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
+    /// Delete texts in the cluster that no page shows any more, which crashes leave behind
+    Sweep(Box<SweepSettings>),
     /// Print the OpenAPI document
     Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
@@ -68,6 +74,13 @@ enum Subcommands {
         #[arg(long)]
         jsonl: bool,
     },
+    /// Print completions for a shell; docs/operations.md says where each shell looks for them
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the man page
+    Manpage,
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -105,7 +118,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
         log.line(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
-        Subcommands::Serve(settings) => app::serve(*settings, log).or_else(|error| {
+        Subcommands::Serve(serve) if serve.check_config => app::check(&serve.settings)
+            .map_err(|error| error.to_string())
+            .and_then(|()| print("The settings are valid.\n")),
+        Subcommands::Serve(serve) => app::serve(serve.settings, log).or_else(|error| {
             let code = if error.is_after_the_start() { FAILED } else { REFUSED };
             Ok(end(&error.to_string(), code, log))
         }),
@@ -113,6 +129,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
+        Subcommands::Sweep(settings) => match app::sweep(&settings, log) {
+            Ok(done) => print(&format!("{done}\n")),
+            Err(error) => Ok(end(&error.to_string(), error.exit_code(), log)),
+        },
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
@@ -125,6 +145,8 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Budget(budget) => budget.run(),
         Subcommands::Fingerprint { file } => fingerprint::run(file),
         Subcommands::Render { jsonl } => render::run(jsonl),
+        Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
+        Subcommands::Manpage => print(&manual::man_page(command)),
         Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
@@ -196,7 +218,7 @@ mod tests {
     }
 
     /// The subcommands that ask no service and have no settings.
-    const LOCAL: [&str; 2] = ["render", "fingerprint"];
+    const LOCAL: [&str; 4] = ["render", "fingerprint", "completions", "manpage"];
 
     /// The names of a command's settings: its options that are variables too.
     fn settings(command: &clap::Command) -> Vec<String> {

@@ -7,9 +7,11 @@ mod cql;
 mod http;
 mod moderation;
 mod operators;
+mod otel;
 mod rate_limits;
 mod redis;
 mod store;
+mod sweep;
 mod telemetry;
 
 use std::ffi::OsString;
@@ -20,9 +22,11 @@ pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
+pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
+pub use self::sweep::{SweepOptions, SweepSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
 /// Prefix of all our environment variables.
@@ -56,6 +60,17 @@ pub struct Settings {
     pub logs: LogSettings,
 }
 
+/// The settings of `serve`, and whether it only checks them.
+#[derive(Args, Debug)]
+#[expect(missing_docs, reason = "as for `Settings`")]
+pub struct ServeSettings {
+    /// Check the settings and the files that they name, say whether serve could start with them, and end: exit code 0 or 2
+    #[arg(long, help_heading = "Start")]
+    pub check_config: bool,
+    #[command(flatten)]
+    pub settings: Settings,
+}
+
 /// The settings that `migrate` uses.
 #[derive(Args, Debug)]
 #[expect(missing_docs, reason = "as for `Settings`")]
@@ -75,6 +90,12 @@ pub fn variables() -> Vec<(String, OsString)> {
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
         .collect()
+}
+
+/// The traces that `settings` and the environment's `OTEL_` variables ask for.
+pub fn traces(settings: &TraceSettings) -> TraceChoice {
+    #[expect(clippy::disallowed_methods, reason = "settings are read here")]
+    TraceChoice::of(settings, |name| std::env::var(name).ok())
 }
 
 /// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.

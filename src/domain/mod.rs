@@ -20,6 +20,7 @@ pub mod language;
 pub mod limit_tier;
 pub mod link_hosts;
 pub mod markdown;
+pub mod network_limits;
 pub mod oauth;
 pub mod origin;
 pub mod page;

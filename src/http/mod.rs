@@ -46,7 +46,7 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
 pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let openapi =
         StaticResponse::new("application/json", openapi_document(&http.base_url, http.site.abuse_contact.as_ref()));
-    let home = site::home(&http);
+    let (home, help) = (site::editor::home(&http), site::editor::help(&http));
     let discovery = discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock);
     let service_desc = render_errors::service_desc(&http.base_url);
     let warning = ForwardedWarning::new(http.proxies.clone(), telemetry.clone());
@@ -55,11 +55,14 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let rest = api
         .merge(discovery)
         .route(metadata::path::OPENAPI, openapi.route())
-        .route("/", home.route())
+        .route("/", home.route().post(site::form::post))
+        .route(metadata::path::HELP, help.route())
         .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
         .route("/assets/{name}", get(site::asset))
+        .route("/assets/{version}/{name}", get(site::editor::file))
         .route("/{slug}", get(site::page))
+        .route("/{slug}/edit", get(site::editor::edit))
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(http);

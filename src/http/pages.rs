@@ -208,7 +208,7 @@ fn page_body(page: &Arc<Page>, http: &Http) -> Response {
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
-fn json_tag(page: &Page, http: &Http) -> HeaderValue {
+pub(super) fn json_tag(page: &Page, http: &Http) -> HeaderValue {
     entity_tag(page, &format!("json.{}", http.origin_tag))
 }
 

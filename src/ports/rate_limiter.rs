@@ -16,6 +16,8 @@ pub enum LimitKind {
     Token,
     /// Creating pages, by all clients together.
     AllCreates,
+    /// Previewing pages, which publishes nothing.
+    Preview,
 }
 
 impl LimitKind {
@@ -26,6 +28,7 @@ impl LimitKind {
             Self::Edit => "edit",
             Self::Token => "token",
             Self::AllCreates => "all_creates",
+            Self::Preview => "preview",
         }
     }
 }
@@ -48,6 +51,8 @@ pub struct Quotas {
     pub edit: Option<Quota>,
     /// The quota for asking for tokens.
     pub token: Option<Quota>,
+    /// The quota for previews.
+    pub preview: Option<Quota>,
 }
 
 impl Quotas {
@@ -59,6 +64,7 @@ impl Quotas {
             LimitKind::Token => self.token,
             // Operators change this quota while the process runs, and no client has it alone.
             LimitKind::AllCreates => None,
+            LimitKind::Preview => self.preview,
         }
     }
 }

@@ -99,6 +99,9 @@ pub enum BodyError {
     /// The edit key is not a string.
     #[error("the edit key is not a string")]
     KeyType,
+    /// No title was sent, and the text has no heading to take one from.
+    #[error("there is no title")]
+    NoTitle,
     /// The title is not valid.
     #[error(transparent)]
     Title(TitleError),

@@ -14,11 +14,13 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
+//! A preview has the steps of a create, with a limit of its own.
+//!
 //! After its rate limit a create is refused while operators have paused creates, then if its text or links are on the
 //! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
 //! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
 //!
-//! An invalid create spends no quota. Every update, delete and token request spends quota, which also limits the
+//! An invalid create or preview spends no quota. Every update, delete and token request spends quota, which also limits the
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
 
@@ -28,6 +30,7 @@ mod error;
 mod large_reads;
 mod operators;
 mod policy;
+mod preview;
 mod read;
 mod render;
 pub mod render_threads;
@@ -45,11 +48,11 @@ use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::domain::client::Client;
-use crate::domain::page::Page;
+use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Lookup, PageStore};
+use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
@@ -61,6 +64,7 @@ use large_reads::LargeReads;
 pub use large_reads::PageRead;
 pub use operators::{Operators, Scanned, TakedownOutcome};
 pub use policy::PublishingPolicy;
+pub use preview::{Preview, PreviewFields};
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
@@ -181,6 +185,15 @@ impl PageService {
             Lookup::Active(page) => Ok(page),
             Lookup::Deleted(_) => Err(ServiceError::Gone),
             Lookup::Absent => Err(ServiceError::NotFound),
+        }
+    }
+
+    /// The head of the page under `slug`, or why there is none.
+    async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
+        match store_budget.wait(self.store.head(slug)).await? {
+            Head::Active(head) => Ok(head),
+            Head::Deleted(_) => Err(ServiceError::Gone),
+            Head::Absent => Err(ServiceError::NotFound),
         }
     }
 

@@ -62,7 +62,8 @@ impl EncodeLabelSet for RequestLabels {
         if let Some(error) = self.error_type.as_deref() {
             [("error_type", error)].encode(encoder)?;
         }
-        Ok(())
+        // The scheme of the listener, which OpenTelemetry requires.
+        [("url_scheme", "http")].encode(encoder)
     }
 }
 

@@ -103,6 +103,14 @@ impl ApiError {
         )
     }
 
+    /// A form that a browser sends for another site.
+    pub fn cross_origin() -> Self {
+        Self::new(
+            Code::CrossOrigin,
+            "A page of another site sent this form, so nothing was published. Use the form on this site's home page; scripts of other sites send JSON to `POST /api/pages`.",
+        )
+    }
+
     /// There is no memory left for the request, or for its response.
     pub fn no_room() -> Self {
         Self::unavailable("Too much data is being sent at the moment. Nothing was changed;")
@@ -308,6 +316,9 @@ impl ApiError {
             ),
             BodyError::Malformed(what) => invalid(what),
             BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
+            BodyError::NoTitle => invalid(
+                "The page has no title. Send the field `title`, or `?title=…` in the address, or begin the text with a heading such as `# My page`.",
+            ),
             BodyError::Title(TitleError::Empty) => invalid(format!(
                 "The field `title` is empty, or shows nothing. Give the page a title of 1 to {MAX_CHARS} characters."
             )),

@@ -50,6 +50,11 @@ Publish; the answer is 201 with `slug`, `url`, `edit_key` and `created_at`:
     curl {base_url}/api/pages -H 'Content-Type: application/json' \
       -d '{{"title": "Hello", "content": "My *first* page."}}'
 
+Publish a Markdown file as it is; the title is the first heading, or `?title=<title>`. The answer is 201 with two lines, the address and the
+key, or with `Accept: application/json` the JSON above. `?action=preview` answers with the HTML and publishes nothing:
+
+    curl --data-binary @note.md -H 'Content-Type: text/markdown' {base_url}/
+
 Read; the answer has `slug`, `url`, `title`, `content` (Markdown), `content_html`, `created_at` and `updated_at`:
 
     curl {base_url}/api/pages/<slug>
@@ -115,7 +120,12 @@ fn limits(quotas: Quotas) -> String {
 - Title: 1 to {MAX_CHARS} characters. Content: 1 to {MAX_BYTES} bytes of UTF-8. Request body: {MAX_BODY_BYTES} bytes.
 "
     );
-    for (what, quota) in [("Creates", quotas.create), ("Edits and deletes", quotas.edit), ("Tokens", quotas.token)] {
+    for (what, quota) in [
+        ("Creates", quotas.create),
+        ("Edits and deletes", quotas.edit),
+        ("Tokens", quotas.token),
+        ("Previews", quotas.preview),
+    ] {
         let _ = match quota {
             Some(Quota { limit, window }) => {
                 writeln!(text, "- {what}: {limit} per client in any {}.", humantime::format_duration(window))

@@ -159,6 +159,7 @@ impl Setup {
                 create: quota(self.limits.create),
                 edit: quota(self.limits.edit),
                 token: quota(self.limits.token),
+                preview: quota(self.limits.preview),
             },
             base_url,
             self.proxies,

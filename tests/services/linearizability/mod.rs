@@ -42,7 +42,7 @@ fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
 /// A replica in this process, over `store`, without limits.
 fn replica(store: Arc<dyn PageStore>) -> Router {
     let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
-    let unlimited = Quotas { create: None, edit: None, token: None };
+    let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
     let origin = Origin::parse("https://pages.example").unwrap();
     let allowed = HostCheck::new(&origin, Vec::new(), Vec::new());
     public_router(store, unlimited, origin, proxies, allowed, Publishing::default(), &Deps::system())

@@ -17,5 +17,6 @@ mod logs;
 mod metrics;
 mod operators;
 mod scrub;
+mod shell;
 mod support;
 mod traces;
