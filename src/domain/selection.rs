@@ -85,7 +85,7 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
-    use crate::domain::page::PageVersion;
+    use crate::domain::page::{PageVersion, TextPlace};
     use crate::domain::slug::Slug;
     use crate::domain::title::Title;
 
@@ -99,6 +99,7 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(created),
             updated_at: UnixMillis::new(created),
+            text: TextPlace::Unknown,
         }
     }
 
