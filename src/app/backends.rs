@@ -10,12 +10,16 @@ use super::deps::Deps;
 use super::error::StartError;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
+use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
 use crate::domain::network_limits::NetworkLimits;
+use crate::ports::audit_log::AuditLog;
+use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
@@ -44,6 +48,16 @@ pub(super) enum StoreHandle {
     Embedded(Arc<RedbStore>),
     /// A cluster. The receiver yields the error that makes connecting impossible, if there is one.
     Cluster(oneshot::Receiver<cql::ConnectError>),
+}
+
+/// The parts of a store that operators use.
+pub(super) struct OperatedStore {
+    /// The list of what operators did.
+    pub(super) audit: Arc<dyn AuditLog>,
+    /// The records one after another.
+    pub(super) scan: Arc<dyn PageScan>,
+    /// The switch that pauses creates.
+    pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
 impl Backends {
@@ -124,6 +138,18 @@ impl StoreHandle {
                 let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.cql;
                 format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
             }
+        }
+    }
+
+    /// The parts that the operators' API uses besides the store itself; `None` if the store does not have them.
+    pub(super) fn operated(&self, settings: &Settings) -> Option<OperatedStore> {
+        match self {
+            Self::Embedded(store) => Some(OperatedStore {
+                audit: Arc::clone(store) as _,
+                scan: Arc::clone(store) as _,
+                switch: Arc::new(CreatesFile::new(settings.embedded.creates_file())),
+            }),
+            Self::Cluster(_) => None,
         }
     }
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::moderation::ModerationError;
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::{cql, redis};
+use crate::operators::guard::TokenError;
 use crate::telemetry::export::ExportError;
 
 /// Why the service did not start, or stopped by itself.
@@ -38,6 +40,12 @@ pub enum StartError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] cql::ConnectError),
+    /// The blocklist or the switch of creates cannot be read.
+    #[error(transparent)]
+    Moderation(#[from] ModerationError),
+    /// The operators' token cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),

@@ -3,8 +3,11 @@
 mod backends;
 mod deps;
 mod error;
+mod moderation;
 mod operators;
+mod operators_api;
 mod startup;
+mod watched_file;
 
 use std::process::{self, ExitCode};
 use std::sync::Arc;
@@ -15,24 +18,28 @@ use futures_util::FutureExt;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use self::backends::{Backends, STORE};
+use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
 pub use self::error::{MigrateError, StartError};
+use self::moderation::Moderation;
+pub use self::moderation::ModerationError;
+pub use self::operators_api::{Operated, operators_router};
 use self::startup::{announce, listen, server_limits, server_metrics};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::{cql, redis};
-use crate::config::{self, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
+use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
-use crate::http::{Http, guarded, router};
+use crate::http::{Http, SiteSettings, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
+use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::PageService;
+use crate::service::{LimitTiers, PageService, PublishingPolicy};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -44,16 +51,46 @@ pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
 
-/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the tools.
+/// The operators' decisions about publishing. The default allows everything and names nobody.
+#[derive(Default)]
+pub struct Publishing {
+    /// The policy for content and creates.
+    pub policy: PublishingPolicy,
+    /// Networks that have limits of their own.
+    pub tiers: LimitTiers,
+    /// The operators' contacts and wishes, as pages show them.
+    pub site: SiteSettings,
+}
+
+impl Publishing {
+    fn of(settings: &Settings, policy: PublishingPolicy) -> Self {
+        let (limits, moderation) = (&settings.rate_limits, &settings.moderation);
+        let ContactSettings { abuse_contact, security_contact } = moderation.contacts.clone();
+        let site = SiteSettings { abuse_contact, security_contact, noindex_all: moderation.noindex_all };
+        Self { policy, tiers: LimitTiers::new(&limits.limit_tier, limits.rate_window), site }
+    }
+}
+
+/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the
+/// tools.
 pub fn public_router(
     store: Arc<dyn PageStore>,
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
+    publishing: Publishing,
     deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, NetworkLimits::NONE, deps), quotas, base_url, proxies, hosts, deps)
+    router_over(
+        Backends::in_process(store, NetworkLimits::NONE, deps),
+        quotas,
+        base_url,
+        proxies,
+        hosts,
+        publishing,
+        deps,
+    )
 }
 
 fn router_over(
@@ -62,8 +99,10 @@ fn router_over(
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
+    publishing: Publishing,
     deps: &Deps,
 ) -> Router {
+    let Publishing { policy, tiers, site } = publishing;
     let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
         backends.store,
@@ -73,7 +112,9 @@ fn router_over(
         Arc::clone(clock),
         random.clone(),
         quotas,
-    );
+    )
+    .with_policy(policy)
+    .with_tiers(tiers);
     if backends.renewed_pages_are_written_back {
         service = service.writing_renewed_pages_back();
     }
@@ -89,7 +130,7 @@ fn router_over(
         proxies: proxies.clone(),
         metrics: Arc::clone(metrics),
     };
-    router(Http::new(service, base_url, proxies), mcp::router(tools, hosts, guarded), telemetry)
+    router(Http::new(service, base_url, proxies, site), mcp::router(tools, hosts, guarded), telemetry)
 }
 
 /// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
@@ -105,6 +146,8 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     if has_redis {
         redis::check(&settings.redis)?;
     }
+    TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
+    Moderation::open(settings.moderation.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
     Ok(())
 }
 
@@ -135,11 +178,13 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let TraceChoice { traces, warnings } = config::traces(&settings.traces);
     let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
-    logs::install(&settings.logs, log, tracer);
+    let log_filter = logs::install(&settings.logs, log, tracer);
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     check(&settings)?;
+    let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
+    let mut moderation = Moderation::open(settings.moderation.blocklist_file.clone(), metrics)?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
@@ -151,7 +196,10 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
-    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
+    let store = Arc::clone(&backends.store);
+    let policy = moderation.policy();
+    let publishing = Publishing::of(&settings, policy.clone());
+    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, publishing, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
@@ -159,6 +207,18 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
+    let operated = handle.operated(&settings);
+    if let Some(operated) = &operated {
+        moderation.read_switch(&*operated.switch).await?;
+    }
+    tokio::spawn(moderation.follow(operated.as_ref().map(|operated| Arc::clone(&operated.switch))));
+    let admin = match operated {
+        Some(OperatedStore { audit, scan, switch }) => {
+            let operated = Operated { store, audit, scan, switch, policy, log: log_filter };
+            admin.merge(operators_router(operated, token_file, &deps))
+        }
+        None => admin,
+    };
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;
 

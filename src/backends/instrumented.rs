@@ -168,4 +168,8 @@ impl Renderer for Instrumented<dyn Renderer> {
         span.done("done", false);
         rendered
     }
+
+    async fn first_heading(&self, content: &Content) -> Option<String> {
+        self.inner.first_heading(content).await
+    }
 }

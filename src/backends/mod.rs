@@ -2,6 +2,7 @@
 
 pub mod coalescing;
 pub mod cql;
+pub mod creates_file;
 pub mod instrumented;
 pub mod memory;
 pub mod redb;

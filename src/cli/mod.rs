@@ -1,11 +1,14 @@
 //! Subcommands.
 
 mod command_line;
+mod fingerprint;
 mod healthcheck;
 mod manual;
+mod operate;
 mod render;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
@@ -14,7 +17,7 @@ use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
-use crate::config::{AddressSettings, AdminSettings, MigrateSettings, ServeSettings, unknown_variables, variables};
+use crate::config::{AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -41,9 +44,26 @@ enum Subcommands {
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
     /// Print the OpenAPI document
-    Openapi(AddressSettings),
+    Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
     Healthcheck(AdminSettings),
+    /// Take pages down, through the running process
+    Takedown(operate::takedown::Takedown),
+    /// Show what is known of pages, without their text
+    Inspect(operate::inspect::Inspect),
+    /// Print what operators did, as one JSON object a line
+    Audit(operate::audit::Audit),
+    /// Refuse every create, until handbill resume
+    Pause(operate::creates::Switch),
+    /// Allow creates again
+    Resume(operate::creates::Switch),
+    /// Limit how many pages all clients together may create within any hour
+    Budget(operate::creates::Budget),
+    /// Print the fingerprints of Markdown, for --blocklist-file
+    Fingerprint {
+        /// File with the Markdown [default: standard input]
+        file: Option<PathBuf>,
+    },
     /// Render Markdown from standard input to HTML on standard output
     Render {
         /// Each line is a JSON object with `input`, and is printed with `html` added
@@ -105,8 +125,17 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
-        Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
+        Subcommands::Openapi(DocumentSettings { address, contacts }) => {
+            print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
+        }
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
+        Subcommands::Takedown(takedown) => takedown.run(),
+        Subcommands::Inspect(inspect) => inspect.run(),
+        Subcommands::Audit(audit) => audit.run(),
+        Subcommands::Pause(switch) => switch.run(true),
+        Subcommands::Resume(switch) => switch.run(false),
+        Subcommands::Budget(budget) => budget.run(),
+        Subcommands::Fingerprint { file } => fingerprint::run(file),
         Subcommands::Render { jsonl } => render::run(jsonl),
         Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
         Subcommands::Manpage => print(&manual::man_page(command)),
@@ -146,7 +175,6 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
 mod tests {
     use std::fmt::Write;
     use std::fs;
-    use std::path::Path;
 
     use clap::Subcommand;
 
@@ -174,28 +202,31 @@ mod tests {
 
     #[test]
     fn the_readme_lists_every_setting_as_help_does() {
-        let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+        let readme = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
         let (_, after) = readme.split_once("made from `handbill --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
         assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
     }
 
-    /// The names of a command's options.
-    fn options(command: &clap::Command) -> Vec<String> {
-        command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
+    /// The subcommands that ask no service and have no settings.
+    const LOCAL: [&str; 4] = ["render", "fingerprint", "completions", "manpage"];
+
+    /// The names of a command's settings: its options that are variables too.
+    fn settings(command: &clap::Command) -> Vec<String> {
+        let settings = command.get_arguments().filter(|arg| arg.get_env().is_some());
+        settings.filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_options_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_settings_of_the_service() {
         let command = Cli::command();
-        let without_settings = ["render", "completions", "manpage"];
-        let is_of_another_kind = |name: &str| without_settings.contains(&name) || ClientCommand::has_subcommand(name);
+        let is_of_another_kind = |name: &str| LOCAL.contains(&name) || ClientCommand::has_subcommand(name);
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
         for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
-            let (own, all) = (options(subcommand), options(&command));
+            let (own, all) = (settings(subcommand), settings(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }
     }

@@ -5,6 +5,8 @@
 
 mod cql;
 mod http;
+mod moderation;
+mod operators;
 mod otel;
 mod rate_limits;
 mod redis;
@@ -12,12 +14,13 @@ mod store;
 mod telemetry;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 
 use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
+pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
+pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
@@ -41,12 +44,16 @@ pub struct Settings {
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
+    #[command(flatten, next_help_heading = "Moderation")]
+    pub moderation: ModerationSettings,
     #[command(flatten, next_help_heading = "Redis")]
     pub redis: RedisSettings,
     #[command(flatten, next_help_heading = "Traces")]
     pub traces: TraceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub admin: AdminSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub operators: OperatorSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
 }
@@ -72,14 +79,6 @@ pub struct MigrateSettings {
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
-}
-
-/// Settings of the operators' listener.
-#[derive(Args, Debug)]
-pub struct AdminSettings {
-    /// Operators' listener: /metrics, /livez and /readyz. The public must never reach it
-    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
-    pub admin_listen: SocketAddr,
 }
 
 /// The environment variables whose names begin like those of settings.

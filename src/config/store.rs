@@ -38,4 +38,14 @@ pub struct EmbeddedSettings {
     /// Directory for the files of the embedded store; created if it does not exist
     #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
     pub data_dir: PathBuf,
+    /// File in which operators pause creates; it is read every second and need not exist [default: creates.json in --data-dir]
+    #[arg(long, env = "HANDBILL_CREATES_FILE", value_name = "FILE")]
+    pub creates_file: Option<PathBuf>,
+}
+
+impl EmbeddedSettings {
+    /// The file in which operators pause creates.
+    pub fn creates_file(&self) -> PathBuf {
+        self.creates_file.clone().unwrap_or_else(|| self.data_dir.join("creates.json"))
+    }
 }

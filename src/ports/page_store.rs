@@ -25,7 +25,8 @@ pub trait PageStore: Send + Sync {
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
-    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`.
+    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
+    /// tombstone with a takedown is also appended to the [audit](super::audit_log).
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
 }
 

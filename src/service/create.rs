@@ -44,12 +44,15 @@ impl PageService {
     }
 
     async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
+        self.policy.check_pause()?;
         let mut slug = self.random_slug(&title);
         let (rendered, reservation) = self.render_while_reserving(&content, &slug).await;
         let reserved = (reservation == Reservation::Held).then(|| slug.clone());
         if reserved.is_none() {
             slug = self.random_slug(&title);
         }
+        self.policy.check_content(&rendered)?;
+        self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {

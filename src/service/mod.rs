@@ -14,7 +14,13 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! An invalid create spends no quota. Every update, delete and token request spends quota, which also limits the
+//! A preview has the steps of a create, with a limit of its own.
+//!
+//! After its rate limit a create is refused while operators have paused creates, then if its text or links are on the
+//! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
+//! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
+//!
+//! An invalid create or preview spends no quota. Every update, delete and token request spends quota, which also limits the
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
 
@@ -22,11 +28,15 @@ mod create;
 mod delete;
 mod error;
 mod large_reads;
+mod operators;
+mod policy;
+mod preview;
 mod read;
 mod render;
 pub mod render_threads;
 mod request;
 mod store_budget;
+mod tiers;
 mod token;
 mod update;
 
@@ -52,10 +62,14 @@ pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
 pub use large_reads::PageRead;
+pub use operators::{Operators, Scanned, TakedownOutcome};
+pub use policy::PublishingPolicy;
+pub use preview::{Preview, PreviewFields};
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
+pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
@@ -75,6 +89,8 @@ pub struct PageService {
     quotas: Quotas,
     rendering: Rendering,
     large_reads: LargeReads,
+    policy: PublishingPolicy,
+    tiers: LimitTiers,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -105,7 +121,9 @@ impl PageService {
         quotas: Quotas,
     ) -> Self {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads }
+        let policy = PublishingPolicy::default();
+        let tiers = LimitTiers::default();
+        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, policy, tiers }
     }
 
     /// Makes the service also write pages that it had to render again back to its store. This is for a store that only
@@ -114,6 +132,18 @@ impl PageService {
     pub fn writing_renewed_pages_back(self) -> Self {
         let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));
         Self { rendering, ..self }
+    }
+
+    /// Makes the service ask `policy` about each create and each new text.
+    #[must_use]
+    pub fn with_policy(self, policy: PublishingPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Gives the clients of some networks other quotas for creates and edits. Tokens keep theirs.
+    #[must_use]
+    pub fn with_tiers(self, tiers: LimitTiers) -> Self {
+        Self { tiers, ..self }
     }
 
     /// The quotas of clients.
@@ -139,7 +169,7 @@ impl PageService {
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
         let mut quota = None;
-        if let Some(limit) = self.quotas.of(kind) {
+        if let Some(limit) = self.tiers.quota(kind, client, self.quotas.of(kind)) {
             let decision = self.limiter.check(kind, limit, client).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };

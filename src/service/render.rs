@@ -79,6 +79,11 @@ impl Rendering {
         self.0.renderer.render(content).await
     }
 
+    /// The text of the heading that names `content`.
+    pub(super) async fn first_heading(&self, content: &Content) -> Option<String> {
+        self.0.renderer.first_heading(content).await
+    }
+
     /// `page`, rendered again if an older renderer made its HTML.
     pub(super) async fn current(&self, page: Arc<Page>) -> Arc<Page> {
         if page.rendered.renderer_version >= RENDERER_VERSION {

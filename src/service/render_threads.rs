@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 use crate::domain::content::Content;
-use crate::domain::markdown::{Rendered, render};
+use crate::domain::markdown::{Rendered, first_heading, render};
 use crate::ports::renderer::Renderer;
 
 /// Content up to this many bytes is rendered on the caller's thread: even for the slowest Markdown, rendering takes
@@ -31,17 +31,28 @@ impl Default for RenderThreads {
 #[async_trait]
 impl Renderer for RenderThreads {
     async fn render(&self, content: &Content) -> Rendered {
+        self.run(content, render).await
+    }
+
+    async fn first_heading(&self, content: &Content) -> Option<String> {
+        self.run(content, first_heading).await
+    }
+}
+
+impl RenderThreads {
+    /// The result of `work` on the Markdown of `content`.
+    async fn run<T: Send + 'static>(&self, content: &Content, work: fn(&str) -> T) -> T {
         if content.as_str().len() <= INLINE_BYTES {
-            return render(content.as_str());
+            return work(content.as_str());
         }
         let permit = Arc::clone(&self.permits).acquire_owned().await.expect("the semaphore is never closed");
         let content = content.clone();
-        let rendered = spawn_blocking(move || {
+        let done = spawn_blocking(move || {
             // The thread holds the permit. So a caller that disconnects does not free the permit while its work still
             // runs.
             let _permit = permit;
-            render(content.as_str())
+            work(content.as_str())
         });
-        rendered.await.expect("rendering is total")
+        done.await.expect("rendering is total")
     }
 }

@@ -97,7 +97,7 @@ impl PageService {
         let key = credential.open(&page)?;
         let update = body?.check(key)?;
         let replaced = match &update.text {
-            TextUpdate::Replace(content) => Some(self.rendered_without_key(content, key).await?),
+            TextUpdate::Replace(content) => Some(self.rendered_if_publishable(content, key).await?),
             TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
         precondition.check(page.state())?;
@@ -116,7 +116,7 @@ impl PageService {
                 TextUpdate::Edit(edits) => {
                     let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
                     let content = Content::parse(text).map_err(BodyError::Content)?;
-                    let rendered = self.rendered_without_key(&content, key).await?;
+                    let rendered = self.rendered_if_publishable(&content, key).await?;
                     (Some(content), Some(rendered))
                 }
             };
@@ -135,9 +135,9 @@ impl PageService {
         }
     }
 
-    /// The HTML of `content`, if neither of them contains `key`. Markup and character references may spell the key even
-    /// if the source does not contain it.
-    async fn rendered_without_key(&self, content: &Content, key: &EditKey) -> Result<Rendered, ServiceError> {
+    /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character
+    /// references may spell the key even if the source does not contain it.
+    async fn rendered_if_publishable(&self, content: &Content, key: &EditKey) -> Result<Rendered, ServiceError> {
         if key.occurs_in(content.as_str()) {
             return Err(BodyError::HoldsKey("content").into());
         }
@@ -145,6 +145,7 @@ impl PageService {
         if rendered.exposes(|text| key.occurs_in(text)) {
             return Err(BodyError::HoldsKey("content").into());
         }
+        self.policy.check_content(&rendered)?;
         Ok(rendered)
     }
 }

@@ -27,12 +27,16 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain", "ports"]),
     ("http", &["api", "domain", "service", "ports", "telemetry", "server"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
+    ("operators", &["api", "domain", "service", "ports", "telemetry"]),
     ("server", &["api", "domain", "ports", "telemetry"]),
     ("backends", &["domain", "ports", "telemetry", "config"]),
-    ("app", &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "server", "backends"]),
+    (
+        "app",
+        &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "operators", "server", "backends"],
+    ),
     // The client is another program in the same binary: it knows a server only by its interface.
     ("client", &["domain"]),
-    ("cli", &["app", "client", "config", "domain", "http", "telemetry"]),
+    ("cli", &["app", "client", "config", "domain", "http", "operators", "telemetry"]),
 ];
 
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.

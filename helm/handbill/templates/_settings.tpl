@@ -68,6 +68,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_CREATE_LIMIT" (int .Values.limits.create)) }}
 {{- include "handbill.variable" (list "HANDBILL_EDIT_LIMIT" (int .Values.limits.edit)) }}
 {{- include "handbill.variable" (list "HANDBILL_TOKEN_LIMIT" (int .Values.limits.token)) }}
+{{- include "handbill.variable" (list "HANDBILL_PREVIEW_LIMIT" (int .Values.limits.preview)) }}
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
 {{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS" (int .Values.connections.max)) }}
 {{- if not (kindIs "invalid" .Values.connections.maxPerClient) }}

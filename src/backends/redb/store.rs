@@ -45,8 +45,8 @@ const REOPEN_LIMIT: Duration = Duration::from_secs(5);
 /// for its commit, however long the disk takes. A caller that gives up earlier drops the future. If the write has
 /// started by then, it is done completely; otherwise it is not done.
 ///
-/// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`] does
-/// the same without blocking a runtime.
+/// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`]
+/// does the same without blocking a runtime.
 pub struct RedbStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
@@ -102,7 +102,8 @@ impl RedbStore {
         std::future::pending().await
     }
 
-    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first call sets an observer.
+    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first call sets an
+    /// observer.
     pub fn observe_commits(&self, observe: impl Fn(Committed) + Send + Sync + 'static) {
         let _ = self.shared.observer.set(Box::new(observe));
     }
@@ -133,7 +134,7 @@ impl RedbStore {
         reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
 
-    async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+    pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
         let bytes = queued_bytes(&operation);
         let permit = permit(&self.queue, bytes).await?;
         let (answer, answered) = oneshot::channel();
@@ -194,7 +195,7 @@ fn queued_bytes(operation: &Operation) -> usize {
             let Rendered { html, code_blocks, .. } = &page.rendered;
             page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
         }
-        Operation::CompareAndSet { next: Record::Deleted(_), .. } => 0,
+        Operation::CompareAndSet { next: Record::Deleted(_), .. } | Operation::Audit(_) => 0,
     };
     // Even the largest possible page fits in an empty queue.
     (WRITE_BYTES + content).min(QUEUE_BYTES)

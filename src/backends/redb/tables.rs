@@ -10,10 +10,12 @@ use redb::{
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::domain::audit::AuditEntry;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Lookup, Record, StoreError};
 
+use super::audit;
 use super::error::OpenError;
 use super::panics::caught;
 use super::record;
@@ -51,6 +53,8 @@ pub(super) enum Operation {
     Insert(Arc<Page>),
     /// Replaces the page by `next` if the page has the version `expected`.
     CompareAndSet { expected: PageVersion, next: Record },
+    /// Appends to the list of what operators did.
+    Audit(AuditEntry),
 }
 
 /// The answer to one write.
@@ -135,6 +139,7 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(PAGES)?;
     transaction.open_table(SLUGS)?;
+    audit::create_table(&transaction)?;
     transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
     Ok(transaction.commit()?)
 }
@@ -197,47 +202,51 @@ fn stage<'a>(
     operations: impl Iterator<Item = &'a Operation>,
 ) -> Result<Outcomes, redb::Error> {
     let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
-    let outcomes =
-        operations.map(|operation| stage_one(&mut pages, &mut slugs, operation)).collect::<Result<_, _>>()?;
+    let outcomes = operations
+        .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation))
+        .collect::<Result<_, _>>()?;
     transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
     Ok(outcomes)
 }
 
 fn stage_one(
+    transaction: &redb::WriteTransaction,
     pages: &mut Table<'_, &'static str, &'static [u8]>,
     slugs: &mut Table<'_, u64, ()>,
     operation: &Operation,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
-    let (applies, slug) = match operation {
+    let (applies, next) = match operation {
         Operation::Insert(page) => {
             let is_used = pages.get(page.slug.as_str())?.is_some() || slugs.get(hash(&page.slug))?.is_some();
-            (Ok(!is_used), &page.slug)
+            (Ok(!is_used), Record::Active(Arc::clone(page)))
         }
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
             let version = stored.map(|bytes| record::active_version(next.slug(), bytes.value())).transpose();
-            (version.map(|version| version.flatten() == Some(*expected)), next.slug())
+            (version.map(|version| version.flatten() == Some(*expected)), next.clone())
         }
+        Operation::Audit(entry) => return Ok(audit::append(transaction, entry)?.map(|()| Outcome::Done)),
     };
     match applies {
         Ok(true) => {}
         Ok(false) => return Ok(Ok(Outcome::Refused)),
         Err(error) => return Ok(Err(StoreError::Unreadable(error.into()))),
     }
-    let encoded = match operation {
-        Operation::Insert(page) => record::encode(&Record::Active(Arc::clone(page))),
-        Operation::CompareAndSet { next, .. } => record::encode(next),
+    let bytes = match record::encode(&next) {
+        Ok(bytes) => bytes,
+        Err(error) => return Ok(Err(StoreError::Unavailable(error.into()))),
     };
-    match encoded {
-        Ok(bytes) => {
-            pages.insert(slug.as_str(), bytes.as_slice())?;
-            if let Operation::Insert(_) = operation {
-                slugs.insert(hash(slug), ())?;
-            }
-            Ok(Ok(Outcome::Done))
-        }
-        Err(error) => Ok(Err(StoreError::Unavailable(error.into()))),
+    if let Record::Deleted(tombstone) = &next
+        && let Some(entry) = audit::entry_of(tombstone)
+        && let Err(error) = audit::append(transaction, &entry)?
+    {
+        return Ok(Err(error));
     }
+    pages.insert(next.slug().as_str(), bytes.as_slice())?;
+    if let Operation::Insert(page) = operation {
+        slugs.insert(hash(&page.slug), ())?;
+    }
+    Ok(Ok(Outcome::Done))
 }
 
 fn hash(slug: &Slug) -> u64 {

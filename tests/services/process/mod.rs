@@ -15,6 +15,8 @@ mod drain;
 mod listener;
 mod logs;
 mod metrics;
+mod operators;
 mod scrub;
+mod shell;
 mod support;
 mod traces;
