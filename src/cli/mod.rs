@@ -17,7 +17,9 @@ use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
-use crate::config::{AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, unknown_variables, variables};
+use crate::config::{
+    AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, SweepSettings, unknown_variables, variables,
+};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -43,6 +45,8 @@ enum Subcommands {
     Serve(Box<ServeSettings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
+    /// Delete texts in the cluster that no page shows any more, which crashes leave behind
+    Sweep(Box<SweepSettings>),
     /// Print the OpenAPI document
     Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
@@ -125,6 +129,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
+        Subcommands::Sweep(settings) => match app::sweep(&settings, log) {
+            Ok(done) => print(&format!("{done}\n")),
+            Err(error) => Ok(end(&error.to_string(), error.exit_code(), log)),
+        },
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }

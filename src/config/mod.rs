@@ -11,6 +11,7 @@ mod otel;
 mod rate_limits;
 mod redis;
 mod store;
+mod sweep;
 mod telemetry;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
+pub use self::sweep::{SweepOptions, SweepSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
 /// Prefix of all our environment variables.

@@ -10,7 +10,7 @@ use redb::{DatabaseError, StorageBackend, StorageError};
 
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
-use super::storage::Storage;
+use super::storage::{DEFAULT_CACHE_BYTES, Storage};
 use super::tables;
 
 /// The file in the data directory that holds the pages.
@@ -29,6 +29,7 @@ const FILE_MODE: u32 = 0o600;
 #[derive(Debug)]
 pub(super) struct DataDir {
     database: PathBuf,
+    cache_bytes: usize,
     _lock: File,
 }
 
@@ -37,7 +38,7 @@ impl DataDir {
     ///
     /// A new database gets its name only when it is complete. So if the process ends at any moment, a later start does not
     /// mistake an incomplete file for a database.
-    pub(super) fn prepare(directory: &Path) -> Result<Self, OpenError> {
+    pub(super) fn prepare(directory: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
         folders::create_all(&FileSystem, directory).map_err(|reason| OpenError::io(directory, reason))?;
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
@@ -56,7 +57,7 @@ impl DataDir {
             }
             Err(reason) => return Err(OpenError::io(&database, reason)),
         }
-        Ok(Self { database, _lock: lock })
+        Ok(Self { database, cache_bytes, _lock: lock })
     }
 }
 
@@ -71,6 +72,10 @@ impl Storage for DataDir {
 
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
         backend(File::open(&self.database)?)
+    }
+
+    fn cache_bytes(&self) -> usize {
+        self.cache_bytes
     }
 }
 
@@ -96,7 +101,7 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
     let created = new
         .and_then(backend)
         .map_err(io)
-        .and_then(|new| tables::open(&unfinished, new).map(drop))
+        .and_then(|new| tables::open(&unfinished, new, DEFAULT_CACHE_BYTES).map(drop))
         .and_then(|()| fs::rename(&unfinished, database).map_err(io))
         .and_then(|()| FileSystem.sync(directory).map_err(io));
     if created.is_err() {

@@ -13,12 +13,12 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::domain::audit::AuditEntry;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Lookup, Record, StoreError};
+use crate::ports::page_store::{Head, Lookup, Record, StoreError};
 
 use super::audit;
 use super::error::OpenError;
 use super::panics::caught;
-use super::record;
+use super::record::{self, RecordError};
 use super::storage::Boxed;
 
 /// The records, by slug.
@@ -41,10 +41,6 @@ pub(super) const FORMAT: u64 = 3;
 
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
-
-/// Memory for pages of the file, in bytes: enough for about 600 of the largest published pages, and small enough for
-/// the smallest machines that one can rent. Unwritten pages take at most half of it.
-const CACHE_BYTES: usize = 64 * 1024 * 1024;
 
 /// One write.
 #[derive(Debug)]
@@ -81,16 +77,18 @@ pub(super) enum Applied {
     Unknown(redb::Error, Outcomes),
 }
 
-/// Opens the database on `backend`, and creates the tables if there are none. `path` is used only in errors.
-pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
-    caught(|| open_or_panic(path, backend)).unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
+/// Opens the database on `backend` with `cache_bytes` of memory for its pages, and creates the tables if there are none.
+/// `path` is used only in errors.
+pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
+    caught(|| open_or_panic(path, backend, cache_bytes))
+        .unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
 }
 
 /// Does the same as `open`, but does not catch the panics of `redb` on some damaged files.
-fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
+fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
     let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let database = Builder::new()
-        .set_cache_size(CACHE_BYTES)
+        .set_cache_size(cache_bytes)
         .create_with_backend(Boxed(backend))
         .map_err(|error| OpenError::database(path, error))?;
     match format(&database).map_err(|error| OpenError::database(path, error))? {
@@ -160,17 +158,33 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
 
 /// The page or tombstone under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
+    read(database, slug, Lookup::Absent, |bytes| {
+        Ok(match record::decode(slug.clone(), bytes)? {
+            Record::Active(page) => Lookup::Active(page),
+            Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
+        })
+    })
+}
+
+/// The head of the page, or the tombstone, under `slug`.
+pub(super) fn head(database: &Database, slug: &Slug) -> Result<Result<Head, StoreError>, redb::Error> {
+    read(database, slug, Head::Absent, |bytes| record::decode_head(slug.clone(), bytes))
+}
+
+/// Decodes the record under `slug`; `absent` if the slug was never used.
+fn read<T>(
+    database: &Database,
+    slug: &Slug,
+    absent: T,
+    decode: impl FnOnce(&[u8]) -> Result<T, RecordError>,
+) -> Result<Result<T, StoreError>, redb::Error> {
     let transaction = database.begin_read()?;
     let pages = transaction.open_table(PAGES)?;
     let Some(bytes) = pages.get(slug.as_str())? else {
         let is_used = transaction.open_table(SLUGS)?.get(hash(slug))?.is_some();
-        return Ok(if is_used { Err(StoreError::Unreadable(HiddenError.into())) } else { Ok(Lookup::Absent) });
+        return Ok(if is_used { Err(StoreError::Unreadable(HiddenError.into())) } else { Ok(absent) });
     };
-    Ok(match record::decode(slug.clone(), bytes.value()) {
-        Ok(Record::Active(page)) => Ok(Lookup::Active(page)),
-        Ok(Record::Deleted(tombstone)) => Ok(Lookup::Deleted(tombstone)),
-        Err(error) => Err(StoreError::Unreadable(error.into())),
-    })
+    Ok(decode(bytes.value()).map_err(|error| StoreError::Unreadable(error.into())))
 }
 
 /// Applies `operations` in order and commits them as batch number `batch`. Each operation sees the effects of those

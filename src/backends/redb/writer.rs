@@ -26,7 +26,7 @@ const BATCH_OPERATIONS: usize = 256;
 
 /// Size in bytes at which a batch gets no further operation. The batch must fit in the half of the cache that may hold
 /// unwritten pages. It fits even if the batch's last operation is the largest possible one, and although `redb` rounds
-/// the size of each value up to a power of two.
+/// the size of each value up to a power of two. So the smallest cache has 32 MiB.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// While the database is not open for writing, the writer tries to open it for writing at this interval, even if no
@@ -337,13 +337,13 @@ impl Writer {
 
 fn open_for_writing(storage: &dyn Storage) -> Result<Database, OpenError> {
     let backend = storage.read_write().map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), backend)
+    tables::open(storage.location(), backend, storage.cache_bytes())
 }
 
 fn open_for_reading(storage: &dyn Storage) -> Result<Database, OpenError> {
     let overlay =
         storage.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), Box::new(overlay))
+    tables::open(storage.location(), Box::new(overlay), storage.cache_bytes())
 }
 
 fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {

@@ -82,12 +82,6 @@ impl Setup {
     }
 
     #[must_use]
-    pub(crate) fn preview_limit(mut self, preview: u32) -> Self {
-        self.limits.preview = preview;
-        self
-    }
-
-    #[must_use]
     pub(crate) fn window(self, window: Duration) -> Self {
         Self { window, ..self }
     }
