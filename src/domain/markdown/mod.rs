@@ -6,8 +6,8 @@
 //!
 //! There are two barriers in a row, and they share no code. `subset` writes only elements of the subset, with addresses
 //! that `links` allows, and escapes everything else. `sanitize` accepts the result if it is of a grammar that leaves a
-//! browser no choice (`canonical`), and otherwise parses it as a browser would and removes everything that is not on its
-//! own list. Without bugs in the first barrier the second one changes nothing, and tests check that.
+//! browser no choice (`canonical`). Otherwise it parses the result as a browser would and removes everything that is
+//! not on its own list. Without bugs in the first barrier the second one changes nothing, and tests check that.
 //!
 //! These decisions are not in the contract:
 //!

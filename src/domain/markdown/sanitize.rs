@@ -2,7 +2,7 @@
 //!
 //! The sanitiser parses HTML as a browser would, and removes what is not on its list. That is most of the work of
 //! rendering, and without bugs in the first barrier it changes nothing. So [`canonical`] first checks whether the HTML
-//! is of a grammar that the sanitiser leaves as it is, and the sanitiser runs only on other HTML. Tests compare the two.
+//! is of a grammar that the sanitiser leaves as it is. The sanitiser runs only on other HTML. Tests compare the two.
 //!
 //! This barrier shares no code with the first barrier, so that a bug in the first barrier is not also a bug here.
 
