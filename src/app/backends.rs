@@ -15,7 +15,7 @@ use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
-use crate::config::{CqlSettings, Settings, StoreKind};
+use crate::config::{CqlSettings, EmbeddedSettings, Settings, StoreKind};
 use crate::domain::network_limits::NetworkLimits;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
@@ -83,7 +83,7 @@ impl Backends {
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
-                let store = Arc::new(open_embedded(settings.embedded.data_dir.clone(), &deps.metrics).await?);
+                let store = Arc::new(open_embedded(&settings.embedded, &deps.metrics).await?);
                 deps.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
@@ -185,8 +185,10 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
-    let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir)).await;
+async fn open_embedded(settings: &EmbeddedSettings, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
+    let data_dir = settings.data_dir.clone();
+    let cache_bytes = usize::try_from(settings.store_cache.0).unwrap_or(usize::MAX);
+    let opened = tokio::task::spawn_blocking(move || RedbStore::open_with_cache(&data_dir, cache_bytes)).await;
     let store = opened.map_err(io::Error::other)??;
     let commit_writes = metrics.commit_writes.clone();
     store.observe_commits(move |committed| {

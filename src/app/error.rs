@@ -61,6 +61,32 @@ impl StartError {
     }
 }
 
+/// Why texts were not swept.
+#[derive(Debug, Error)]
+pub enum SweepError {
+    /// The embedded store deletes each text with its page.
+    #[error("the embedded store leaves nothing to sweep: use it with --store scylla")]
+    Embedded,
+    /// The sweep ended early. Running it again is safe.
+    #[error(transparent)]
+    Cluster(#[from] cql::SweepError),
+    /// A runtime cannot be created.
+    #[error("the operating system refused a basic resource ({0})")]
+    System(#[from] io::Error),
+}
+
+impl SweepError {
+    /// The exit code: 2 for a command that was refused, 1 for one that failed on its way.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Cluster(cql::SweepError::Database(_)) => 1,
+            Self::Embedded
+            | Self::Cluster(cql::SweepError::Connect(_) | cql::SweepError::OutOfReach)
+            | Self::System(_) => 2,
+        }
+    }
+}
+
 /// Why the schema was not updated.
 #[derive(Debug, Error)]
 pub enum MigrateError {

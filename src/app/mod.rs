@@ -4,9 +4,13 @@ mod backends;
 mod deps;
 mod error;
 mod moderation;
+pub mod moving;
 mod operators;
 mod operators_api;
+mod remote_records;
 mod startup;
+mod sweep;
+pub mod upkeep;
 mod watched_file;
 
 use std::process::{self, ExitCode};
@@ -20,11 +24,12 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
-pub use self::error::{MigrateError, StartError};
+pub use self::error::{MigrateError, StartError, SweepError};
 use self::moderation::Moderation;
 pub use self::moderation::ModerationError;
 pub use self::operators_api::{Operated, operators_router};
 use self::startup::{announce, listen, server_limits, server_metrics};
+pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::{cql, redis};
 use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};

@@ -5,5 +5,7 @@ pub mod cql;
 pub mod creates_file;
 pub mod instrumented;
 pub mod memory;
+mod read_schedule;
 pub mod redb;
 pub mod redis;
+mod sharing;

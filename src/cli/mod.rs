@@ -17,7 +17,9 @@ use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
-use crate::config::{AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, unknown_variables, variables};
+use crate::config::{
+    AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, SweepSettings, unknown_variables, variables,
+};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -43,6 +45,8 @@ enum Subcommands {
     Serve(Box<ServeSettings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
+    /// Delete texts in the cluster that no page shows any more, which crashes leave behind
+    Sweep(Box<SweepSettings>),
     /// Print the OpenAPI document
     Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
@@ -53,6 +57,18 @@ enum Subcommands {
     Inspect(operate::inspect::Inspect),
     /// Print what operators did, as one JSON object a line
     Audit(operate::audit::Audit),
+    /// Write every page and deletion to a file, also while the service runs
+    Export(operate::moving::Export),
+    /// Store the pages and deletions of such files; never over a newer page or a deletion
+    Import(operate::moving::Import),
+    /// Export into a folder, under a name with the time
+    Backup(operate::moving::Backup),
+    /// Make a new embedded store from a backup, without the pages that were deleted since
+    Restore(operate::moving::Restore),
+    /// Read everything in the embedded store, and say what is damaged
+    Check(operate::upkeep::Check),
+    /// Write the embedded store into a new file, without what was deleted
+    Compact(operate::upkeep::Compact),
     /// Refuse every create, until handbill resume
     Pause(operate::creates::Switch),
     /// Allow creates again
@@ -125,6 +141,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
+        Subcommands::Sweep(settings) => match app::sweep(&settings, log) {
+            Ok(done) => print(&format!("{done}\n")),
+            Err(error) => Ok(end(&error.to_string(), error.exit_code(), log)),
+        },
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
@@ -132,6 +152,12 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Takedown(takedown) => takedown.run(),
         Subcommands::Inspect(inspect) => inspect.run(),
         Subcommands::Audit(audit) => audit.run(),
+        Subcommands::Export(export) => export.run(),
+        Subcommands::Import(import) => import.run(),
+        Subcommands::Backup(backup) => backup.run(),
+        Subcommands::Restore(restore) => restore.run(),
+        Subcommands::Check(check) => check.run(),
+        Subcommands::Compact(compact) => compact.run(),
         Subcommands::Pause(switch) => switch.run(true),
         Subcommands::Resume(switch) => switch.run(false),
         Subcommands::Budget(budget) => budget.run(),

@@ -6,11 +6,13 @@
 mod cql;
 mod http;
 mod moderation;
+mod moving;
 mod operators;
 mod otel;
 mod rate_limits;
 mod redis;
 mod store;
+mod sweep;
 mod telemetry;
 
 use std::ffi::OsString;
@@ -20,11 +22,13 @@ use clap::{Args, Command};
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
+pub use self::moving::MovingSettings;
 pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
+pub use self::sweep::{SweepOptions, SweepSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
 /// Prefix of all our environment variables.

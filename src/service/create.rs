@@ -10,7 +10,7 @@ use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageVersion, TextPlace};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::title::Title;
 use crate::ports::page_store::{InsertResult, StoreError};
@@ -64,6 +64,7 @@ impl PageService {
             version: PageVersion::FIRST,
             created_at: now,
             updated_at: now,
+            text: TextPlace::Unknown,
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);

@@ -48,11 +48,11 @@ use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::domain::client::Client;
-use crate::domain::page::Page;
+use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Lookup, PageStore};
+use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
@@ -185,6 +185,15 @@ impl PageService {
             Lookup::Active(page) => Ok(page),
             Lookup::Deleted(_) => Err(ServiceError::Gone),
             Lookup::Absent => Err(ServiceError::NotFound),
+        }
+    }
+
+    /// The head of the page under `slug`, or why there is none.
+    async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
+        match store_budget.wait(self.store.head(slug)).await? {
+            Head::Active(head) => Ok(head),
+            Head::Deleted(_) => Err(ServiceError::Gone),
+            Head::Absent => Err(ServiceError::NotFound),
         }
     }
 

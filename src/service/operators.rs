@@ -98,7 +98,7 @@ impl Operators {
                 if is_dry_run {
                     return Ok(TakedownOutcome::WouldTakeDown(page));
                 }
-                let tombstone = page.taken_down(takedown.clone(), self.clock.now());
+                let tombstone = page.head().taken_down(takedown.clone(), self.clock.now());
                 let swapped = self.store.compare_and_set(page.version, Record::Deleted(tombstone.clone()));
                 match store_budget.wait(swapped).await? {
                     CasResult::Swapped => return Ok(TakedownOutcome::TakenDown(tombstone)),

@@ -121,7 +121,7 @@ impl Inner {
         sender: oneshot::Sender<Arc<Page>>,
     ) {
         let rendered = self.renderer.render(&page.content).await;
-        let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
+        let renewed = Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) });
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         let _ = sender.send(Arc::clone(&renewed));
@@ -209,6 +209,7 @@ mod tests {
     use super::*;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
+    use crate::domain::page::TextPlace;
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
 
@@ -262,6 +263,7 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(0),
             updated_at: UnixMillis::new(0),
+            text: TextPlace::Unknown,
         })
     }
 

@@ -6,20 +6,22 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redb::Database;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
 use tokio::time;
 
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_import::PageImport;
+use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::panics::{Panicked, caught};
-use super::storage::{Memory, Storage};
+use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
 use super::tables::{self, Operation, Outcome};
 use super::writer::{Committed, DbState, Job, Shared, Write, Writer, cause};
 
@@ -65,7 +67,12 @@ impl RedbStore {
     /// Opens the store in `data_dir`, and recovers it after a crash. Creates the directory and the store if they are
     /// missing.
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
-        Self::on(Box::new(DataDir::prepare(data_dir)?))
+        Self::open_with_cache(data_dir, DEFAULT_CACHE_BYTES)
+    }
+
+    /// Does the same as [`RedbStore::open`], with `cache_bytes` of memory for pages of the file.
+    pub fn open_with_cache(data_dir: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
+        Self::on(Box::new(DataDir::prepare(data_dir, cache_bytes)?))
     }
 
     /// A store in memory. It is lost when it is dropped.
@@ -143,6 +150,17 @@ impl RedbStore {
         // If there is no answer, the writer has failed, perhaps in the middle of this write.
         answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(cause(&Arc::new(ClosedError)))))
     }
+
+    /// Runs `query` on a thread that may block.
+    async fn read<T: Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
+        let permit = permit(&self.reads, 1).await?;
+        let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
+        // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
+        // answer. So no more answers wait than lookups may run at the same time. If the caller has given up, the answer
+        // and the permit are dropped when the thread has finished.
+        let read = task::spawn_blocking(move || (read(&shared, &jobs, &slug, query), permit));
+        read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+    }
 }
 
 impl Drop for RedbStore {
@@ -163,19 +181,34 @@ impl PageStore for RedbStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let permit = permit(&self.reads, 1).await?;
-        let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
-        // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
-        // answer. So no more answers wait than lookups may run at the same time. If the caller has given up, the answer
-        // and the permit are dropped when the thread has finished.
-        let read = task::spawn_blocking(move || (read(&shared, &jobs, &slug), permit));
-        read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+        self.read(slug, tables::lookup).await
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        self.read(slug, tables::head).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        Ok(match self.lookup(&head.slug).await? {
+            Lookup::Active(page) if page.state() == head.state() => Some(page),
+            _ => None,
+        })
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
             Outcome::Done => CasResult::Swapped,
             Outcome::Refused => CasResult::Stale,
+        })
+    }
+}
+
+#[async_trait]
+impl PageImport for RedbStore {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<InsertResult, StoreError> {
+        Ok(match self.write(Operation::InsertTombstone(tombstone)).await? {
+            Outcome::Done => InsertResult::Inserted,
+            Outcome::Refused => InsertResult::SlugTaken,
         })
     }
 }
@@ -195,16 +228,21 @@ fn queued_bytes(operation: &Operation) -> usize {
             let Rendered { html, code_blocks, .. } = &page.rendered;
             page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
         }
-        Operation::CompareAndSet { next: Record::Deleted(_), .. } | Operation::Audit(_) => 0,
+        Operation::CompareAndSet { next: Record::Deleted(_), .. }
+        | Operation::InsertTombstone(_)
+        | Operation::Audit(_) => 0,
     };
     // Even the largest possible page fits in an empty queue.
     (WRITE_BYTES + content).min(QUEUE_BYTES)
 }
 
-/// Looks up `slug`, on a thread that may block. After a disk error, tries once more on the reopened file.
-fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup, StoreError> {
+/// A read of the record under a slug.
+type Query<T> = fn(&Database, &Slug) -> Result<Result<T, StoreError>, redb::Error>;
+
+/// Runs `query` for `slug`, on a thread that may block. After a disk error, tries once more on the reopened file.
+fn read<T>(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
     let seen = shared.epoch();
-    let error = match read_once(shared, slug) {
+    let error = match read_once(shared, slug, query) {
         Err(error) if error.may_pass(shared) => error,
         answer => return answer.map_err(StoreError::from),
     };
@@ -213,12 +251,12 @@ fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup
     if asked.is_err() || reopened.recv_timeout(REOPEN_LIMIT).is_err() {
         return Err(error.into());
     }
-    Ok(read_once(shared, slug)?)
+    Ok(read_once(shared, slug, query)?)
 }
 
-fn read_once(shared: &Shared, slug: &Slug) -> Result<Lookup, ReadError> {
+fn read_once<T>(shared: &Shared, slug: &Slug, query: Query<T>) -> Result<T, ReadError> {
     let found = match &*shared.state() {
-        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| tables::lookup(database, slug)),
+        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| query(database, slug)),
         DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
         DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(ClosedError))))),
     };

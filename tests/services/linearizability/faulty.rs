@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{Page, PageHead, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +82,19 @@ impl PageStore for FaultyStore {
             (Lookup::Deleted(_), Some(before)) if self.strikes(Fault::Revival) => Lookup::Active(before),
             (found, _) => found,
         })
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        Ok(match self.lookup(slug).await? {
+            Lookup::Active(page) => Head::Active(page.head()),
+            Lookup::Deleted(tombstone) => Head::Deleted(tombstone),
+            Lookup::Absent => Head::Absent,
+        })
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        let before = self.before(&head.slug).filter(|before| before.state() == head.state());
+        if before.is_some() { Ok(before) } else { self.inner.page(head).await }
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
