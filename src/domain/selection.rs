@@ -96,6 +96,7 @@ mod tests {
             content: Content::parse(content.to_owned()).unwrap(),
             rendered: render(content),
             key_hash: EditKey::random(|_| 0).hash(),
+            text: TextPlace::Unknown,
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(created),
             updated_at: UnixMillis::new(created),
