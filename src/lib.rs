@@ -30,6 +30,7 @@
 //! | the promises of stores, limiters, reservations, clocks and randomness | [`ports`] |
 //! | the storage of pages, limits and reservations | [`backends`], each behind a trait of [`ports`] |
 //! | the schema of the cluster | `migrations/`, applied by [`backends::cql`] |
+//! | the files of an export or backup, and what an import stores | [`transfer`], the format in [`domain::archive`] |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`] |
@@ -62,3 +63,4 @@ pub mod ports;
 pub mod server;
 pub mod service;
 pub mod telemetry;
+pub mod transfer;

@@ -4,10 +4,13 @@ mod backends;
 mod deps;
 mod error;
 mod moderation;
+pub mod moving;
 mod operators;
 mod operators_api;
+mod remote_records;
 mod startup;
 mod sweep;
+pub mod upkeep;
 mod watched_file;
 
 use std::process::{self, ExitCode};

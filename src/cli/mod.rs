@@ -57,6 +57,18 @@ enum Subcommands {
     Inspect(operate::inspect::Inspect),
     /// Print what operators did, as one JSON object a line
     Audit(operate::audit::Audit),
+    /// Write every page and deletion to a file, also while the service runs
+    Export(operate::moving::Export),
+    /// Store the pages and deletions of such files; never over a newer page or a deletion
+    Import(operate::moving::Import),
+    /// Export into a folder, under a name with the time
+    Backup(operate::moving::Backup),
+    /// Make a new embedded store from a backup, without the pages that were deleted since
+    Restore(operate::moving::Restore),
+    /// Read everything in the embedded store, and say what is damaged
+    Check(operate::upkeep::Check),
+    /// Write the embedded store into a new file, without what was deleted
+    Compact(operate::upkeep::Compact),
     /// Refuse every create, until handbill resume
     Pause(operate::creates::Switch),
     /// Allow creates again
@@ -140,6 +152,12 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Takedown(takedown) => takedown.run(),
         Subcommands::Inspect(inspect) => inspect.run(),
         Subcommands::Audit(audit) => audit.run(),
+        Subcommands::Export(export) => export.run(),
+        Subcommands::Import(import) => import.run(),
+        Subcommands::Backup(backup) => backup.run(),
+        Subcommands::Restore(restore) => restore.run(),
+        Subcommands::Check(check) => check.run(),
+        Subcommands::Compact(compact) => compact.run(),
         Subcommands::Pause(switch) => switch.run(true),
         Subcommands::Resume(switch) => switch.run(false),
         Subcommands::Budget(budget) => budget.run(),

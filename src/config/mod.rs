@@ -6,6 +6,7 @@
 mod cql;
 mod http;
 mod moderation;
+mod moving;
 mod operators;
 mod otel;
 mod rate_limits;
@@ -21,6 +22,7 @@ use clap::{Args, Command};
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
+pub use self::moving::MovingSettings;
 pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;

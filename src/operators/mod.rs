@@ -9,6 +9,7 @@ mod creates;
 pub mod guard;
 mod log;
 mod pages;
+pub mod records;
 mod refusal;
 mod scan;
 mod state;
@@ -38,6 +39,7 @@ pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Rout
         .route("/inspect/{slug}", get(pages::inspect))
         .route("/scan", post(scan::scan))
         .route("/audit", get(audit::list))
+        .route("/records", get(records::list))
         .route("/creates", get(creates::show).patch(creates::change))
         .route("/log", get(log::show).put(log::change))
         .method_not_allowed_fallback(refusal::method_not_allowed)

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_scan::PageScan;
 use crate::service::{Operators, PublishingPolicy};
 use crate::telemetry::logs::LogFilter;
 use crate::telemetry::metrics::{Metrics, OperatorLabels};
@@ -11,6 +12,8 @@ use crate::telemetry::metrics::{Metrics, OperatorLabels};
 pub struct OperatorsApi {
     /// The operators' side of the service.
     pub operators: Operators,
+    /// Every record of the store.
+    pub records: Arc<dyn PageScan>,
     /// The switch that pauses creates.
     pub switch: Arc<dyn CreatesSwitch>,
     /// The policy of this process, for changes that take effect here at once.

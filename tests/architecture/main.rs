@@ -32,8 +32,22 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("backends", &["domain", "ports", "telemetry", "config"]),
     (
         "app",
-        &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "operators", "server", "backends"],
+        &[
+            "api",
+            "domain",
+            "ports",
+            "service",
+            "telemetry",
+            "config",
+            "http",
+            "mcp",
+            "operators",
+            "server",
+            "backends",
+            "transfer",
+        ],
     ),
+    ("transfer", &["domain", "ports"]),
     // The client is another program in the same binary: it knows a server only by its interface.
     ("client", &["domain"]),
     ("cli", &["app", "client", "config", "domain", "http", "operators", "telemetry"]),

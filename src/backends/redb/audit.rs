@@ -19,7 +19,7 @@ use crate::ports::audit_log::{AuditLog, MAX_ENTRIES};
 use crate::ports::page_store::StoreError;
 
 /// The entries, by their numbers.
-const AUDIT: TableDefinition<u64, &[u8]> = TableDefinition::new("audit");
+pub(super) const AUDIT: TableDefinition<u64, &[u8]> = TableDefinition::new("audit");
 
 /// The version that [`encode`] writes.
 const VERSION: u8 = 1;

@@ -10,7 +10,8 @@ use redb::{DatabaseError, StorageBackend, StorageError};
 
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
-use super::storage::{DEFAULT_CACHE_BYTES, Storage};
+use super::ledger_file::Ledger;
+use super::storage::{DEFAULT_CACHE_BYTES, LedgerFile, Storage};
 use super::tables;
 
 /// The file in the data directory that holds the pages.
@@ -22,12 +23,16 @@ const LOCK_FILE: &str = "handbill.lock";
 /// The name of the database file while the database is being created.
 const UNFINISHED_FILE: &str = "handbill.redb.new";
 
+/// The name of the new database file while the database is being compacted.
+pub(super) const COMPACTING_FILE: &str = "handbill.redb.compact";
+
 /// Mode of the files: only the service's user can read them, as with the directory.
-const FILE_MODE: u32 = 0o600;
+pub(super) const FILE_MODE: u32 = 0o600;
 
 /// A data directory that no other process uses during the life of this value.
 #[derive(Debug)]
 pub(super) struct DataDir {
+    directory: PathBuf,
     database: PathBuf,
     cache_bytes: usize,
     _lock: File,
@@ -42,6 +47,8 @@ impl DataDir {
         folders::create_all(&FileSystem, directory).map_err(|reason| OpenError::io(directory, reason))?;
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
+        // It has texts, and would stay for ever if nobody compacted again.
+        let _ = fs::remove_file(directory.join(COMPACTING_FILE));
         match fs::metadata(&database) {
             // `redb` would create a new database in an empty file.
             Ok(metadata) if metadata.len() == 0 => {
@@ -57,7 +64,7 @@ impl DataDir {
             }
             Err(reason) => return Err(OpenError::io(&database, reason)),
         }
-        Ok(Self { database, cache_bytes, _lock: lock })
+        Ok(Self { directory: directory.to_owned(), database, cache_bytes, _lock: lock })
     }
 }
 
@@ -77,9 +84,13 @@ impl Storage for DataDir {
     fn cache_bytes(&self) -> usize {
         self.cache_bytes
     }
+
+    fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
+        Ok(Some(Box::new(Ledger::open(&self.directory)?)))
+    }
 }
 
-fn lock(directory: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK_FILE);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(&path);
     let file = file.map_err(|reason| OpenError::io(&path, reason))?;
@@ -111,7 +122,7 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
     created
 }
 
-fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {
+pub(super) fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {
     match FileBackend::new(file) {
         Ok(backend) => Ok(Box::new(backend)),
         Err(DatabaseError::Storage(StorageError::Io(error))) => Err(error),

@@ -43,16 +43,23 @@
 //!
 //! # When deleted text leaves the disk
 //!
-//! The transaction that deletes a page replaces it by its tombstone. No later request can read the old bytes. But a
-//! `redb` file is copy-on-write: the bytes remain in a freed part of the file until a later write reuses that part.
-//! This may never happen if the service is no longer written to. Compaction (`redb`'s `compact`, with the service
-//! stopped) moves the used parts together and returns the rest to the file system, whose blocks may keep the bytes
-//! until they are reused. Backups keep their copies.
+//! The transaction that deletes a page replaces it by its tombstone. No later request can read the old bytes. But a `redb`
+//! file is copy-on-write: the bytes remain in a freed part of the file until a later write reuses that part. This may never
+//! happen if the service is no longer written to. [`compact`] writes a new file without them, with the service stopped, and
+//! the file system gets the blocks of the old one, which may keep the bytes until they are reused. Backups keep their copies.
+//!
+//! # Why no deleted page returns from a backup
+//!
+//! Each tombstone is also in a ledger beside the database, which is no part of a backup (see `ledger.rs`).
 
 mod audit;
+mod check;
+mod compact;
 mod data_dir;
 mod error;
 mod folders;
+mod ledger;
+mod ledger_file;
 mod overlay;
 mod panics;
 mod record;
@@ -60,10 +67,16 @@ mod scan;
 mod storage;
 mod store;
 mod tables;
+mod unlogged;
+mod upkeep;
 mod writer;
 
+pub use check::{Checked, check};
+pub use compact::{Compacted, compact};
 pub use data_dir::DATABASE_FILE;
 pub use error::{OpenError, WriterError};
-pub use storage::Storage;
+pub use ledger_file::LEDGER_FILE;
+pub use storage::{LedgerFile, Storage};
 pub use store::RedbStore;
+pub use upkeep::Restoring;
 pub use writer::Committed;

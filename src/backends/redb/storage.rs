@@ -28,6 +28,20 @@ pub trait Storage: Debug + Send + Sync {
     fn cache_bytes(&self) -> usize {
         DEFAULT_CACHE_BYTES
     }
+
+    /// Opens the ledger of deletions; `None` if deletions need not outlive these bytes.
+    fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
+        Ok(None)
+    }
+}
+
+/// The file of the ledger, open for appending.
+pub trait LedgerFile: Debug + Send {
+    /// Whether nothing was ever appended.
+    fn is_new(&self) -> bool;
+
+    /// Adds `lines`, which may be none, at the end and puts them on disk. A new file has them all or is still new. After an error the file is as it was, or the next call makes it so.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
 /// Bytes in memory. They are lost when the process ends.

@@ -13,8 +13,9 @@ use tokio::task;
 use tokio::time;
 
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 use super::data_dir::DataDir;
@@ -202,6 +203,16 @@ impl PageStore for RedbStore {
     }
 }
 
+#[async_trait]
+impl PageImport for RedbStore {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<InsertResult, StoreError> {
+        Ok(match self.write(Operation::InsertTombstone(tombstone)).await? {
+            Outcome::Done => InsertResult::Inserted,
+            Outcome::Refused => InsertResult::SlugTaken,
+        })
+    }
+}
+
 async fn permit(semaphore: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePermit, StoreError> {
     let permits = u32::try_from(permits).unwrap_or(u32::MAX);
     match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_many_owned(permits)).await {
@@ -217,7 +228,9 @@ fn queued_bytes(operation: &Operation) -> usize {
             let Rendered { html, code_blocks, .. } = &page.rendered;
             page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
         }
-        Operation::CompareAndSet { next: Record::Deleted(_), .. } | Operation::Audit(_) => 0,
+        Operation::CompareAndSet { next: Record::Deleted(_), .. }
+        | Operation::InsertTombstone(_)
+        | Operation::Audit(_) => 0,
     };
     // Even the largest possible page fits in an empty queue.
     (WRITE_BYTES + content).min(QUEUE_BYTES)

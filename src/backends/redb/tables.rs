@@ -11,7 +11,7 @@ use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::domain::audit::AuditEntry;
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Head, Lookup, Record, StoreError};
 
@@ -20,6 +20,7 @@ use super::error::OpenError;
 use super::panics::caught;
 use super::record::{self, RecordError};
 use super::storage::Boxed;
+use super::unlogged;
 
 /// The records, by slug.
 pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
@@ -27,10 +28,10 @@ pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pag
 /// A hash of every slug in [`PAGES`]. If a lookup in `PAGES` finds nothing, the hash shows whether the slug was never
 /// used or its key is damaged. Without the hash, a page with a damaged key would seem absent and its slug would be
 /// free.
-const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
+pub(super) const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
 
 /// Facts about the whole file, under [`FORMAT_KEY`] and [`BATCH_KEY`].
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 
 /// The version of the tables and their meaning. Records have versions of their own.
 const FORMAT_KEY: &str = "format";
@@ -49,8 +50,22 @@ pub(super) enum Operation {
     Insert(Arc<Page>),
     /// Replaces the page by `next` if the page has the version `expected`.
     CompareAndSet { expected: PageVersion, next: Record },
+    /// Stores the tombstone of a page that this store never had, if its slug is free.
+    InsertTombstone(Tombstone),
     /// Appends to the list of what operators did.
     Audit(AuditEntry),
+}
+
+impl Operation {
+    /// The tombstone that the write leaves.
+    pub(super) fn tombstone(&self) -> Option<&Tombstone> {
+        match self {
+            Self::CompareAndSet { next: Record::Deleted(tombstone), .. } | Self::InsertTombstone(tombstone) => {
+                Some(tombstone)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The answer to one write.
@@ -142,7 +157,7 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     Ok(transaction.commit()?)
 }
 
-fn begin_write(database: &Database) -> Result<redb::WriteTransaction, redb::Error> {
+pub(super) fn begin_write(database: &Database) -> Result<redb::WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     transaction.set_two_phase_commit(true);
@@ -188,13 +203,18 @@ fn read<T>(
 }
 
 /// Applies `operations` in order and commits them as batch number `batch`. Each operation sees the effects of those
-/// before it.
-pub(super) fn apply<'a>(database: &Database, batch: u64, operations: impl Iterator<Item = &'a Operation>) -> Applied {
+/// before it. The deletions `logged` are in the ledger.
+pub(super) fn apply<'a>(
+    database: &Database,
+    batch: u64,
+    operations: impl Iterator<Item = &'a Operation> + Clone,
+    logged: &[Slug],
+) -> Applied {
     let transaction = match begin_write(database) {
         Ok(transaction) => transaction,
         Err(error) => return Applied::Failed(error),
     };
-    let outcomes = match stage(&transaction, batch, operations) {
+    let outcomes = match stage(&transaction, batch, operations, logged) {
         Ok(outcomes) => outcomes,
         Err(error) => return Applied::Failed(error),
     };
@@ -213,14 +233,26 @@ pub(super) fn apply<'a>(database: &Database, batch: u64, operations: impl Iterat
 fn stage<'a>(
     transaction: &redb::WriteTransaction,
     batch: u64,
-    operations: impl Iterator<Item = &'a Operation>,
+    operations: impl Iterator<Item = &'a Operation> + Clone,
+    logged: &[Slug],
 ) -> Result<Outcomes, redb::Error> {
     let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
-    let outcomes = operations
+    let outcomes: Outcomes = operations
+        .clone()
         .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation))
         .collect::<Result<_, _>>()?;
+    unlogged::stage(transaction, logged, deleted(operations, &outcomes))?;
     transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
     Ok(outcomes)
+}
+
+/// The tombstones that `operations` left.
+pub(super) fn deleted<'a>(
+    operations: impl Iterator<Item = &'a Operation>,
+    outcomes: &[Result<Outcome, StoreError>],
+) -> impl Iterator<Item = &'a Tombstone> {
+    let done = outcomes.iter().map(|outcome| matches!(outcome, Ok(Outcome::Done)));
+    operations.zip(done).filter_map(|(operation, is_done)| operation.tombstone().filter(|_| is_done))
 }
 
 fn stage_one(
@@ -233,6 +265,11 @@ fn stage_one(
         Operation::Insert(page) => {
             let is_used = pages.get(page.slug.as_str())?.is_some() || slugs.get(hash(&page.slug))?.is_some();
             (Ok(!is_used), Record::Active(Arc::clone(page)))
+        }
+        Operation::InsertTombstone(tombstone) => {
+            let slug = &tombstone.slug;
+            let is_used = pages.get(slug.as_str())?.is_some() || slugs.get(hash(slug))?.is_some();
+            (Ok(!is_used), Record::Deleted(tombstone.clone()))
         }
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
@@ -257,13 +294,13 @@ fn stage_one(
         return Ok(Err(error));
     }
     pages.insert(next.slug().as_str(), bytes.as_slice())?;
-    if let Operation::Insert(page) = operation {
-        slugs.insert(hash(&page.slug), ())?;
+    if let Operation::Insert(_) | Operation::InsertTombstone(_) = operation {
+        slugs.insert(hash(next.slug()), ())?;
     }
     Ok(Ok(Outcome::Done))
 }
 
-fn hash(slug: &Slug) -> u64 {
+pub(super) fn hash(slug: &Slug) -> u64 {
     xxh3_64(slug.as_str().as_bytes())
 }
 

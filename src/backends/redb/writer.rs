@@ -15,6 +15,7 @@ use tracing::{error, info};
 use crate::ports::page_store::{Cause, StoreError};
 
 use super::error::{ClosedError, OpenError, WriterError};
+use super::ledger::Ledger;
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::storage::Storage;
@@ -106,6 +107,7 @@ pub(super) struct Writer {
     /// A job that was taken from the queue for a batch but does not belong to it.
     next: Option<Job>,
     last_batch: u64,
+    ledger: Ledger,
     /// The last field, so that it is dropped last: the storage holds the lock on the data directory.
     storage: Box<dyn Storage>,
 }
@@ -117,12 +119,22 @@ impl Writer {
         let last_batch = caught(|| tables::last_batch(&database))
             .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
             .map_err(|error| OpenError::database(storage.location(), error))?;
+        let mut ledger = Ledger::default();
+        let file = storage.ledger();
+        if let Err(reason) = &file
+            && reason.kind() == std::io::ErrorKind::InvalidData
+        {
+            return Err(OpenError::NotALedger { path: storage.location().to_owned(), reason: reason.to_string() });
+        }
+        caught(|| ledger.catch_up(file, &database))
+            .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
+            .map_err(|error| OpenError::database(storage.location(), error))?;
         let shared = Arc::new(Shared {
             state: RwLock::new(DbState::Writable(database)),
             epoch: AtomicU64::new(0),
             observer: OnceLock::new(),
         });
-        Ok(Self { shared, jobs, next: None, last_batch, storage })
+        Ok(Self { shared, jobs, next: None, last_batch, ledger, storage })
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -222,7 +234,8 @@ impl Writer {
         let applied = match &*self.shared.state() {
             DbState::Writable(database) => {
                 let operations = batch.iter().map(|write| &write.operation);
-                caught(|| tables::apply(database, number, operations))
+                let logged = self.ledger.logged();
+                caught(|| tables::apply(database, number, operations, logged))
             }
             DbState::ReadOnly(_, reason) | DbState::Broken(reason) => {
                 answer(batch, unavailable(reason));
@@ -236,6 +249,9 @@ impl Writer {
         match applied {
             Ok(Applied::Committed(outcomes)) => {
                 self.last_batch = number;
+                self.ledger.forget_logged();
+                let operations = batch.iter().map(|write| &write.operation);
+                self.ledger.add(tables::deleted(operations, &outcomes).cloned(), || self.storage.ledger());
                 let operations = batch.len();
                 answer(batch, outcomes);
                 if let Some(observe) = self.shared.observer.get() {
@@ -325,6 +341,14 @@ impl Writer {
             DbState::Writable(database) | DbState::ReadOnly(database, _) => tables::last_batch(database),
             DbState::Broken(_) | DbState::Closed => return,
         };
+        if let DbState::Writable(database) = &*self.shared.state() {
+            // What the failed commit left of deletions is only known from the file.
+            match caught(|| self.ledger.catch_up(self.storage.ledger(), database)) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => error!(%error, "the deletions that the ledger lacks cannot be read"),
+                Err(panicked) => error!(%panicked, "the deletions that the ledger lacks cannot be read"),
+            }
+        }
         match last {
             Ok(last) => self.last_batch = last,
             Err(error) => {

@@ -6,4 +6,6 @@ pub(super) mod creates;
 mod criteria;
 pub(super) mod inspect;
 mod lines;
+pub(super) mod moving;
 pub(super) mod takedown;
+pub(super) mod upkeep;

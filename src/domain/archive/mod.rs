@@ -33,8 +33,8 @@ use super::takedown::TakedownError;
 use super::timestamp::UnixMillis;
 use super::title::{Title, TitleError};
 
-pub use self::decoder::{Decoded, Decoder, Summary};
-pub use self::encoder::{Encoder, ledger_header, ledger_line};
+pub use self::decoder::{Decoded, Decoder, Summary, read_entry_line};
+pub use self::encoder::{Encoder, entry_line, ledger_header, ledger_line};
 pub use self::precedence::{Precedence, Stored, precedence};
 
 /// The version of the format that [`Encoder`] writes and [`Decoder`] reads.

@@ -195,13 +195,13 @@ async fn a_tombstone_and_its_entry_in_the_audit_are_written_together_or_not_at_a
     let directory = tempfile::tempdir().unwrap();
     let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
     let (taken, stale) = (Arc::new(page("text")), Arc::new(page("text")));
-    let tombstone = taken.taken_down(takedown.clone(), UnixMillis::new(CREATED + 5));
+    let tombstone = taken.head().taken_down(takedown.clone(), UnixMillis::new(CREATED + 5));
     let store = RedbStore::open(directory.path()).unwrap();
     for page in [&taken, &stale] {
         store.insert_if_absent(Arc::clone(page)).await.unwrap();
     }
     store.compare_and_set(stale.version, Record::Active(edited(&stale, "newer"))).await.unwrap();
-    let late = Record::Deleted(stale.taken_down(takedown, UnixMillis::new(CREATED + 5)));
+    let late = Record::Deleted(stale.head().taken_down(takedown, UnixMillis::new(CREATED + 5)));
     assert_eq!(store.compare_and_set(stale.version, late).await.unwrap(), CasResult::Stale);
     assert_eq!(audited(&store).await, []);
     store.compare_and_set(taken.version, Record::Deleted(tombstone.clone())).await.unwrap();

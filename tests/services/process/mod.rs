@@ -15,6 +15,7 @@ mod drain;
 mod listener;
 mod logs;
 mod metrics;
+mod moving;
 mod operators;
 mod scrub;
 mod shell;
