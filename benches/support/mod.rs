@@ -48,10 +48,10 @@ pub(crate) struct Answer {
 impl Service {
     /// A service whose one page is [`MIXED`].
     pub(crate) fn new() -> Self {
-        // Tasks run on the thread that waits, so that one thread does all the work of a request but the store's writes.
+        // Tasks run on the thread that waits, so one thread does all the work of a request but the store's writes.
         let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-        // The runtime's time stands still, so that no request reaches its deadline under Valgrind on a busy machine. Tokio would
-        // move it whenever all tasks wait, but not while blocking work goes on.
+        // The runtime's time stands still, so that no request reaches its deadline under Valgrind on a busy machine.
+        // Tokio would move it whenever all tasks wait, but not while blocking work goes on.
         let (time_stands, ends) = mpsc::channel::<()>();
         drop(runtime.spawn_blocking(move || ends.recv()));
         let base_url = Origin::parse(&format!("https://{HOST}")).unwrap();
