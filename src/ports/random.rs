@@ -61,8 +61,8 @@ fn fetch(bytes: &mut [u8]) {
     SysRng.try_fill_bytes(bytes).expect("the operating system's random generator works");
 }
 
-/// Bytes of the operating system's generator that were fetched together. Each is drawn once and wiped as it is drawn, so
-/// a key that was given out cannot be read from here.
+/// Bytes of the operating system's generator that were fetched together. Each is drawn once and wiped as it is drawn,
+/// so a key that was given out cannot be read from here.
 ///
 /// A copy of the process would draw the same bytes as the process itself. Handbill never forks.
 struct Block {
