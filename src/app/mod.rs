@@ -31,7 +31,7 @@ use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::PageService;
+use crate::service::{PageCache, PageCacheMetrics, PageService};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -39,6 +39,9 @@ use crate::telemetry::metrics::Metrics;
 
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
+
+/// Memory for pages that are ready to be sent, where no setting says how much: the default of `--page-cache`.
+const PAGE_CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
@@ -52,11 +55,12 @@ pub fn public_router(
     hosts: HostCheck,
     deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, deps), quotas, base_url, proxies, hosts, deps)
+    router_over(Backends::in_process(store, deps), PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, deps)
 }
 
 fn router_over(
     backends: Backends,
+    page_cache_bytes: u64,
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
@@ -73,6 +77,14 @@ fn router_over(
         random.clone(),
         quotas,
     );
+    service = service.keeping_pages_in(PageCache::new(
+        page_cache_bytes,
+        PageCacheMetrics {
+            hits: metrics.page_cache_hits.clone(),
+            misses: metrics.page_cache_misses.clone(),
+            bytes: metrics.page_cache_bytes.clone(),
+        },
+    ));
     if backends.renewed_pages_are_written_back {
         service = service.writing_renewed_pages_back();
     }
@@ -131,7 +143,8 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
-    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
+    let public =
+        router_over(backends, settings.http.page_cache.0, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());

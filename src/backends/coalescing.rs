@@ -16,7 +16,7 @@ use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageState, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
@@ -63,6 +63,10 @@ impl PageStore for Coalescing {
             tokio::spawn(with_current_span(reads));
         }
         answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.shared.store.known_state(slug)
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {

@@ -22,6 +22,7 @@ mod create;
 mod delete;
 mod error;
 mod large_reads;
+mod page_cache;
 mod read;
 mod render;
 pub mod render_threads;
@@ -51,7 +52,7 @@ use crate::ports::slug_reservations::SlugReservations;
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
-pub use large_reads::PageRead;
+pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
@@ -75,6 +76,7 @@ pub struct PageService {
     quotas: Quotas,
     rendering: Rendering,
     large_reads: LargeReads,
+    pages: PageCache,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -105,7 +107,14 @@ impl PageService {
         quotas: Quotas,
     ) -> Self {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads }
+        let pages = PageCache::new(0, PageCacheMetrics::default());
+        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, pages }
+    }
+
+    /// Makes the service keep pages that are ready to be sent in `pages`.
+    #[must_use]
+    pub fn keeping_pages_in(self, pages: PageCache) -> Self {
+        Self { pages, ..self }
     }
 
     /// Makes the service also write pages that it had to render again back to its store. This is for a store that only

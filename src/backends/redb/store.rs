@@ -12,7 +12,7 @@ use tokio::task;
 use tokio::time;
 
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageState, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
@@ -160,6 +160,10 @@ impl PageStore for RedbStore {
         read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
 
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.shared.known.get(slug)
+    }
+
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
             Outcome::Done => CasResult::Swapped,
@@ -205,12 +209,19 @@ fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup
 }
 
 fn read_once(shared: &Shared, slug: &Slug) -> Result<Lookup, ReadError> {
-    let found = match &*shared.state() {
+    // The database is not replaced while this is held, so what is learned is from the database of this moment.
+    let state = shared.state();
+    let began = shared.known.read_begins(slug);
+    let found = match &*state {
         DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| tables::lookup(database, slug)),
         DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
         DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(ClosedError))))),
     };
-    found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)
+    let found = found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)?;
+    if let Lookup::Active(page) = &found {
+        shared.known.learned(slug, page.state(), began);
+    }
+    Ok(found)
 }
 
 /// Why a lookup has no answer.

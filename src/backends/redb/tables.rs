@@ -53,6 +53,16 @@ pub(super) enum Operation {
     CompareAndSet { expected: PageVersion, next: Record },
 }
 
+impl Operation {
+    /// The slug of the page that this operation may change. An insert changes no page.
+    pub(super) fn changed(&self) -> Option<&Slug> {
+        match self {
+            Self::Insert(_) => None,
+            Self::CompareAndSet { next, .. } => Some(next.slug()),
+        }
+    }
+}
+
 /// The answer to one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {

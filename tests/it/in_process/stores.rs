@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{Page, PageState, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::sync::watch;
@@ -170,6 +170,19 @@ impl PageStore for WatchedStore {
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        // A planned fault is for the next call, so a page that is ready must not take its place.
+        let plan = self.plan();
+        let is_planned = plan
+            .next
+            .iter()
+            .map(|(operation, _)| operation)
+            .chain(plan.always.iter().map(|(operation, _)| operation))
+            .any(|operation| *operation == Operation::Lookup);
+        drop(plan);
+        if is_planned { None } else { self.inner.known_state(slug) }
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
