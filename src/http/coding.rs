@@ -90,7 +90,7 @@ fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
             *slot = Some(slot.map_or(weight, |other: f32| other.max(weight)));
         }
         for (at, (coding, weight)) in weighed.iter_mut().enumerate() {
-            // What is not mentioned is not accepted, except the bytes as they are, which come after all that is.
+            // A coding that is not mentioned is not accepted. The bytes as they are come after all that is mentioned.
             let unmentioned = if *coding == Coding::Identity { f32::MIN_POSITIVE } else { 0.0 };
             *weight = named[at].or(any).unwrap_or(unmentioned);
         }
@@ -385,7 +385,9 @@ mod tests {
     async fn one_body_is_compressed_at_a_time_and_the_rest_is_left_to_later_requests() {
         let compressor = Compressor::new();
         let (release, released) = std::sync::mpsc::channel::<()>();
-        compressor.begin(move || drop(released.recv()));
+        compressor.begin(move || {
+            let _ = released.recv();
+        });
         compressor.begin(|| panic!("it does not begin while the other runs"));
         drop(release);
         let _free = compressor.0.acquire().await.unwrap();
