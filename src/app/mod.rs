@@ -44,7 +44,7 @@ use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::{LimitTiers, PageService, PublishingPolicy};
+use crate::service::{LimitTiers, PageCache, PageCacheMetrics, PageService, PublishingPolicy};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -87,15 +87,8 @@ pub fn public_router(
     publishing: Publishing,
     deps: &Deps,
 ) -> Router {
-    router_over(
-        Backends::in_process(store, NetworkLimits::NONE, deps),
-        quotas,
-        base_url,
-        proxies,
-        hosts,
-        publishing,
-        deps,
-    )
+    let backends = Backends::in_process(store, NetworkLimits::NONE, deps);
+    router_over(backends, quotas, base_url, proxies, hosts, publishing, deps)
 }
 
 fn router_over(
@@ -119,7 +112,15 @@ fn router_over(
         quotas,
     )
     .with_policy(policy)
-    .with_tiers(tiers);
+    .with_tiers(tiers)
+    .keeping_pages_in(PageCache::new(
+        backends.page_cache_bytes,
+        PageCacheMetrics {
+            hits: metrics.page_cache_hits.clone(),
+            misses: metrics.page_cache_misses.clone(),
+            bytes: metrics.page_cache_bytes.clone(),
+        },
+    ));
     if backends.renewed_pages_are_written_back {
         service = service.writing_renewed_pages_back();
     }
@@ -204,6 +205,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let store = Arc::clone(&backends.store);
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
+    let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
     let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, publishing, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);

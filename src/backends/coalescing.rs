@@ -68,6 +68,10 @@ impl PageStore for Coalescing {
         self.pages.read((head.slug.clone(), head.state()), read).await
     }
 
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.store.known_state(slug)
+    }
+
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         self.store.compare_and_set(expected, next).await
     }

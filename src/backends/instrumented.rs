@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::quota::{Decision, Quota};
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
@@ -115,6 +115,10 @@ impl PageStore for Instrumented<dyn PageStore> {
             Lookup::Absent => "absent",
         };
         self.record("lookup", name, self.inner.lookup(slug)).await
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.inner.known_state(slug)
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {

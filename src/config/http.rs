@@ -58,6 +58,9 @@ pub struct HttpSettings {
     /// Most memory that answers hold until they are sent
     #[arg(long, env = "HANDBILL_SEND_BUDGET", value_name = "BYTES", default_value = "64MiB", value_parser = send_budget)]
     pub send_budget: ByteSize,
+    /// Memory for pages that are ready to be sent; 0 switches this cache off
+    #[arg(long, env = "HANDBILL_PAGE_CACHE", value_name = "BYTES", default_value = "32MiB", value_parser = page_cache)]
+    pub page_cache: ByteSize,
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub drain_delay: Duration,
@@ -74,6 +77,9 @@ const MIN_RECEIVE_BUDGET: u64 = 1024 * 1024;
 
 /// Smallest budget for answers: a few of the largest answers must fit.
 const MIN_SEND_BUDGET: u64 = 16 * 1024 * 1024;
+
+/// Smallest cache of pages: less would hold too few to be of use.
+const MIN_PAGE_CACHE: u64 = 1024 * 1024;
 
 /// Largest budget: more than any machine has.
 pub(super) const MAX_BUDGET: u64 = 1 << 40;
@@ -105,6 +111,11 @@ fn receive_budget(text: &str) -> Result<ByteSize, &'static str> {
 fn send_budget(text: &str) -> Result<ByteSize, &'static str> {
     let fits = |size: &ByteSize| (MIN_SEND_BUDGET..=MAX_BUDGET).contains(&size.0);
     ByteSize::parse(text).filter(fits).ok_or("give 16MiB to 1024GiB, for example 64MiB")
+}
+
+fn page_cache(text: &str) -> Result<ByteSize, &'static str> {
+    let fits = |size: &ByteSize| size.0 == 0 || (MIN_PAGE_CACHE..=MAX_BUDGET).contains(&size.0);
+    ByteSize::parse(text).filter(fits).ok_or("give 0, or 1MiB to 1024GiB, for example 32MiB")
 }
 
 impl HttpSettings {

@@ -4,14 +4,8 @@
 //! read compares the whole tag. An update or delete compares only version and `updated_at`, so that a client may read
 //! Markdown or HTML and then update with JSON.
 
-use std::convert::Infallible;
-
-use axum::body::Body;
-use axum::response::Response;
-use bytes::Bytes;
-use futures_util::stream;
-use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::domain::page::{Page, PageState, PageVersion};
 use crate::domain::timestamp::UnixMillis;
@@ -20,44 +14,16 @@ use crate::service::{Precondition, States};
 /// Caches may keep a page, but must revalidate it each time.
 pub(super) const REVALIDATE: HeaderValue = HeaderValue::from_static("no-cache");
 
-/// The content coding of every response: none.
-const CODING: &str = "identity";
-
-/// The strong entity tag of `page` in `representation`, a name of letters, digits and dots.
-pub(super) fn entity_tag(page: &Page, representation: &str) -> HeaderValue {
+/// The strong entity tag of `page` in `representation`, a name of letters, digits and dots, with the content coding
+/// named `coding`.
+pub(super) fn entity_tag(page: &Page, representation: &str, coding: &str) -> HeaderValue {
     let (state, renderer) = (format_state(page.state()), page.rendered.renderer_version);
-    HeaderValue::from_str(&format!("\"{state}-{representation}-{CODING}-{renderer}\"")).expect("it is ASCII")
+    HeaderValue::from_str(&format!("\"{state}-{representation}-{coding}-{renderer}\"")).expect("it is ASCII")
 }
 
-/// Whether the client holds the representation with this `tag`, so that a 304 is enough.
-fn is_held(headers: &HeaderMap, tag: &HeaderValue) -> bool {
-    let tag = tag.as_bytes();
-    headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == b"*" || candidate == tag)
-}
-
-/// The response to a read: `full`, or 304 if the client holds the representation with the `ETag` in `fields`. Both
-/// responses get `fields`.
-///
-/// On a 304, a cache updates its stored header fields with those of the 304 (RFC 9111 §3.2). So every field of the 200
-/// belongs in `fields`, except those that describe the body itself, such as `Content-Type`. `full` sets those.
-pub(super) fn conditional_response(
-    request: &HeaderMap,
-    fields: HeaderMap,
-    full: impl FnOnce() -> Response,
-) -> Response {
-    let is_held = fields.get(ETAG).is_some_and(|tag| is_held(request, tag));
-    let mut response = if is_held { not_modified() } else { full() };
-    response.headers_mut().extend(fields);
-    response
-}
-
-fn not_modified() -> Response {
-    // The length is left unknown on purpose. Otherwise a 304 to HEAD would have `Content-Length: 0`, although the field
-    // must give the length of the 200.
-    let nothing = stream::empty::<Result<Bytes, Infallible>>();
-    let mut response = Response::new(Body::from_stream(nothing));
-    *response.status_mut() = StatusCode::NOT_MODIFIED;
-    response
+/// Whether `If-None-Match` names `tag`, weak or not.
+pub(super) fn is_named(headers: &HeaderMap, tag: &[u8]) -> bool {
+    headers.get_all(IF_NONE_MATCH).iter().flat_map(tags).any(|(_, candidate)| candidate == tag)
 }
 
 /// The precondition of an update or delete, from `If-Match` and `If-None-Match`. `If-Match` compares strongly: a weak tag,

@@ -1,5 +1,6 @@
 //! HTTP: every route and every layer, in order.
 
+mod coding;
 mod discovery;
 mod error;
 mod etag;
@@ -12,6 +13,7 @@ pub mod site;
 mod state;
 mod static_response;
 mod token;
+mod views;
 
 use std::sync::Arc;
 

@@ -6,21 +6,23 @@ use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
+use super::coding::{CodedBody, Coding, VARY_CODING, not_modified};
 use super::error::service_error_response;
-use super::etag::{REVALIDATE, conditional_response, entity_tag};
+use super::etag::{REVALIDATE, entity_tag, is_named};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::robots::mark_noindex;
 use super::state::Http;
+use super::views::{self, View};
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
 use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
-use crate::service::Limited;
+use crate::service::{Limited, PageRead};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -103,7 +105,16 @@ pub(super) async fn create(
 )]
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, headers: HeaderMap) -> Response {
     match http.service.read(&slug).await {
-        Ok(page) => conditional_response(&headers, page_fields(&page, &http), || page_body(&page.share(), &http)),
+        Ok(page) if page.is_kept() => {
+            views::respond(&page, &http.compressor, &headers, |views| &views.json, |_| json_view(&page, &http))
+        }
+        Ok(page) if is_named(&headers, json_tag(&page, &http).as_bytes()) || is_named(&headers, b"*") => {
+            let mut response = not_modified();
+            response.headers_mut().extend(read_fields(&page, &http));
+            response
+        }
+        // The JSON of a large page is written while it is sent.
+        Ok(page) => (read_fields(&page, &http), page_body(&page.share(), &http)).into_response(),
         Err(error) => service_error_response(&error, &http.base_url),
     }
 }
@@ -203,13 +214,29 @@ fn page_fields(page: &Page, http: &Http) -> HeaderMap {
     fields
 }
 
+/// The header fields of a read, whose body may be compressed.
+fn read_fields(page: &Page, http: &Http) -> HeaderMap {
+    let mut fields = page_fields(page, http);
+    fields.insert(VARY, VARY_CODING);
+    fields
+}
+
+fn json_view(page: &PageRead, http: &Http) -> View {
+    let body = PageBody::json(page.share(), &http.base_url, true).into_bytes();
+    View::new(JSON, read_fields(page, http), CodedBody::new(body, |coding| json_tag_in(coding, page, http)))
+}
+
 fn page_body(page: &Arc<Page>, http: &Http) -> Response {
     let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url, true).into_body());
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
 pub(super) fn json_tag(page: &Page, http: &Http) -> HeaderValue {
-    entity_tag(page, &format!("json.{}", http.origin_tag))
+    json_tag_in(Coding::Identity, page, http)
+}
+
+fn json_tag_in(coding: Coding, page: &Page, http: &Http) -> HeaderValue {
+    entity_tag(page, &format!("json.{}", http.origin_tag), coding.name())
 }
 
 fn location(http: &Http, page: &Page) -> HeaderValue {

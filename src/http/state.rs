@@ -4,6 +4,7 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::contact::Contact;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
+use crate::http::coding::Compressor;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
 
@@ -31,6 +32,8 @@ pub struct Http {
     /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
     /// tag must change with them.
     pub(super) origin_tag: String,
+    /// Compresses pages.
+    pub(super) compressor: Compressor,
 }
 
 impl Http {
@@ -38,7 +41,7 @@ impl Http {
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
         let settings = format!("{:?} {}", site.abuse_contact, site.noindex_all);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
-        Self { service, base_url, proxies, site, origin_tag }
+        Self { service, base_url, proxies, site, origin_tag, compressor: Compressor::new() }
     }
 
     /// Whether search engines are asked not to index `page`.

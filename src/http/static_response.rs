@@ -1,12 +1,14 @@
 //! Responses that only change with the version or the settings of Handbill: documents, the home page, files.
 
-use axum::response::{IntoResponse, Response};
+use std::sync::Arc;
+
+use axum::response::Response;
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG};
+use http::header::{CACHE_CONTROL, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::etag::conditional_response;
+use super::coding::{CodedBody, Coding, VARY_CODING};
 use super::site::assets::short_hash;
 
 /// For responses that only change with the version or the settings of Handbill.
@@ -15,9 +17,9 @@ pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public,
 /// A response that is made in advance.
 #[derive(Clone)]
 pub(super) struct StaticResponse {
-    bytes: Bytes,
+    body: Arc<CodedBody>,
     content_type: &'static str,
-    /// The headers of the 200 and the 304, without the content type.
+    /// The headers of the 200 and the 304, without the entity tag and those that describe the body.
     headers: HeaderMap,
 }
 
@@ -31,9 +33,19 @@ impl StaticResponse {
 
     /// Like [`Self::new`], but with the entity tag `tag`, which has no quotation marks.
     pub(super) fn tagged(content_type: &'static str, bytes: impl Into<Bytes>, tag: &str) -> Self {
-        let tag = HeaderValue::try_from(format!("\"{tag}\"")).expect("it is hexadecimal");
-        let headers = HeaderMap::from_iter([(ETAG, tag), (CACHE_CONTROL, CACHE_ONE_HOUR)]);
-        Self { bytes: bytes.into(), content_type, headers }
+        let tag_in = |coding| {
+            let tag = match coding {
+                Coding::Identity => format!("\"{tag}\""),
+                coding => format!("\"{tag}-{}\"", coding.name()),
+            };
+            HeaderValue::try_from(tag).expect("it is ASCII")
+        };
+        let body = Arc::new(CodedBody::new(bytes.into(), tag_in));
+        let mut headers = HeaderMap::from_iter([(CACHE_CONTROL, CACHE_ONE_HOUR)]);
+        if body.is_compressible() {
+            headers.insert(VARY, VARY_CODING);
+        }
+        Self { body, content_type, headers }
     }
 
     /// Sets the header `name` to `value`.
@@ -44,9 +56,12 @@ impl StaticResponse {
 
     /// The response to a request with these headers: 304 if the client already holds it.
     pub(super) fn respond_to(&self, request: &HeaderMap) -> Response {
-        conditional_response(request, self.headers.clone(), || {
-            ([(CONTENT_TYPE, self.content_type)], self.bytes.clone()).into_response()
-        })
+        let content_type = HeaderValue::from_static(self.content_type);
+        let (response, missing) = self.body.respond_to(request, &content_type, &self.headers);
+        let Some(coding) = missing else { return response };
+        // There are few such bodies, and each is compressed once, at the first request for it.
+        self.body.compress(coding);
+        self.body.respond_to(request, &content_type, &self.headers).0
     }
 
     /// A route that answers `GET` and `HEAD` with this response.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 
-use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 
 /// A store of pages.
@@ -24,6 +24,12 @@ pub trait PageStore: Send + Sync {
 
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
+
+    /// The state of the page under `slug`, not older than the start of this call, if the store knows it without waiting.
+    /// `None` says nothing about the page. A store whose pages others may change without its knowledge knows no state.
+    fn known_state(&self, _slug: &Slug) -> Option<PageState> {
+        None
+    }
 
     /// The head of the record under `slug`, not older than the start of this call. For a store that keeps texts apart,
     /// this costs much less than a lookup.

@@ -46,7 +46,10 @@ impl PageService {
             precondition.check(head.state())?;
             let tombstone = head.tombstone(self.clock.now());
             match store_budget.wait(self.store.compare_and_set(head.version, Record::Deleted(tombstone))).await? {
-                CasResult::Swapped => return Ok(()),
+                CasResult::Swapped => {
+                    self.pages.drop_page(slug);
+                    return Ok(());
+                }
                 // Another request changed or deleted the page between the read and the write.
                 CasResult::Stale => self.back_off().await,
             }

@@ -4,7 +4,6 @@
 //! permit and looks the page up again. So a waiting request holds no page. Small pages never wait, and nearly all pages
 //! are small.
 
-use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,17 +28,16 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct LargeReads(Arc<Semaphore>);
 
-/// A page that was read. A large page has a permit, which is kept until the response is made.
-pub struct PageRead {
-    page: Arc<Page>,
-    _permit: ReadPermit,
-}
-
 /// The bytes that a read may hold; nothing for a small page.
 #[derive(Default)]
-pub(super) struct ReadPermit(
-    #[expect(dead_code, reason = "dropping it gives the bytes back")] Option<OwnedSemaphorePermit>,
-);
+pub(super) struct ReadPermit(Option<OwnedSemaphorePermit>);
+
+impl ReadPermit {
+    /// Whether the page is small, so that reading it needs no permit.
+    pub(super) fn is_small(&self) -> bool {
+        self.0.is_none()
+    }
+}
 
 impl LargeReads {
     pub(super) fn new() -> Self {
@@ -71,32 +69,6 @@ impl LargeReads {
 
 /// The bytes that a large page needs.
 pub(super) struct NeededBytes(u32);
-
-impl PageRead {
-    pub(super) fn new(page: Arc<Page>, permit: ReadPermit) -> Self {
-        Self { page, _permit: permit }
-    }
-
-    /// The page without its permit, for a response that is written while it is sent.
-    pub fn share(&self) -> Arc<Page> {
-        Arc::clone(&self.page)
-    }
-}
-
-/// Converts a page that was just written. Such a page needs no permit, because writes have a rate limit.
-impl From<Arc<Page>> for PageRead {
-    fn from(page: Arc<Page>) -> Self {
-        Self { page, _permit: ReadPermit::default() }
-    }
-}
-
-impl Deref for PageRead {
-    type Target = Page;
-
-    fn deref(&self) -> &Page {
-        &self.page
-    }
-}
 
 #[cfg(test)]
 mod tests {

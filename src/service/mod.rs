@@ -29,6 +29,7 @@ mod delete;
 mod error;
 mod large_reads;
 mod operators;
+mod page_cache;
 mod policy;
 mod preview;
 mod read;
@@ -61,8 +62,8 @@ use crate::ports::slug_reservations::SlugReservations;
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
-pub use large_reads::PageRead;
 pub use operators::{Operators, Scanned, TakedownOutcome};
+pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::{Preview, PreviewFields};
 use render::Rendering;
@@ -89,6 +90,7 @@ pub struct PageService {
     quotas: Quotas,
     rendering: Rendering,
     large_reads: LargeReads,
+    pages: PageCache,
     policy: PublishingPolicy,
     tiers: LimitTiers,
 }
@@ -121,9 +123,16 @@ impl PageService {
         quotas: Quotas,
     ) -> Self {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
+        let pages = PageCache::new(0, PageCacheMetrics::default());
         let policy = PublishingPolicy::default();
         let tiers = LimitTiers::default();
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, policy, tiers }
+        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, pages, policy, tiers }
+    }
+
+    /// Makes the service keep pages that are ready to be sent in `pages`.
+    #[must_use]
+    pub fn keeping_pages_in(self, pages: PageCache) -> Self {
+        Self { pages, ..self }
     }
 
     /// Makes the service also write pages that it had to render again back to its store. This is for a store that only

@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::error::ServiceError;
-use super::large_reads::PageRead;
+use super::page_cache::PageRead;
 use super::{PageService, StoreBudget, within_deadline};
 use crate::domain::slug::Slug;
 
@@ -12,6 +12,9 @@ impl PageService {
     /// means that too many large pages are being read.
     pub async fn read(&self, slug: &str) -> Result<PageRead, ServiceError> {
         let slug = Slug::parse(slug).map_err(|_| ServiceError::NotFound)?;
+        if let Some(ready) = self.ready(&slug) {
+            return Ok(ready);
+        }
         within_deadline(Instant::now(), async {
             let mut store_budget = StoreBudget::new();
             let mut page = self.existing(&slug, &mut store_budget).await?;
@@ -24,8 +27,13 @@ impl PageService {
                     permit
                 }
             };
-            Ok(PageRead::new(self.rendering.current(page).await, permit))
+            Ok(self.pages.keep(self.rendering.current(page).await, permit))
         })
         .await
+    }
+
+    /// The page under `slug`, if it is ready and known to be current. This asks nobody.
+    fn ready(&self, slug: &Slug) -> Option<PageRead> {
+        self.pages.get(slug, self.store.known_state(slug)?)
     }
 }

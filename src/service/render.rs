@@ -144,11 +144,11 @@ impl State {
 
     fn keep(&mut self, page: &Arc<Page>) {
         let replaced = self.renewed.put(page.slug.clone(), Arc::clone(page));
-        self.renewed_bytes += bytes(page);
-        self.renewed_bytes -= replaced.map_or(0, |page| bytes(&page));
+        self.renewed_bytes += held_bytes(page);
+        self.renewed_bytes -= replaced.map_or(0, |page| held_bytes(&page));
         while self.renewed_bytes > CACHE_BYTES {
             let Some((_, oldest)) = self.renewed.pop_lru() else { break };
-            self.renewed_bytes -= bytes(&oldest);
+            self.renewed_bytes -= held_bytes(&oldest);
         }
     }
 
@@ -192,7 +192,8 @@ fn identity(page: &Page) -> Identity {
     (page.slug.clone(), page.version, page.updated_at)
 }
 
-fn bytes(page: &Page) -> usize {
+/// Bytes that `page` holds in a cache.
+pub(super) fn held_bytes(page: &Page) -> usize {
     let Rendered { html, code_blocks, link_origins, .. } = &page.rendered;
     let origins = link_origins.iter().map(String::len).sum::<usize>();
     PAGE_BYTES + page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..]) + origins
@@ -333,7 +334,7 @@ mod tests {
         for number in 0..10 {
             rendering.current(old(number)).await;
             let state = rendering.0.state();
-            let held: usize = state.renewed.iter().map(|(_, page)| bytes(page)).sum();
+            let held: usize = state.renewed.iter().map(|(_, page)| held_bytes(page)).sum();
             assert!(held == state.renewed_bytes && held <= CACHE_BYTES, "{held}");
         }
         rendering.current(old(9)).await;

@@ -109,7 +109,7 @@ impl TestApp {
         let (method, path) = (request.method.clone(), request.path().to_owned());
         let answer = self.target.answer(request).await;
         check_common_rules(&method, &path, &answer);
-        DOCUMENT.check(method.as_str(), &path, &answer);
+        DOCUMENT.check(method.as_str(), &path, &answer.decoded());
         answer
     }
 }

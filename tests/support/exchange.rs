@@ -1,9 +1,11 @@
 //! A request and its answer, and what is true of every answer.
 
+use std::io::Read;
 use std::net::{IpAddr, SocketAddr};
 
 use axum::body::Body;
 use bytes::Bytes;
+use flate2::read::GzDecoder;
 use handbill::domain::client::Peer;
 use http::header::HOST;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
@@ -205,6 +207,29 @@ impl Answer {
     #[track_caller]
     pub(crate) fn retry_after(&self) -> u64 {
         self.header("retry-after").parse().unwrap()
+    }
+}
+
+impl Answer {
+    /// This answer without its content coding.
+    #[track_caller]
+    pub(crate) fn decoded(&self) -> Self {
+        let mut plain = self.clone();
+        if self.body.is_empty() {
+            return plain;
+        }
+        let mut bytes = Vec::new();
+        let read = match self.header("content-encoding") {
+            "gzip" => GzDecoder::new(&self.body[..]).read_to_end(&mut bytes),
+            "zstd" => zstd::Decoder::new(&self.body[..]).and_then(|mut decoder| decoder.read_to_end(&mut bytes)),
+            "" => return plain,
+            other => panic!("{other}: {self:?}"),
+        };
+        read.unwrap_or_else(|error| panic!("{error}: {self:?}"));
+        plain.headers.remove("content-encoding");
+        plain.headers.remove("content-length");
+        plain.body = bytes.into();
+        plain
     }
 }
 

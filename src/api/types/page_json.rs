@@ -85,6 +85,16 @@ impl PageJson {
         Self { page, before_texts, end }
     }
 
+    /// The whole JSON at once, for a page that is small.
+    pub fn into_bytes(self) -> Bytes {
+        let mut body = self.into_body();
+        let mut bytes = Vec::with_capacity(usize::try_from(body.left).unwrap_or_default());
+        while let Some(chunk) = body.chunk() {
+            bytes.extend_from_slice(&chunk);
+        }
+        bytes.into()
+    }
+
     /// The page as a whole body.
     pub fn into_body(self) -> StreamedJson {
         let mut body = StreamedJson::default();

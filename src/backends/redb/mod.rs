@@ -21,6 +21,11 @@
 //! header and that state, however large the file is. (A build with debug assertions reads the whole file at every
 //! opening, because `redb` then checks itself.)
 //!
+//! # How a cached page is known to be current
+//!
+//! The store remembers the current states of pages that were read lately (`known_states`), so that a page that is ready
+//! in memory is sent without a read. The writer takes a page's state out before a commit that may change it.
+//!
 //! # What happens when the disk fails or is full
 //!
 //! After any I/O error `redb` refuses a file until it is reopened, so the writer reopens it. Each batch writes its
@@ -58,6 +63,7 @@ mod compact;
 mod data_dir;
 mod error;
 mod folders;
+mod known_states;
 mod ledger;
 mod ledger_file;
 mod overlay;

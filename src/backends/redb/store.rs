@@ -13,7 +13,7 @@ use tokio::task;
 use tokio::time;
 
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -152,7 +152,7 @@ impl RedbStore {
     }
 
     /// Runs `query` on a thread that may block.
-    async fn read<T: Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
+    async fn read<T: Found + Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
         let permit = permit(&self.reads, 1).await?;
         let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
         // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
@@ -193,6 +193,10 @@ impl PageStore for RedbStore {
             Lookup::Active(page) if page.state() == head.state() => Some(page),
             _ => None,
         })
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.shared.known.get(slug)
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
@@ -240,7 +244,7 @@ fn queued_bytes(operation: &Operation) -> usize {
 type Query<T> = fn(&Database, &Slug) -> Result<Result<T, StoreError>, redb::Error>;
 
 /// Runs `query` for `slug`, on a thread that may block. After a disk error, tries once more on the reopened file.
-fn read<T>(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
+fn read<T: Found>(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
     let seen = shared.epoch();
     let error = match read_once(shared, slug, query) {
         Err(error) if error.may_pass(shared) => error,
@@ -254,13 +258,44 @@ fn read<T>(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug, query: Query<
     Ok(read_once(shared, slug, query)?)
 }
 
-fn read_once<T>(shared: &Shared, slug: &Slug, query: Query<T>) -> Result<T, ReadError> {
-    let found = match &*shared.state() {
+/// An answer that may show the state of a page.
+trait Found {
+    /// The state of the page, if there is one.
+    fn state(&self) -> Option<PageState>;
+}
+
+impl Found for Lookup {
+    fn state(&self) -> Option<PageState> {
+        match self {
+            Self::Active(page) => Some(page.state()),
+            Self::Deleted(_) | Self::Absent => None,
+        }
+    }
+}
+
+impl Found for Head {
+    fn state(&self) -> Option<PageState> {
+        match self {
+            Self::Active(head) => Some(head.state()),
+            Self::Deleted(_) | Self::Absent => None,
+        }
+    }
+}
+
+fn read_once<T: Found>(shared: &Shared, slug: &Slug, query: Query<T>) -> Result<T, ReadError> {
+    // The database is not replaced while this is held, so what is learned is from the database of this moment.
+    let state = shared.state();
+    let began = shared.known.read_begins(slug);
+    let found = match &*state {
         DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| query(database, slug)),
         DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
         DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(ClosedError))))),
     };
-    found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)
+    let found = found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)?;
+    if let Some(state) = found.state() {
+        shared.known.learned(slug, state, began);
+    }
+    Ok(found)
 }
 
 /// Why a lookup has no answer.

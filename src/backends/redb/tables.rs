@@ -57,6 +57,14 @@ pub(super) enum Operation {
 }
 
 impl Operation {
+    /// The slug of the page that this operation may change. An insert changes no page.
+    pub(super) fn changed(&self) -> Option<&Slug> {
+        match self {
+            Self::Insert(_) | Self::InsertTombstone(_) | Self::Audit(_) => None,
+            Self::CompareAndSet { next, .. } => Some(next.slug()),
+        }
+    }
+
     /// The tombstone that the write leaves.
     pub(super) fn tombstone(&self) -> Option<&Tombstone> {
         match self {

@@ -15,6 +15,7 @@ use tracing::{error, info};
 use crate::ports::page_store::{Cause, StoreError};
 
 use super::error::{ClosedError, OpenError, WriterError};
+use super::known_states::KnownStates;
 use super::ledger::Ledger;
 use super::overlay::Overlay;
 use super::panics::caught;
@@ -67,6 +68,8 @@ pub(super) struct Shared {
     state: RwLock<DbState>,
     /// The number of times that the database was replaced.
     epoch: AtomicU64,
+    /// The current states of pages that were read lately.
+    pub(super) known: KnownStates,
     pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
 }
 
@@ -96,6 +99,8 @@ impl Shared {
         // The old database holds the file's lock, so it must be dropped before the new one is opened.
         *state = DbState::Closed;
         *state = open();
+        // A state from the old database may not be in the new one.
+        self.known.forget_all();
         self.epoch.fetch_add(1, Ordering::Release);
     }
 }
@@ -132,6 +137,7 @@ impl Writer {
         let shared = Arc::new(Shared {
             state: RwLock::new(DbState::Writable(database)),
             epoch: AtomicU64::new(0),
+            known: KnownStates::new(),
             observer: OnceLock::new(),
         });
         Ok(Self { shared, jobs, next: None, last_batch, ledger, storage })
@@ -231,6 +237,10 @@ impl Writer {
         self.open_for_writing_again();
         let started = Instant::now();
         let number = self.last_batch + 1;
+        let shared = Arc::clone(&self.shared);
+        // The pages are in flux until it is known what the file holds. Each answer comes after that.
+        let changing =
+            shared.known.changing(batch.iter().filter_map(|write| write.operation.changed()).cloned().collect());
         let applied = match &*self.shared.state() {
             DbState::Writable(database) => {
                 let operations = batch.iter().map(|write| &write.operation);
@@ -249,6 +259,7 @@ impl Writer {
         match applied {
             Ok(Applied::Committed(outcomes)) => {
                 self.last_batch = number;
+                drop(changing);
                 self.ledger.forget_logged();
                 let operations = batch.iter().map(|write| &write.operation);
                 self.ledger.add(tables::deleted(operations, &outcomes).cloned(), || self.storage.ledger());
@@ -258,20 +269,26 @@ impl Writer {
                     observe(Committed { operations, took: started.elapsed() });
                 }
             }
-            Ok(Applied::NothingToCommit(outcomes)) => answer(batch, outcomes),
+            Ok(Applied::NothingToCommit(outcomes)) => {
+                drop(changing);
+                answer(batch, outcomes);
+            }
             Ok(Applied::Failed(error)) => {
                 error!(%error, "a batch of writes failed before its commit; reopening the database");
                 self.reopen();
+                drop(changing);
                 answer(batch, unavailable(&Arc::new(error)));
             }
             Ok(Applied::Unknown(error, outcomes)) => {
                 error!(%error, "a commit failed; reopening the database to see whether it was done");
                 self.reopen();
+                drop(changing);
                 self.resolve(batch, number, Some(outcomes), &Arc::new(error));
             }
             Err(error) => {
                 error!(%error, "a batch of writes failed; reopening the database to see whether it was committed");
                 self.reopen();
+                drop(changing);
                 self.resolve(batch, number, None, &Arc::new(error));
             }
         }

@@ -13,6 +13,7 @@ use http::header::{ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, V
 use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
+use super::coding::VARY_TYPE_AND_CODING;
 use super::state::SiteSettings;
 use super::static_response::StaticResponse;
 use crate::api::metadata::{self, Operation, path};
@@ -75,7 +76,7 @@ fn negotiated<S: Clone + Send + Sync + 'static>(
     let [typed, plain] = [SERVER_CARD, JSON].map(|content_type| {
         // SEP-2127 requires the last two headers on every response, not only on the preflight.
         StaticResponse::new(content_type, bytes(card))
-            .with(VARY, HeaderValue::from_static("Accept"))
+            .with(VARY, VARY_TYPE_AND_CODING)
             .with(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static("GET"))
             .with(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static("Content-Type, If-None-Match"))
     });

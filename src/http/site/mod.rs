@@ -6,31 +6,31 @@ pub(in crate::http) mod editor;
 pub(in crate::http) mod form;
 pub mod templates;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{
-    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, LINK, LOCATION, VARY,
-};
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
+use super::coding::{CodedBody, VARY_TYPE_AND_CODING};
 use super::error::{error_response, service_error_response};
-use super::etag::{REVALIDATE, conditional_response, entity_tag};
+use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
 use super::robots::mark_noindex;
 use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
+use super::views::{self, View, Views};
 use crate::api::error::ApiError;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
 use crate::domain::title::Title;
-use crate::service::ServiceError;
+use crate::service::{PageRead, ServiceError};
 
 const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
@@ -52,11 +52,12 @@ pub(in crate::http) async fn page(
         return redirect_to(&http, address);
     }
     let mut response = match name.strip_suffix(".md") {
-        Some(slug) => markdown(&http, slug, &headers, REVALIDATE).await,
-        None if prefers_markdown(&headers) => markdown(&http, &name, &headers, PRIVATE_REVALIDATE).await,
+        Some(slug) => markdown(&http, slug, &headers, Source::OwnAddress).await,
+        None if prefers_markdown(&headers) => markdown(&http, &name, &headers, Source::Negotiated).await,
         None => html(&http, &name, &headers).await,
     };
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    // Errors depend on `Accept` too.
+    response.headers_mut().entry(VARY).or_insert(HeaderValue::from_static("Accept"));
     response
 }
 
@@ -66,22 +67,32 @@ pub(in crate::http) async fn asset(
     SlugParam(name): SlugParam,
     request: Request,
 ) -> Response {
-    match assets::legacy_asset(&name) {
+    match legacy_asset(&name) {
         // The name has the hash of an older file, so the response must not be cached under it.
-        Some(asset) => asset_response(asset, REVALIDATE, request.headers()),
+        Some(asset) => asset.respond_to(request.headers()),
         None => not_found_response(&http, &request),
     }
 }
 
+/// The file that a page of release 0.2 loads from `/assets/<name>`.
+fn legacy_asset(name: &str) -> Option<&'static StaticResponse> {
+    static STYLE: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::STYLE, REVALIDATE));
+    static FAVICON: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::FAVICON, REVALIDATE));
+    let asset = assets::legacy_asset(name)?;
+    Some(if std::ptr::eq(asset, &*assets::STYLE) { &STYLE } else { &FAVICON })
+}
+
 /// `GET /robots.txt`.
 pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {
-    asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY, &headers)
+    static ANSWER: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY));
+    ANSWER.respond_to(&headers)
 }
 
 /// `GET /favicon.ico`: the icon of every page. Browsers also request it for other addresses.
 pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
     // The address stays the same when the icon changes, so the icon is cached for one hour only.
-    asset_response(&assets::FAVICON, CACHE_ONE_HOUR, &headers)
+    static ANSWER: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::FAVICON, CACHE_ONE_HOUR));
+    ANSWER.respond_to(&headers)
 }
 
 /// Every address without a route.
@@ -128,51 +139,77 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
         Ok(page) => page,
         Err(error) => return error_page(&error, http),
     };
+    views::respond(&page, &http.compressor, headers, |views| &views.html, |_| html_view(&page, http))
+}
+
+fn html_view(page: &PageRead, http: &Http) -> View {
     // The fingerprint changes with the layout, so that a cached copy does not hide a new layout.
-    let tag = entity_tag(&page, &format!("html.{}.{}", templates::fingerprint(), http.origin_tag));
+    let representation = format!("html.{}.{}", templates::fingerprint(), http.origin_tag);
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
     let mut fields = html_fields();
-    fields.insert(ETAG, tag);
+    fields.insert(VARY, VARY_TYPE_AND_CODING);
     if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
         fields.insert(LINK, link);
     }
-    mark_noindex(&mut fields, &page, http);
+    mark_noindex(&mut fields, page, http);
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
-    conditional_response(headers, fields, || {
-        let template = PageTemplate {
-            layout: Layout::new(&http.base_url),
-            url: &url,
-            markdown_url: &markdown_url,
-            title: page.title.as_ref().map(Title::as_str),
-            content_html: &page.rendered.html,
-            code_blocks: &page.rendered.code_blocks,
-            language: page.rendered.language,
-            description: &page.rendered.excerpt,
-            created_at: page.created_at,
-            updated_at: page.updated_at,
-            noindex: http.is_noindex(&page),
-            report_url: report_url.as_deref(),
-        };
-        ([(CONTENT_TYPE, HTML)], templates::html(&template, page.rendered.html.len())).into_response()
-    })
+    let template = PageTemplate {
+        layout: Layout::new(&http.base_url),
+        url: &url,
+        markdown_url: &markdown_url,
+        title: page.title.as_ref().map(Title::as_str),
+        content_html: &page.rendered.html,
+        code_blocks: &page.rendered.code_blocks,
+        language: page.rendered.language,
+        description: &page.rendered.excerpt,
+        created_at: page.created_at,
+        updated_at: page.updated_at,
+        noindex: http.is_noindex(page),
+        report_url: report_url.as_deref(),
+    };
+    let body = templates::html(&template, page.rendered.html.len()).into();
+    View::new(HTML, fields, CodedBody::new(body, |coding| entity_tag(page, &representation, coding.name())))
 }
 
-async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, caching: HeaderValue) -> Response {
-    match http.service.read(slug).await {
-        Ok(page) => conditional_response(headers, markdown_fields(http, &page, caching), || {
-            ([(CONTENT_TYPE, MARKDOWN)], page.content.as_str().to_owned()).into_response()
-        }),
-        Err(error) if prefers_html_errors(headers) => error_page(&error, http),
-        Err(error) => service_error_response(&error, &http.base_url),
-    }
+/// The address at which the Markdown of a page is asked for.
+#[derive(Clone, Copy)]
+enum Source {
+    /// At `/<slug>.md`.
+    OwnAddress,
+    /// At the address of the HTML, by `Accept`.
+    Negotiated,
+}
+
+async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) -> Response {
+    let page = match http.service.read(slug).await {
+        Ok(page) => page,
+        Err(error) if prefers_html_errors(headers) => return error_page(&error, http),
+        Err(error) => return service_error_response(&error, &http.base_url),
+    };
+    let own = || {
+        let body = page.content.as_str().to_owned().into();
+        let body = CodedBody::new(body, |coding| entity_tag(&page, "md", coding.name()));
+        View::new(MARKDOWN, markdown_fields(http, &page, REVALIDATE), body)
+    };
+    let slot: fn(&Views) -> &OnceLock<View> = match source {
+        Source::OwnAddress => |views| &views.markdown,
+        Source::Negotiated => |views| &views.negotiated_markdown,
+    };
+    views::respond(&page, &http.compressor, headers, slot, |views| match source {
+        Source::OwnAddress => own(),
+        // Both answers share one body.
+        Source::Negotiated => {
+            views.markdown.get_or_init(own).with_fields(markdown_fields(http, &page, PRIVATE_REVALIDATE))
+        }
+    })
 }
 
 fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap {
     // A file that is saved has the page's name, not that of a program.
     let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
     let mut fields =
-        HeaderMap::from_iter([(CACHE_CONTROL, caching), (ETAG, entity_tag(page, "md")), (CONTENT_DISPOSITION, name)]);
+        HeaderMap::from_iter([(CACHE_CONTROL, caching), (VARY, VARY_TYPE_AND_CODING), (CONTENT_DISPOSITION, name)]);
     mark_noindex(&mut fields, page, http);
     fields
 }
@@ -202,8 +239,8 @@ fn page_policy() -> HeaderValue {
     HeaderValue::from_static(&templates::CONTENT_SECURITY_POLICY)
 }
 
-fn asset_response(asset: &'static Asset, caching: HeaderValue, request: &HeaderMap) -> Response {
-    StaticResponse::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching).respond_to(request)
+fn asset_response(asset: &'static Asset, caching: HeaderValue) -> StaticResponse {
+    StaticResponse::tagged(asset.content_type, asset.bytes, &asset.tag).with(CACHE_CONTROL, caching)
 }
 
 /// Whether the client prefers Markdown: `Accept` names `text/markdown`, and does not give `text/html` a higher weight.

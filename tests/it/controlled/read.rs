@@ -23,8 +23,44 @@ async fn a_read_is_one_lookup_and_changes_nothing() {
     let app = TestApp::new();
     let page = app.published().await;
     app.read(&page.slug).await.expect_status(200);
-    app.read(&page.slug).await.expect_status(200);
-    assert_eq!(app.store.calls(), Calls { inserts: 1, lookups: 2, swaps: 0 });
+    assert_eq!(app.store.calls(), Calls { inserts: 1, lookups: 1, swaps: 0 });
+}
+
+#[tokio::test]
+async fn a_page_that_is_ready_is_sent_in_every_representation_without_asking_the_store_until_it_changes() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let read_all = async |content: &str| {
+        for _ in 0..2 {
+            assert_eq!(app.page(&page.slug).await["content"], content);
+            assert_eq!(app.get(&format!("/{}.md", page.slug)).await.text(), content);
+            assert!(app.get(&format!("/{}", page.slug)).await.text().contains(content));
+        }
+        app.store.calls().lookups
+    };
+    app.update(&page, json!({"content": "first"})).await.expect_status(200);
+    let before = app.store.calls().lookups;
+    assert_eq!(read_all("first").await, before + 1);
+    app.update(&page, json!({"content": "second"})).await.expect_status(200);
+    assert_eq!(read_all("second").await, before + 3, "the update is one, and the first read after it");
+    app.delete(&page).await.expect_status(204);
+    app.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn a_page_that_another_replica_changed_is_not_sent_as_it_was() {
+    let one = TestApp::new();
+    let other = Setup::new().over_the_store_of(&one).start();
+    let page = one.published().await;
+    for round in 0..3 {
+        let content = format!("round {round}");
+        one.update(&page, json!({"content": content})).await.expect_status(200);
+        for replica in [&one, &other, &one, &other] {
+            assert_eq!(replica.page(&page.slug).await["content"], content);
+        }
+    }
+    one.delete(&page).await.expect_status(204);
+    other.read(&page.slug).await.expect_error(410, "gone");
 }
 
 #[tokio::test]

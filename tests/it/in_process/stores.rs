@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageHead, PageVersion};
+use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::sync::watch;
@@ -171,6 +171,19 @@ impl PageStore for WatchedStore {
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        // A planned fault is for the next call, so a page that is ready must not take its place.
+        let plan = self.plan();
+        let is_planned = plan
+            .next
+            .iter()
+            .map(|(operation, _)| operation)
+            .chain(plan.always.iter().map(|(operation, _)| operation))
+            .any(|operation| *operation == Operation::Lookup);
+        drop(plan);
+        if is_planned { None } else { self.inner.known_state(slug) }
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {

@@ -6,6 +6,7 @@
 pub(crate) mod agreement;
 pub(crate) mod authentication;
 pub(crate) mod bodies;
+pub(crate) mod codings;
 pub(crate) mod concurrency;
 pub(crate) mod conditional;
 pub(crate) mod cors;

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageHead, PageVersion};
+use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
@@ -14,6 +14,8 @@ use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageSto
 pub(crate) enum Fault {
     /// A lookup sometimes answers with the page from before the last change that the lookup knows of.
     StaleRead,
+    /// The state that a page is said to be in is the one from before the last change.
+    StaleState,
     /// A compare-and-set sometimes reports success without any effect.
     LostSwap,
     /// A compare-and-set takes effect without a check of the version.
@@ -82,6 +84,15 @@ impl PageStore for FaultyStore {
             (Lookup::Deleted(_), Some(before)) if self.strikes(Fault::Revival) => Lookup::Active(before),
             (found, _) => found,
         })
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        match self.fault {
+            Fault::StaleState => self.before(slug).map(|page| page.state()).or_else(|| self.inner.known_state(slug)),
+            Fault::Silence => self.inner.known_state(slug),
+            // Pages that are ready would hide the faults of the store.
+            _ => None,
+        }
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {

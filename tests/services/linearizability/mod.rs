@@ -104,6 +104,11 @@ async fn a_stale_read_is_caught() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_stale_page_from_memory_is_caught() {
+    assert_caught(Fault::StaleState).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_lost_compare_and_set_is_caught() {
     assert_caught(Fault::LostSwap).await;
 }

@@ -1,0 +1,74 @@
+//! The representations of a page, each finished once for each version: its bytes, its entity tags and its header fields.
+
+use std::sync::{Arc, OnceLock};
+
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue};
+
+use super::coding::{CodedBody, Compressor};
+use crate::service::PageRead;
+
+/// Bytes that are counted for a representation in addition to its body: more than its header fields and tags take.
+const FIELDS_BYTES: usize = 2048;
+
+/// The representations of one version of a page, as far as they were asked for.
+#[derive(Default)]
+pub(super) struct Views {
+    /// JSON, as in the API.
+    pub(super) json: OnceLock<View>,
+    /// The page for people.
+    pub(super) html: OnceLock<View>,
+    /// The source, at an address of its own.
+    pub(super) markdown: OnceLock<View>,
+    /// The source, at the address of the HTML.
+    pub(super) negotiated_markdown: OnceLock<View>,
+}
+
+/// One representation of a page.
+pub(super) struct View {
+    content_type: HeaderValue,
+    /// The header fields of the 200 and the 304, without the entity tag and those that describe the body.
+    fields: HeaderMap,
+    body: Arc<CodedBody>,
+}
+
+impl View {
+    /// `body` as `content_type`. `fields` are the header fields of the 200 and the 304, without the entity tag.
+    pub(super) fn new(content_type: HeaderValue, fields: HeaderMap, body: CodedBody) -> Self {
+        Self { content_type, fields, body: Arc::new(body) }
+    }
+
+    /// The same body with other header fields.
+    pub(super) fn with_fields(&self, fields: HeaderMap) -> Self {
+        Self { content_type: self.content_type.clone(), fields, body: Arc::clone(&self.body) }
+    }
+}
+
+/// Answers `request` with the representation that `slot` names. `make` makes it if nobody asked for it yet. If the client
+/// prefers a coding that was not made yet, `compressor` makes it for later requests.
+pub(super) fn respond(
+    page: &PageRead,
+    compressor: &Compressor,
+    request: &HeaderMap,
+    slot: fn(&Views) -> &OnceLock<View>,
+    make: impl FnOnce(&Views) -> View,
+) -> Response {
+    let views = page.made(Views::default);
+    let mut made_bytes = None;
+    let view = slot(views).get_or_init(|| {
+        let view = make(views);
+        made_bytes = Some(FIELDS_BYTES + view.body.len());
+        view
+    });
+    if let Some(bytes) = made_bytes {
+        page.grew(bytes);
+    }
+    let (response, missing) = view.body.respond_to(request, &view.content_type, &view.fields);
+    if let Some(coding) = missing
+        && let Some(page) = page.share_kept()
+    {
+        let body = Arc::clone(&view.body);
+        compressor.begin(move || page.grew(body.compress(coding)));
+    }
+    response
+}

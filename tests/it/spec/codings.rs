@@ -1,0 +1,172 @@
+//! Content codings (contract, decision 8; RFC 9110 §12.5.3).
+
+use std::time::{Duration, Instant};
+
+use handbill::api::metadata::path;
+use serde_json::json;
+
+use crate::support::app::TestApp;
+use crate::support::calls::Published;
+use crate::support::exchange::{Answer, Request};
+
+/// Bodies are compressed off the request. If one is not there after this time, it never will be.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+
+const CODINGS: [&str; 2] = ["gzip", "zstd"];
+
+async fn page(app: &TestApp) -> Published {
+    app.publish("Hello, world", &"Some *words* of text. ".repeat(40)).await
+}
+
+/// A page's representations, each with what `Accept` asks for.
+fn representations(page: &Published) -> [(String, &'static str); 4] {
+    let Published { slug, .. } = page;
+    [
+        (format!("/api/pages/{slug}"), "*/*"),
+        (format!("/{slug}"), "*/*"),
+        (format!("/{slug}.md"), "*/*"),
+        (format!("/{slug}"), "text/markdown"),
+    ]
+}
+
+const DOCUMENTS: [&str; 6] = ["/", path::OPENAPI, path::LLMS, path::AGENT_CARD, path::SERVER_CARD, path::ICON];
+
+fn asking(target: &str, accept: &str, codings: &str) -> Request {
+    Request::get(target).header("accept", accept).header("accept-encoding", codings)
+}
+
+/// The answer once it is compressed.
+async fn compressed(app: &TestApp, target: &str, accept: &str, coding: &str) -> Answer {
+    let begun = Instant::now();
+    loop {
+        let answer = app.send(asking(target, accept, coding)).await;
+        answer.expect_status(200);
+        if answer.header("content-encoding") == coding {
+            return answer;
+        }
+        assert!(begun.elapsed() < MAX_WAIT, "{target} is never compressed: {answer:?}");
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_compressed_answer_has_the_same_text_and_a_tag_of_its_own() {
+    let app = TestApp::new();
+    let page = page(&app).await;
+    let documents = DOCUMENTS.map(|target| (target.to_owned(), "*/*"));
+    for (target, accept) in representations(&page).into_iter().chain(documents) {
+        let plain = app.send(Request::get(&target).header("accept", accept)).await;
+        let mut tags = vec![plain.header("etag").to_owned()];
+        for coding in CODINGS {
+            let answer = compressed(&app, &target, accept, coding).await;
+            assert_eq!(answer.decoded().body, plain.body, "{target}");
+            assert!(answer.body.len() < plain.body.len(), "{target}");
+            for field in ["content-type", "cache-control", "vary", "link", "content-security-policy"] {
+                assert_eq!(answer.headers.get(field), plain.headers.get(field), "{field}: {target}");
+            }
+            tags.push(answer.header("etag").to_owned());
+        }
+        tags.sort();
+        tags.dedup();
+        assert_eq!(tags.len(), 3, "{target}: {tags:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_may_be_compressed_says_so_and_so_does_its_304() {
+    let app = TestApp::new();
+    let page = page(&app).await;
+    let documents = DOCUMENTS.map(|target| (target.to_owned(), "*/*"));
+    for (target, accept) in representations(&page).into_iter().chain(documents) {
+        let plain = app.send(Request::get(&target).header("accept", accept)).await;
+        assert!(plain.members("vary").contains(&"accept-encoding".to_owned()), "{target}: {plain:?}");
+        for coding in CODINGS {
+            let full = compressed(&app, &target, accept, coding).await;
+            let held = asking(&target, accept, coding).header("if-none-match", full.header("etag"));
+            let short = app.send(held).await;
+            assert!(short.expect_status(304).body.is_empty());
+            for field in ["etag", "vary", "cache-control", "link", "content-security-policy"] {
+                assert_eq!(short.headers.get(field), full.headers.get(field), "{field}: {target}");
+            }
+            assert!(!short.headers.contains_key("content-encoding"), "{short:?}");
+            let other = Request::get(&target).header("accept", accept).header("if-none-match", full.header("etag"));
+            app.send(other).await.expect_status(200);
+        }
+    }
+}
+
+#[tokio::test]
+async fn head_describes_the_compressed_body() {
+    let app = TestApp::new();
+    let page = page(&app).await;
+    for (target, accept) in representations(&page) {
+        let full = compressed(&app, &target, accept, "gzip").await;
+        let head = Request::new("HEAD", &target).header("accept", accept).header("accept-encoding", "gzip");
+        let head = app.send(head).await;
+        for field in ["etag", "content-type", "content-encoding", "vary"] {
+            assert_eq!(head.headers.get(field), full.headers.get(field), "{field}: {target}");
+        }
+        assert_eq!(head.header("content-length"), full.body.len().to_string(), "{target}");
+        assert!(head.body.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_tag_of_a_compressed_page_is_a_precondition_like_any_other() {
+    let app = TestApp::new();
+    let page = page(&app).await;
+    let tag = compressed(&app, &format!("/{}", page.slug), "*/*", "gzip").await.header("etag").to_owned();
+    let update = || {
+        let body = json!({"title": "Changed"}).to_string();
+        Request::update(&page.slug, body).key(&page.key).header("if-match", &tag)
+    };
+    app.send(update()).await.expect_status(200);
+    app.send(update()).await.expect_error(412, "precondition_failed");
+}
+
+#[tokio::test]
+async fn a_change_is_seen_in_every_coding_at_once() {
+    let app = TestApp::new();
+    let page = page(&app).await;
+    let (target, accept) = (format!("/{}.md", page.slug), "*/*");
+    for round in 0..3 {
+        for coding in CODINGS {
+            compressed(&app, &target, accept, coding).await;
+        }
+        let content = format!("{round} {}", "other words ".repeat(60));
+        app.update(&page, json!({"content": content})).await.expect_status(200);
+        for coding in CODINGS {
+            assert_eq!(app.send(asking(&target, accept, coding)).await.decoded().text(), content);
+        }
+    }
+    app.delete(&page).await.expect_status(204);
+    app.send(asking(&target, accept, "gzip")).await.expect_status(410);
+}
+
+#[tokio::test]
+async fn a_client_that_accepts_no_coding_of_ours_gets_the_bytes_as_they_are() {
+    let app = TestApp::new();
+    let page = page(&app).await;
+    let target = format!("/{}", page.slug);
+    compressed(&app, &target, "*/*", "gzip").await;
+    for refusal in ["", "br", "identity", "gzip;q=0", "gzip;q=0.5, identity", "*;q=0", "identity;q=0"] {
+        let answer = app.send(asking(&target, "*/*", refusal)).await;
+        assert_eq!(answer.expect_status(200).header("content-encoding"), "", "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_shows_a_key_or_repeats_what_a_client_sent_is_never_compressed() {
+    let app = TestApp::new();
+    let content = "Some words. ".repeat(100);
+    let body = json!({"title": "Hello", "content": content}).to_string();
+    let created = app.send(Request::create(body).header("accept-encoding", "gzip, zstd")).await;
+    assert_eq!(created.expect_status(201).header("content-encoding"), "");
+    let (slug, key) = (created.field("slug"), created.field("edit_key"));
+    let body = json!({"content": content}).to_string();
+    let updated = app.send(Request::update(&slug, body).key(&key).header("accept-encoding", "gzip, zstd")).await;
+    assert_eq!(updated.expect_status(200).header("content-encoding"), "");
+    let form = format!("grant_type=client_credentials&client_id={slug}&client_secret={key}");
+    let token = app.send(Request::token(form).header("accept-encoding", "gzip, zstd")).await;
+    assert_eq!(token.expect_status(200).header("content-encoding"), "");
+}
