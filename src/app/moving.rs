@@ -27,8 +27,9 @@ pub use crate::transfer::import::Counts;
 use crate::transfer::import::Importer;
 use crate::transfer::receive::Receiver;
 
-/// Records that are imported at the same time: as many as one commit of the embedded store takes.
-const IMPORTS_AT_ONCE: usize = 256;
+/// Records that are imported at the same time: enough to share the store's commits, and half as many as the embedded store
+/// looks up at a time, so that an import never waits for a permit, however slow the machine is.
+const IMPORTS_AT_ONCE: usize = 32;
 
 /// Is told how many records are done, and about how many there are.
 pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);

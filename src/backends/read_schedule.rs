@@ -157,7 +157,7 @@ mod tests {
                     prop_assert!(readers > 0);
                     schedule.began(now);
                 }
-                prop_assert!(schedule.in_flight.len() <= MOST_IN_FLIGHT);
+                prop_assert!(schedule.in_flight.len() <= 2);
             }
         }
     }

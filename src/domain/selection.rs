@@ -100,7 +100,6 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(created),
             updated_at: UnixMillis::new(created),
-            text: TextPlace::Unknown,
         }
     }
 

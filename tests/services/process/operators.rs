@@ -68,6 +68,13 @@ fn publish(address: SocketAddr, content: &str) -> String {
     answer.json()["slug"].as_str().unwrap().to_owned()
 }
 
+/// Replaces the file as a whole, as operators should: the process must not read half of it.
+fn replace(path: &Path, content: &str) {
+    let next = path.with_extension("next");
+    fs::write(&next, content).unwrap();
+    fs::rename(&next, path).unwrap();
+}
+
 fn status(address: SocketAddr, path: &str) -> u16 {
     Connection::open(address).unwrap().get(path).unwrap().status
 }
@@ -207,17 +214,17 @@ fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
     assert_eq!(create(address, "http://spam.example/").problem(), (400, "content_refused".to_owned()));
     assert_eq!(create(address, "http://later.example/").status, 201);
 
-    fs::write(&list, "later.example\nhttp://not.a.host/\n").unwrap();
+    replace(Path::new(&list), "later.example\nhttp://not.a.host/\n");
     operated.server.wait_for_log("line 2 is neither a host");
     assert_eq!(create(address, "http://spam.example/").status, 400, "the list that was read last stays");
     assert_eq!(create(address, "http://later.example/").status, 201);
 
-    fs::write(&list, "later.example\n").unwrap();
+    replace(Path::new(&list), "later.example\n");
     operated.server.wait_for_log("the blocklist can be read again");
     assert_eq!(create(address, "http://later.example/").status, 400);
     assert_eq!(create(address, "http://spam.example/").status, 201);
 
-    fs::write(&list, "no host\n").unwrap();
+    replace(Path::new(&list), "no host\n");
     let start = run(handbill(["--data-dir", "/nowhere", "--blocklist-file", &list]), b"");
     assert_eq!(start.status.code(), Some(2), "{start:?}");
     let message = text(&start.stderr);
@@ -242,14 +249,14 @@ fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survive
     operated.done(&["budget", "off", "--by", "desk"], "");
     assert_eq!(operated.audit().len(), 4);
 
-    fs::write(data.join("creates.json"), "{\"paused\": true, \"hourly_budget\": 7}").unwrap();
+    replace(&data.join("creates.json"), "{\"paused\": true, \"hourly_budget\": 7}");
     operated.server.wait_for_log("\"hourly_budget\":7");
     assert_eq!(create(address, "Text.").status, 503);
     let Operated { server, directory, .. } = operated;
     server.stop();
     let server = Server::start(&data, &[]);
     assert_eq!(create(server.address, "Text.").status, 503);
-    fs::write(data.join("creates.json"), "paused").unwrap();
+    replace(&data.join("creates.json"), "paused");
     server.wait_for_log("the switch of creates cannot be read");
     assert_eq!(create(server.address, "Text.").status, 503, "what was read last stays in force");
     fs::remove_file(data.join("creates.json")).unwrap();

@@ -47,6 +47,7 @@ export async function publishByHand(tab, base, title, content) {
     await write(tab, 'content', content);
     await tab.click('[value=publish]');
     await shown(tab, 'published');
+    await shown(tab, 'address');
     const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
     assert.match(key, /^hbk_[0-9A-Za-z]{43}$/);
     return { address, key, slug: new URL(address).pathname.slice(1) };

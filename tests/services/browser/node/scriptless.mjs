@@ -22,6 +22,7 @@ await withBrowser(name, async (browser) => {
     await keepScreenshot(tab, `${name}-scriptless-preview`);
     await submit('publish');
     const html = await source();
+    assert.ok(await (await tab.$('.page-address a')).isVisible(), 'the address is seen');
     const [, address] = html.match(/href="([^"]+\/without-script-[^"/]+)"/);
     const [, key] = html.match(/>(hbk_[0-9A-Za-z]{43})</);
     await keepScreenshot(tab, `${name}-scriptless-published`);
