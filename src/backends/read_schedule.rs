@@ -29,7 +29,7 @@ const REFUSED_FOR: Duration = Duration::from_millis(250);
 /// Reads of one slug in flight.
 const MOST_IN_FLIGHT: usize = 2;
 
-/// What to do now.
+/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Begin a read for everybody who waits.
@@ -52,7 +52,7 @@ pub(super) struct ReadSchedule {
 }
 
 impl ReadSchedule {
-    /// What to do at `now`, while `readers` wait for a read that has not begun.
+    /// The next step at `now`, while `readers` wait for a read that has not begun.
     pub(super) fn next(&mut self, now: Instant, readers: usize) -> Next {
         self.refused_until = self.refused_until.filter(|until| *until > now);
         let is_full = self.in_flight.len() == MOST_IN_FLIGHT;

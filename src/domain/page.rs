@@ -54,7 +54,7 @@ pub struct TextId {
     pub nonce: [u8; 16],
 }
 
-/// Where a store keeps the text of a page, as far as this is known. A store whose records hold the text always says
+/// The place where a store keeps the text of a page, as far as it is known. A store whose records hold the text always says
 /// `Unknown`.
 ///
 /// All values are equal: a page is the same page wherever its text is kept.
@@ -137,7 +137,7 @@ pub struct Page {
     pub created_at: UnixMillis,
     /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
-    /// Where the store keeps `content` and `rendered`.
+    /// The place where the store keeps `content` and `rendered`.
     pub text: TextPlace,
 }
 

@@ -37,6 +37,8 @@ const SKIPPED: &[&str] = &[
     "corpus",
     "artifacts",
     "go.sum",
+    // Documents that are rendered in benchmarks.
+    "documents",
     "package-lock.json",
     "prose.rs",
 ];

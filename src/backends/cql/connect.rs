@@ -8,7 +8,8 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use super::migrate::schema::{self, MIGRATIONS, SchemaError, SchemaState};
-use super::session::{self, CqlTimeouts, RETRY_INTERVAL, SettingsError};
+use super::session::{self, CqlTimeouts, RETRY_INTERVAL};
+use super::settings_error::SettingsError;
 use super::store::CqlStore;
 use crate::config::CqlSettings;
 use crate::ports::random::Random;

@@ -63,7 +63,7 @@ pub(super) struct NonceRow {
     nonces: Option<Vec<u8>>,
 }
 
-/// What a head's columns hold.
+/// The content of a head's columns.
 #[derive(Clone, Debug)]
 pub(super) enum Stored {
     /// A page, the name of its text, and the nonces of the last writes.

@@ -18,7 +18,7 @@ use rustls::sign::CertifiedKey;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use scylla::authentication::{AuthError, AuthenticatorProvider, AuthenticatorSession, PlainTextAuthenticator};
 
-use super::session::SettingsError;
+use super::settings_error::SettingsError;
 use crate::config::CqlSettings;
 
 /// Logs in with the password that the file holds at that moment.

@@ -57,7 +57,7 @@ pub struct SweepPlan {
     pub now: UnixMillis,
 }
 
-/// What a sweep found.
+/// The findings of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
     /// Keys that were read: texts, and tombstones without a text.

@@ -4,18 +4,12 @@
 //! number, so an entry under another number does not match. The entry of a takedown is written in the transaction that
 //! replaces the page by its tombstone, so neither exists without the other.
 
-use async_trait::async_trait;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use thiserror::Error;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::panics::caught;
-use super::store::RedbStore;
-use super::tables::Operation;
-use super::writer::{DbState, Shared, cause};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::Tombstone;
-use crate::ports::audit_log::{AuditLog, MAX_ENTRIES};
 use crate::ports::page_store::StoreError;
 
 /// The entries, by their numbers.
@@ -74,7 +68,11 @@ pub(super) fn append(
 }
 
 /// The first entries after the number `after`.
-fn list(database: &Database, after: u64, limit: usize) -> Result<Result<Vec<NumberedEntry>, StoreError>, redb::Error> {
+pub(super) fn list(
+    database: &Database,
+    after: u64,
+    limit: usize,
+) -> Result<Result<Vec<NumberedEntry>, StoreError>, redb::Error> {
     let table = database.begin_read()?.open_table(AUDIT)?;
     let mut entries = Vec::new();
     for found in table.range(after.saturating_add(1)..)?.take(limit) {
@@ -114,30 +112,6 @@ fn checksum(number: u64, body: &[u8]) -> [u8; HEAD_BYTES - 1] {
     hash.update(&[VERSION]);
     hash.update(body);
     hash.digest().to_le_bytes()
-}
-
-fn read(shared: &Shared, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
-    let found = match &*shared.state() {
-        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| list(database, after, limit)),
-        DbState::Broken(reason) => return Err(StoreError::Unavailable(cause(reason))),
-        DbState::Closed => return Err(StoreError::Unavailable("the store is closed".into())),
-    };
-    match found {
-        Ok(Ok(entries)) => entries,
-        Ok(Err(error)) => Err(StoreError::Unavailable(error.into())),
-        Err(panicked) => Err(StoreError::Unreadable(panicked.into())),
-    }
-}
-
-#[async_trait]
-impl AuditLog for RedbStore {
-    async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        self.write(Operation::Audit(entry)).await.map(|_done| ())
-    }
-
-    async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
-        self.read_blocking(move |shared| read(shared, after, limit.min(MAX_ENTRIES))).await
-    }
 }
 
 #[cfg(test)]

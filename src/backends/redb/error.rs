@@ -69,7 +69,7 @@ pub enum OpenError {
         /// The fault.
         reason: String,
     },
-    /// There is a database where one is to be restored.
+    /// There already is a database where a restore would make one.
     #[error("{} has a database already: restore into an empty data directory, or move that file away first", .0.display())]
     NotEmpty(PathBuf),
     /// There is no database, and none may be created.

@@ -58,6 +58,7 @@
 //! Each tombstone is also in a ledger beside the database, which is no part of a backup (see `ledger.rs`).
 
 mod audit;
+mod audit_log;
 mod check;
 mod compact;
 mod data_dir;
@@ -70,6 +71,7 @@ mod overlay;
 mod panics;
 mod record;
 mod scan;
+mod shared;
 mod storage;
 mod store;
 mod tables;
@@ -82,7 +84,7 @@ pub use compact::{Compacted, compact};
 pub use data_dir::DATABASE_FILE;
 pub use error::{OpenError, WriterError};
 pub use ledger_file::LEDGER_FILE;
+pub use shared::Committed;
 pub use storage::{LedgerFile, Storage};
 pub use store::RedbStore;
 pub use upkeep::Restoring;
-pub use writer::Committed;

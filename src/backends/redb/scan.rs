@@ -14,9 +14,9 @@ use crate::ports::page_store::{Cause, StoreError};
 use super::error::ClosedError;
 use super::panics::caught;
 use super::record;
+use super::shared::{DbState, Shared, cause};
 use super::store::RedbStore;
 use super::tables::{self, PAGES};
-use super::writer::{DbState, Shared, cause};
 
 /// A cursor that this store did not make.
 #[derive(Debug, Error)]

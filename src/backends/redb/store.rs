@@ -21,9 +21,10 @@ use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore,
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::panics::{Panicked, caught};
+use super::shared::{Committed, DbState, Shared, cause};
 use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
 use super::tables::{self, Operation, Outcome};
-use super::writer::{Committed, DbState, Job, Shared, Write, Writer, cause};
+use super::writer::{Job, Write, Writer};
 
 /// Size of the queue of writes, including the batch that is being committed, in bytes: eight full batches.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;

@@ -3,22 +3,21 @@
 //! Only this thread opens and closes the database. Readers share the database through a lock. The writer takes the lock
 //! exclusively only to replace the database, never during a commit.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
 use redb::Database;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 use tracing::{error, info};
 
-use crate::ports::page_store::{Cause, StoreError};
+use crate::ports::page_store::StoreError;
 
 use super::error::{ClosedError, OpenError, WriterError};
-use super::known_states::KnownStates;
 use super::ledger::Ledger;
 use super::overlay::Overlay;
 use super::panics::caught;
+use super::shared::{Committed, DbState, Shared, cause};
 use super::storage::Storage;
 use super::tables::{self, Applied, Operation, Outcome, Outcomes};
 
@@ -54,57 +53,6 @@ pub(super) struct Write {
     pub(super) permit: OwnedSemaphorePermit,
 }
 
-/// One commit, for metrics.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Committed {
-    /// The number of operations in the commit.
-    pub operations: usize,
-    /// The duration of the commit, from the first operation to the last byte on disk.
-    pub took: Duration,
-}
-
-/// The database, shared with readers.
-pub(super) struct Shared {
-    state: RwLock<DbState>,
-    /// The number of times that the database was replaced.
-    epoch: AtomicU64,
-    /// The current states of pages that were read lately.
-    pub(super) known: KnownStates,
-    pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
-}
-
-/// The state of the database.
-pub(super) enum DbState {
-    /// The database can be read and written.
-    Writable(Database),
-    /// The database can be read, but the disk refuses writes for this reason.
-    ReadOnly(Database, Arc<OpenError>),
-    /// The disk refuses even reads for this reason.
-    Broken(Arc<OpenError>),
-    /// The store was closed.
-    Closed,
-}
-
-impl Shared {
-    pub(super) fn state(&self) -> RwLockReadGuard<'_, DbState> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(super) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
-    fn replace(&self, open: impl FnOnce() -> DbState) {
-        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        // The old database holds the file's lock, so it must be dropped before the new one is opened.
-        *state = DbState::Closed;
-        *state = open();
-        // A state from the old database may not be in the new one.
-        self.known.forget_all();
-        self.epoch.fetch_add(1, Ordering::Release);
-    }
-}
-
 /// The writer thread's own state.
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -134,12 +82,7 @@ impl Writer {
         caught(|| ledger.catch_up(file, &database))
             .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
             .map_err(|error| OpenError::database(storage.location(), error))?;
-        let shared = Arc::new(Shared {
-            state: RwLock::new(DbState::Writable(database)),
-            epoch: AtomicU64::new(0),
-            known: KnownStates::new(),
-            observer: OnceLock::new(),
-        });
+        let shared = Arc::new(Shared::new(database));
         Ok(Self { shared, jobs, next: None, last_batch, ledger, storage })
     }
 
@@ -359,7 +302,7 @@ impl Writer {
             DbState::Broken(_) | DbState::Closed => return,
         };
         if let DbState::Writable(database) = &*self.shared.state() {
-            // What the failed commit left of deletions is only known from the file.
+            // Only the file shows which deletions the failed commit made.
             match caught(|| self.ledger.catch_up(self.storage.ledger(), database)) {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => error!(%error, "the deletions that the ledger lacks cannot be read"),
@@ -400,12 +343,4 @@ where
     E: std::error::Error + Send + Sync + 'static,
 {
     std::iter::repeat_with(|| Err(StoreError::Unavailable(cause(error))))
-}
-
-/// A cause from `error`, which may be the cause of several errors.
-pub(super) fn cause<E>(error: &Arc<E>) -> Cause
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    Box::new(Arc::clone(error))
 }

@@ -1,6 +1,6 @@
 //! The second barrier: the finished HTML has only what is on the list, whatever the first barrier wrote.
 //!
-//! The sanitiser parses HTML as a browser would, and removes what is not on its list. That is most of the work of
+//! The sanitiser parses HTML as a browser would, and removes what is not on its list. This is most of the work of
 //! rendering, and without bugs in the first barrier it changes nothing. So [`canonical`] first checks whether the HTML
 //! is of a grammar that the sanitiser leaves as it is. The sanitiser runs only on other HTML. Tests compare the two.
 //!

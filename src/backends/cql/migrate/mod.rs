@@ -19,7 +19,8 @@ use tokio::time::{Instant, sleep};
 
 pub use self::lease::{LeaseError, LeaseTimes};
 use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, Server};
-use super::session::{self, SettingsError};
+use super::session;
+use super::settings_error::SettingsError;
 use crate::config::CqlSettings;
 use crate::ports::random::Random;
 

@@ -1,0 +1,79 @@
+//! The database, as the writer and the readers share it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
+
+use redb::Database;
+
+use super::error::OpenError;
+use super::known_states::KnownStates;
+use crate::ports::page_store::Cause;
+
+/// One commit, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Committed {
+    /// The number of operations in the commit.
+    pub operations: usize,
+    /// The duration of the commit, from the first operation to the last byte on disk.
+    pub took: Duration,
+}
+
+/// The database, shared with readers.
+pub(super) struct Shared {
+    state: RwLock<DbState>,
+    /// The number of times that the database was replaced.
+    epoch: AtomicU64,
+    /// The current states of pages that were read lately.
+    pub(super) known: KnownStates,
+    pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
+}
+
+/// The state of the database.
+pub(super) enum DbState {
+    /// The database can be read and written.
+    Writable(Database),
+    /// The database can be read, but the disk refuses writes for this reason.
+    ReadOnly(Database, Arc<OpenError>),
+    /// The disk refuses even reads for this reason.
+    Broken(Arc<OpenError>),
+    /// The store was closed.
+    Closed,
+}
+
+impl Shared {
+    pub(super) fn new(database: Database) -> Self {
+        Self {
+            state: RwLock::new(DbState::Writable(database)),
+            epoch: AtomicU64::new(0),
+            known: KnownStates::new(),
+            observer: OnceLock::new(),
+        }
+    }
+
+    pub(super) fn state(&self) -> RwLockReadGuard<'_, DbState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    pub(super) fn replace(&self, open: impl FnOnce() -> DbState) {
+        let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+        // The old database holds the file's lock, so it must be dropped before the new one is opened.
+        *state = DbState::Closed;
+        *state = open();
+        // A state from the old database may not be in the new one.
+        self.known.forget_all();
+        self.epoch.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A cause from `error`, which may be the cause of several errors.
+pub(super) fn cause<E>(error: &Arc<E>) -> Cause
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    Box::new(Arc::clone(error))
+}
