@@ -67,7 +67,7 @@ impl Service {
         assert_eq!(created.status, StatusCode::CREATED, "{:?}", created.body);
         service.page = serde_json::from_slice(&created.body).unwrap();
         let read = service.answer(&service.read_json());
-        service.etag = read.headers["etag"].to_str().unwrap().to_owned();
+        read.headers["etag"].to_str().unwrap().clone_into(&mut service.etag);
         service
     }
 

@@ -100,14 +100,14 @@ impl Backends {
                 };
                 // Without shared reads, many readers of one large page would fill the queue of lookups, and each would
                 // hold a copy.
-                let shared = Coalescing::new(backends.store, Arc::clone(&deps.metrics));
+                let shared = Coalescing::new(backends.store, &deps.metrics);
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
                 let (store, failed) = connect_cluster(&settings.cql, deps, readiness);
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
-                let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
+                let store = Coalescing::new(measure(deps).store(store, System::Cassandra), &deps.metrics);
                 Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(failed)))
             }
         }

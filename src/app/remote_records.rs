@@ -50,8 +50,7 @@ impl RemoteRecords {
     async fn get(&self, after: Option<&ScanCursor>) -> Result<Bytes, StoreError> {
         let path = match after {
             Some(cursor) => {
-                let digits: String = cursor.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-                format!("/records?after={digits}")
+                format!("/records?after={}", cursor.to_hex())
             }
             None => "/records".to_owned(),
         };

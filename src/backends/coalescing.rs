@@ -20,18 +20,21 @@ use crate::telemetry::metrics::Metrics;
 
 type Answer<T> = Result<T, StoreError>;
 
+/// Shared reads of whole pages in one state.
+type SharedPages = Arc<Sharing<(Slug, PageState), Option<Arc<Page>>>>;
+
 /// A store whose concurrent reads of one kind and slug share a read. Writes pass through.
 pub struct Coalescing {
     store: Arc<dyn PageStore>,
     lookups: Arc<Sharing<Slug, Lookup>>,
     heads: Arc<Sharing<Slug, Head>>,
-    pages: Arc<Sharing<(Slug, PageState), Option<Arc<Page>>>>,
+    pages: SharedPages,
 }
 
 impl Coalescing {
     /// Wraps `store` so that its lookups share reads. Lookups need a Tokio runtime.
-    pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
-        Self { store, lookups: Sharing::new(&metrics), heads: Sharing::new(&metrics), pages: Sharing::new(&metrics) }
+    pub fn new(store: Arc<dyn PageStore>, metrics: &Arc<Metrics>) -> Self {
+        Self { store, lookups: Sharing::new(metrics), heads: Sharing::new(metrics), pages: Sharing::new(metrics) }
     }
 }
 
@@ -233,7 +236,7 @@ mod tests {
     }
 
     fn sharing(store: &Arc<Growing>) -> Arc<Coalescing> {
-        Arc::new(Coalescing::new(store.clone(), Arc::new(Metrics::new())))
+        Arc::new(Coalescing::new(store.clone(), &Arc::new(Metrics::new())))
     }
 
     proptest! {
@@ -283,7 +286,7 @@ mod tests {
     async fn a_thousand_readers_at_once_cost_two_reads() {
         let store = Growing::new(10);
         let metrics = Arc::new(Metrics::new());
-        let sharing = Arc::new(Coalescing::new(store.clone(), metrics.clone()));
+        let sharing = Arc::new(Coalescing::new(store.clone(), &metrics));
         let first = tokio::spawn({
             let sharing = sharing.clone();
             async move { sharing.lookup(&slug('b')).await.is_ok() }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::ExitCode;
 
 use crate::domain::content::Content;
@@ -11,13 +11,13 @@ use crate::domain::link_hosts::link_hosts;
 use crate::domain::markdown::render;
 
 /// Prints the fingerprints of the Markdown in `file`, or on standard input. It is an error if there are none.
-pub(super) fn run(file: Option<PathBuf>) -> Result<ExitCode, String> {
+pub(super) fn run(file: Option<&Path>) -> Result<ExitCode, String> {
     let mut text = String::new();
-    let read = match &file {
+    let read = match file {
         Some(path) => fs::read_to_string(path).map(|read| text = read),
         None => io::stdin().read_to_string(&mut text).map(drop),
     };
-    let name = file.as_ref().map_or("standard input".to_owned(), |path| path.display().to_string());
+    let name = file.map_or("standard input".to_owned(), |path| path.display().to_string());
     read.map_err(|error| format!("{name} cannot be read: {error}"))?;
     let content = Content::parse(text).map_err(|error| format!("{name} is no page: {error}"))?;
     let html = render(content.as_str()).html;

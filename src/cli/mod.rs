@@ -161,7 +161,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Pause(switch) => switch.run(true),
         Subcommands::Resume(switch) => switch.run(false),
         Subcommands::Budget(budget) => budget.run(),
-        Subcommands::Fingerprint { file } => fingerprint::run(file),
+        Subcommands::Fingerprint { file } => fingerprint::run(file.as_deref()),
         Subcommands::Render { jsonl } => render::run(jsonl),
         Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
         Subcommands::Manpage => print(&manual::man_page(command)),

@@ -3,10 +3,8 @@
 //! There are two fingerprints of a page, each a SHA-256:
 //!
 //! * `text:…` is made of the text that readers see, transliterated to ASCII and lower-cased, with everything but `a-z`
-//! and
-//!   `0-9` left out. So markup, white space, punctuation, invisible characters, and letters that only look alike make
-//! no
-//!   difference. The title does not count.
+//!   and `0-9` left out. So markup, white space, punctuation, invisible characters, and letters that only look alike
+//!   make no difference. The title does not count.
 //! * `links:…` is made of the hosts that links and images lead to, in order, each once. The text and the rest of the
 //!   addresses do not count.
 

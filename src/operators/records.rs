@@ -53,7 +53,7 @@ pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): 
             }
         }
     }
-    let next = next.map(|next| next.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect());
+    let next = next.map(|next| next.to_hex());
     let end = serde_json::to_string(&BatchEnd { next, unreadable, expected_records });
     lines.push_str(&end.map_err(|_| Refusal::internal())?);
     lines.push('\n');

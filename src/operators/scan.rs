@@ -27,7 +27,7 @@ pub(super) async fn scan(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> R
         total: scanned.total,
         pages: scanned.found.iter().map(|page| FoundPage::of(page)).collect(),
         unreadable: scanned.unreadable,
-        cursor: scanned.next.map(|next| hex(next.as_bytes())),
+        cursor: scanned.next.map(|next| next.to_hex()),
     }))
 }
 
@@ -69,8 +69,4 @@ fn cursor(text: &str) -> Result<ScanCursor, Refusal> {
     let bytes = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
     let read: Option<Vec<u8>> = (0..text.len()).step_by(2).map(bytes).collect();
     read.map(ScanCursor::new).ok_or_else(|| Refusal::invalid("The field `cursor` is not one that an answer had."))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

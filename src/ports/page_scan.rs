@@ -53,6 +53,11 @@ impl ScanCursor {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+
+    /// The cursor in hexadecimal, for answers and addresses.
+    pub fn to_hex(&self) -> String {
+        self.0.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"))
+    }
 }
 
 /// Some records, and where to go on.

@@ -56,7 +56,7 @@ impl PageService {
             refused => refused,
         };
         if let Err(refused) = allowed {
-            self.release(&reserved, &slug);
+            self.release(reserved.as_ref(), &slug);
             return Err(refused);
         }
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
@@ -80,7 +80,7 @@ impl PageService {
                 inserted,
                 Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)
             ) {
-                self.release(&reserved, &candidate.slug);
+                self.release(reserved.as_ref(), &candidate.slug);
             }
             if inserted? == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
@@ -106,8 +106,8 @@ impl PageService {
     }
 
     /// Ends the reservation of `slug`, if it is the reserved one, while the caller goes on.
-    fn release(&self, reserved: &Option<Slug>, slug: &Slug) {
-        let Some(slug) = reserved.clone().filter(|reserved| reserved == slug) else { return };
+    fn release(&self, reserved: Option<&Slug>, slug: &Slug) {
+        let Some(slug) = reserved.filter(|&reserved| reserved == slug).cloned() else { return };
         let reservations = Arc::clone(&self.reservations);
         drop(tokio::spawn(async move { reservations.release(&slug).await }));
     }

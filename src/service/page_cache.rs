@@ -176,8 +176,8 @@ impl PageRead {
     /// The value that a transport keeps beside this page, made by `make` at its first use. `T` must always be the same
     /// type.
     pub fn made<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
-        let made = self.ready.made.get_or_init(|| Box::new(make()));
-        made.downcast_ref().expect("one transport keeps one type")
+        let kept = self.ready.made.get_or_init(|| Box::new(make()));
+        kept.downcast_ref().expect("one transport keeps one type")
     }
 
     /// Records that `bytes` more are kept beside this page. The cache may drop the page because of it.

@@ -2,6 +2,8 @@
 //!
 //! A partition's static columns are the head of a page, or its tombstone. Each of its rows is a text.
 
+#![expect(clippy::ref_option_ref, reason = "the code that `SerializeRow` derives has it")]
+
 use std::sync::Arc;
 
 use scylla::response::query_result::QueryResult;

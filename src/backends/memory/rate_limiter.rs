@@ -128,7 +128,9 @@ impl RateLimiter for MemoryRateLimiter {
         let mut has_room = |Window { network, quota }: &Window| {
             windows.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
         };
-        let admitted = asked.iter().map(&mut has_room).fold(true, |all, one| all && one);
+        // Every window is looked at, because that drops the attempts that have left it.
+        let rooms: Vec<bool> = asked.iter().map(&mut has_room).collect();
+        let admitted = !rooms.contains(&false);
         let mut decide = |Window { network, quota }: &Window| {
             if admitted {
                 let counted = windows.get_or_insert_mut(*network, Counted::new);

@@ -82,10 +82,10 @@ fn copy_tables(
     let copied = (|| {
         let write = tables::begin_write(to)?;
         copy_table(read, &write, META, &mut |_, _| Ok(()))?;
-        copy_table(read, &write, SLUGS, &mut |_, _| Ok(()))?;
+        copy_table(read, &write, SLUGS, &mut |_, ()| Ok(()))?;
         copy_table(read, &write, AUDIT, &mut |_, _| Ok(()))?;
         if tables.iter().any(|table| table.name() == UNLOGGED.name()) {
-            copy_table(read, &write, UNLOGGED, &mut |_, _| Ok(()))?;
+            copy_table(read, &write, UNLOGGED, &mut |_, ()| Ok(()))?;
         }
         let (mut done, all) = (0, redb::ReadableTableMetadata::len(&read.open_table(PAGES)?)?);
         copy_table(read, &write, PAGES, &mut |slug, value| {
@@ -115,11 +115,14 @@ impl<E: Into<redb::Error>> From<E> for CopyError {
     }
 }
 
+/// Verifies an entry of a table; the error says what is wrong with it.
+type Check<'c, K, V> = dyn FnMut(<K as Value>::SelfType<'_>, <V as Value>::SelfType<'_>) -> Result<(), String> + 'c;
+
 fn copy_table<K: Key + 'static, V: Value + 'static>(
     read: &ReadTransaction,
     write: &redb::WriteTransaction,
     table: TableDefinition<K, V>,
-    check: &mut dyn FnMut(K::SelfType<'_>, V::SelfType<'_>) -> Result<(), String>,
+    check: &mut Check<'_, K, V>,
 ) -> Result<(), CopyError> {
     let mut to = write.open_table(table)?;
     for entry in read.open_table(table)?.iter()? {

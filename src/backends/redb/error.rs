@@ -94,8 +94,12 @@ impl OpenError {
     /// Whether opening the store again would fail even on a disk that works.
     pub(super) fn is_final(&self) -> bool {
         match self {
-            Self::NewerFormat { .. } | Self::OlderFormat { .. } | Self::Damaged { .. } => true,
-            Self::NotALedger { .. } | Self::Missing(_) | Self::NotEmpty(_) => true,
+            Self::NewerFormat { .. }
+            | Self::OlderFormat { .. }
+            | Self::Damaged { .. }
+            | Self::NotALedger { .. }
+            | Self::Missing(_)
+            | Self::NotEmpty(_) => true,
             Self::InUse(_) | Self::NotADirectory(_) | Self::Denied { .. } | Self::Full { .. } | Self::Io { .. } => {
                 false
             }

@@ -20,7 +20,7 @@ use crate::operators::guard::TokenFile;
 use crate::operators::types::ErrorBody;
 
 /// How long one answer may take. The process gives up on its store earlier.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Limit on the bytes of one answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;

@@ -51,7 +51,9 @@ fn as_text(found: &Inspection) -> String {
         line("begins", &page.excerpt);
     }
     for (name, time) in [("created", &found.created_at), ("deleted", &found.deleted_at)] {
-        time.iter().for_each(|time| line(name, time));
+        if let Some(time) = time {
+            line(name, time);
+        }
     }
     if let Some(page) = &found.page {
         line("updated", &page.updated_at);

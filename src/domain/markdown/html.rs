@@ -84,11 +84,11 @@ impl<'s> HtmlWriter<'s> {
             return true;
         }
         let tags: usize = nested.iter().map(|element| tag_bytes(element, value_bytes)).sum();
-        written + self.to_come() + tags <= self.max_bytes
+        written + self.count_to_come() + tags <= self.max_bytes
     }
 
     /// The maximum number of bytes that the text to come takes.
-    fn to_come(&mut self) -> usize {
+    fn count_to_come(&mut self) -> usize {
         let bytes = match self.counted {
             Some((position, bytes)) => bytes - text_bytes(&self.source[position..self.passed]),
             None => text_bytes(&self.source[self.passed..]),
@@ -310,7 +310,7 @@ mod tests {
             for position in passed.into_iter().map(usize::from) {
                 out.text_is_past(position);
                 let expected = text_bytes(&text[out.passed..]);
-                prop_assert!(out.to_come() == expected);
+                prop_assert!(out.count_to_come() == expected);
             }
         }
     }

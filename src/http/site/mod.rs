@@ -79,7 +79,7 @@ fn legacy_asset(name: &str) -> Option<&'static StaticResponse> {
     static STYLE: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::STYLE, REVALIDATE));
     static FAVICON: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::FAVICON, REVALIDATE));
     let asset = assets::legacy_asset(name)?;
-    Some(if std::ptr::eq(asset, &*assets::STYLE) { &STYLE } else { &FAVICON })
+    Some(if std::ptr::eq(asset, &raw const *assets::STYLE) { &STYLE } else { &FAVICON })
 }
 
 /// `GET /robots.txt`.

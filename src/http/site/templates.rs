@@ -134,7 +134,7 @@ impl PageTemplate<'_> {
     }
 
     /// Whether `title` is so long that it is shown smaller.
-    fn is_long(&self, title: &str) -> bool {
+    fn is_long(title: &str) -> bool {
         // Letters of East Asia, and most symbols after them, are about twice as wide as Latin letters.
         title.chars().map(|c| if c < '\u{1100}' { 1 } else { 2 }).sum::<usize>() > MAX_LARGE_TITLE
     }

@@ -131,6 +131,7 @@ impl Operated {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a body is a literal, or JSON made for the call")]
 fn request(method: &str, path: &str, token: Option<&str>, body: impl ToString) -> Request<Body> {
     let mut request = Request::builder().method(method).uri(path);
     if let Some(token) = token {

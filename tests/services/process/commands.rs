@@ -255,7 +255,7 @@ fn a_page_is_edited_in_the_user_s_editor() {
     assert!(output.status.success() && text(&output.stderr).contains("nothing was changed"));
     let left = |user: &User| {
         let entries = fs::read_dir(user.home.path()).unwrap().map(|entry| entry.unwrap().file_name());
-        entries.filter(|name| name.to_str().unwrap().ends_with(".md")).count()
+        entries.filter(|name| name.to_str().unwrap().starts_with("handbill-")).count()
     };
     assert_eq!(left(&user), 0, "no file is left");
 
@@ -269,7 +269,7 @@ fn a_page_is_edited_in_the_user_s_editor() {
     let output = edit(&script(user.home.path(), &meanwhile));
     let message = text(&output.stderr);
     assert_eq!(output.status.code(), Some(5), "{message}");
-    let kept = message.split_whitespace().find(|word| word.ends_with(".md")).expect("it says where the text is");
+    let kept = message.split_whitespace().find(|word| word.contains("/handbill-")).expect("it says where the text is");
     assert_eq!(fs::read_to_string(kept).unwrap(), "mine\n");
     assert_eq!(user.done(&["get", &slug], ""), "theirs");
 
@@ -361,7 +361,7 @@ impl Agent {
     }
 
     #[track_caller]
-    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
         assert_eq!(answer["result"]["isError"], false, "{answer}");
         answer["result"]["structuredContent"].clone()
@@ -387,18 +387,18 @@ fn an_agent_changes_a_page_in_a_later_conversation_without_its_key() {
         assert!(
             tools[3]["inputSchema"]["properties"]["edit_key"]["description"].as_str().unwrap().contains("list_pages")
         );
-        let created = agent.call("create_page", json!({"title": "By an agent", "content": "One."}));
+        let created = agent.call("create_page", &json!({"title": "By an agent", "content": "One."}));
         drop(agent);
 
         let mut agent = Agent::start(&user, modern);
-        let pages = agent.call("list_pages", json!({}));
+        let pages = agent.call("list_pages", &json!({}));
         assert_eq!((&pages["pages"][0]["url"], &pages["pages"][0]["title"]), (&created["url"], &json!("By an agent")));
         assert!(!pages.to_string().contains("hbk_"));
         let edits = json!({"slug": created["url"], "edits": [{"old": "One", "new": "Two"}]});
-        assert_eq!(agent.call("update_page", edits)["content"], "Two.");
+        assert_eq!(agent.call("update_page", &edits)["content"], "Two.");
         assert_eq!(user.done(&["get", created["slug"].as_str().unwrap()], ""), "Two.");
-        agent.call("delete_page", json!({"slug": created["slug"]}));
-        assert_eq!(agent.call("list_pages", json!({})), json!({"pages": []}));
+        agent.call("delete_page", &json!({"slug": created["slug"]}));
+        assert_eq!(agent.call("list_pages", &json!({})), json!({"pages": []}));
         let unknown = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": "a-page-22222222"}}));
         assert_eq!(unknown["result"]["isError"], true, "{unknown}");
     }
@@ -408,7 +408,7 @@ fn an_agent_changes_a_page_in_a_later_conversation_without_its_key() {
 fn an_agent_learns_that_the_server_cannot_be_reached() {
     let user = User::new();
     let mut agent = Agent::start(&user, false);
-    let created = agent.call("create_page", json!({"title": "T", "content": "c"}));
+    let created = agent.call("create_page", &json!({"title": "T", "content": "c"}));
     user.server.stop_now();
     let answer = agent.ask("tools/call", json!({"name": "get_page", "arguments": {"slug": created["slug"]}}));
     assert!(answer["error"]["message"].as_str().unwrap().contains("cannot be reached"), "{answer}");

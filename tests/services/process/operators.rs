@@ -108,7 +108,7 @@ fn a_hundred_pages_are_taken_down_by_one_command_under_load_and_each_is_410_at_o
         })
         .collect();
 
-    let list: String = slugs.iter().map(|slug| format!("http://{address}/{slug}\n")).collect();
+    let list = slugs.iter().fold(String::new(), |list, slug| format!("{list}http://{address}/{slug}\n"));
     let list = format!("# reported today\n\n{list}");
     let printed = operated.done(&["takedown", "--reason", "spam", "--by", "desk"], &list);
     for slug in &slugs {
@@ -117,7 +117,9 @@ fn a_hundred_pages_are_taken_down_by_one_command_under_load_and_each_is_410_at_o
         }
     }
     is_over.store(true, Ordering::SeqCst);
-    load.into_iter().for_each(|thread| thread.join().unwrap());
+    for thread in load {
+        thread.join().unwrap();
+    }
     assert!(answered.load(Ordering::SeqCst) > 0, "there was load");
 
     let lines: Vec<String> = slugs.iter().map(|slug| format!("{slug}\ttaken_down")).collect();
