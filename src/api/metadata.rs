@@ -142,6 +142,10 @@ pub mod path {
     pub const SERVER_CARD_BESIDE: &str = "/mcp/server-card";
     /// The index of cards (SEP-2127).
     pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
+    /// The entry for registries of MCP servers, as their publishing tool reads it.
+    pub const REGISTRY_ENTRY: &str = "/server.json";
+    /// The proof that the operators of this origin publish that entry.
+    pub const REGISTRY_PROOF: &str = "/.well-known/mcp-registry-auth";
     /// The A2A agent card.
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
     /// Whom to tell about vulnerabilities (RFC 9116).

@@ -71,7 +71,12 @@ impl Publishing {
     fn of(settings: &Settings, policy: PublishingPolicy) -> Self {
         let (limits, moderation) = (&settings.rate_limits, &settings.moderation);
         let ContactSettings { abuse_contact, security_contact } = moderation.contacts.clone();
-        let site = SiteSettings { abuse_contact, security_contact, noindex_all: moderation.noindex_all };
+        let site = SiteSettings {
+            abuse_contact,
+            security_contact,
+            noindex_all: moderation.noindex_all,
+            registry_proof: settings.http.mcp_registry_auth.clone(),
+        };
         Self { policy, tiers: LimitTiers::new(&limits.limit_tier, limits.rate_window), site }
     }
 }

@@ -18,7 +18,7 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::{Reservation, SlugReservations};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
-use crate::telemetry::spans::{self, Span, System};
+use crate::telemetry::spans::{self, Span, System, with_current_span};
 
 /// Puts decorators around backends.
 #[derive(Clone)]
@@ -160,21 +160,37 @@ impl RateLimiter for Instrumented<dyn RateLimiter> {
 
 #[async_trait]
 impl SlugReservations for Instrumented<dyn SlugReservations> {
+    /// Reserves in a task of its own, so that a caller that does not wait for the answer cancels nothing.
     async fn reserve(&self, slug: &Slug) -> Reservation {
-        let (reservation, took, span) = self.time("reserve", "slugs", self.inner.reserve(slug)).await;
-        let outcome = match reservation {
-            Reservation::Held => "held",
-            Reservation::Taken => "taken",
+        let (inner, measure, slug) = (Arc::clone(&self.inner), self.measure.clone(), slug.clone());
+        let span = spans::call(self.system, "reserve", "slugs");
+        let reserving = async move {
+            let started = measure.clock.monotonic();
+            let reservation = span.run(inner.reserve(&slug)).await;
+            let outcome = match reservation {
+                Reservation::Held => "held",
+                Reservation::Taken => "taken",
+            };
+            let took = measure.clock.monotonic().saturating_sub(started);
+            record(&measure.metrics.reservations, "reserve", outcome, took);
+            span.done(outcome, false);
+            reservation
         };
-        record(&self.measure.metrics.reservations, "reserve", outcome, took);
-        span.done(outcome, false);
-        reservation
+        tokio::spawn(with_current_span(reserving)).await.unwrap_or(Reservation::Held)
     }
 
+    /// Releases in the background: a reservation that lasts a little longer delays nobody.
     async fn release(&self, slug: &Slug) {
-        let ((), took, span) = self.time("release", "slugs", self.inner.release(slug)).await;
-        record(&self.measure.metrics.reservations, "release", "done", took);
-        span.done("done", false);
+        let (inner, measure, slug) = (Arc::clone(&self.inner), self.measure.clone(), slug.clone());
+        let span = spans::call(self.system, "release", "slugs");
+        let releasing = async move {
+            let started = measure.clock.monotonic();
+            span.run(inner.release(&slug)).await;
+            let took = measure.clock.monotonic().saturating_sub(started);
+            record(&measure.metrics.reservations, "release", "done", took);
+            span.done("done", false);
+        };
+        drop(tokio::spawn(with_current_span(releasing)));
     }
 }
 

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 use crate::domain::authority::Authority;
 use crate::domain::client::ForwardedHeader;
 use crate::domain::origin::Origin;
+use crate::domain::registry_proof::RegistryProof;
 
 /// The addresses at which clients reach the service.
 #[derive(Args, Debug)]
@@ -46,6 +47,9 @@ pub struct HttpSettings {
     /// Origins whose pages may call /mcp from a browser besides --base-url, comma-separated [default: none]
     #[arg(long, env = "HANDBILL_MCP_ALLOWED_ORIGINS", value_name = "ORIGIN,…", value_delimiter = ',', value_parser = Origin::parse)]
     pub mcp_allowed_origins: Vec<Origin>,
+    /// Content of /.well-known/mcp-registry-auth, by which the registry of MCP servers knows who publishes this server, for example `v=MCPv1; k=ed25519; p=…` [default: none]
+    #[arg(long, env = "HANDBILL_MCP_REGISTRY_AUTH", value_name = "PROOF", value_parser = RegistryProof::parse)]
+    pub mcp_registry_auth: Option<RegistryProof>,
     /// Most connections that clients may have open at once; fewer if there are not enough file descriptors
     #[arg(long, env = "HANDBILL_MAX_CONNECTIONS", value_name = "CONNECTIONS", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=MAX_CONNECTIONS))]
     pub max_connections: u32,

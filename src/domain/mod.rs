@@ -25,6 +25,7 @@ pub mod oauth;
 pub mod origin;
 pub mod page;
 pub mod quota;
+pub mod registry_proof;
 pub mod selection;
 pub mod slug;
 pub mod takedown;

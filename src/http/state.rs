@@ -4,6 +4,7 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::contact::Contact;
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
+use crate::domain::registry_proof::RegistryProof;
 use crate::http::coding::Compressor;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
@@ -17,6 +18,8 @@ pub struct SiteSettings {
     pub security_contact: Option<Contact>,
     /// Whether search engines are asked to index no page at all.
     pub noindex_all: bool,
+    /// The proof for the registry of MCP servers that the operators of this origin publish its entry.
+    pub registry_proof: Option<RegistryProof>,
 }
 
 /// The state that all handlers share.

@@ -15,7 +15,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{
-    CacheScope, CallToolRequestParams, DiscoverResult, Implementation, InitializeRequestParams, JsonObject,
+    CacheScope, CallToolRequestParams, DiscoverResult, Icon, Implementation, InitializeRequestParams, JsonObject,
     JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, MetaObject, RequestId, ServerCapabilities, ServerConfig,
 };
 use serde::Serialize;
@@ -33,6 +33,7 @@ use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::request::body::{RequestBody, declared_as_json};
 use crate::api::request::credential::query_holds_key;
+use crate::domain::origin::Origin;
 use crate::service::ServiceError;
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
@@ -65,7 +66,8 @@ impl Server {
         let identity = Implementation::new(metadata::REGISTRY_NAME, metadata::INTERFACE_VERSION)
             .with_title(metadata::TITLE)
             .with_description(metadata::SUMMARY)
-            .with_website_url(mcp.base_url.as_str());
+            .with_website_url(mcp.base_url.as_str())
+            .with_icons(vec![icon(&mcp.base_url)]);
         let mut server_info = MetaObject::default();
         server_info.insert(SERVER_INFO.to_owned(), serde_json::to_value(&identity).expect("strings serialise"));
         let config = ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
@@ -211,6 +213,12 @@ fn accepts_json(headers: &HeaderMap) -> bool {
 
 fn respond(id: &RequestId, result: &impl Serialize) -> Response {
     Json(JsonRpcResponse { jsonrpc: JsonRpcVersion2_0, id: id.clone(), result }).into_response()
+}
+
+/// The icon that clients show beside the server's name.
+fn icon(base_url: &Origin) -> Icon {
+    let src = format!("{base_url}{}", metadata::path::ICON);
+    Icon::new(src).with_mime_type("image/svg+xml").with_sizes(vec!["any".to_owned()])
 }
 
 fn raw(result: &impl Serialize) -> Box<RawValue> {

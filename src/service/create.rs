@@ -56,7 +56,7 @@ impl PageService {
             refused => refused,
         };
         if let Err(refused) = allowed {
-            self.release(reserved.as_ref(), &slug);
+            self.release(reserved.as_ref(), &slug).await;
             return Err(refused);
         }
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
@@ -80,7 +80,7 @@ impl PageService {
                 inserted,
                 Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)
             ) {
-                self.release(reserved.as_ref(), &candidate.slug);
+                self.release(reserved.as_ref(), &candidate.slug).await;
             }
             if inserted? == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
@@ -105,11 +105,11 @@ impl PageService {
         }
     }
 
-    /// Ends the reservation of `slug`, if it is the reserved one, while the caller goes on.
-    fn release(&self, reserved: Option<&Slug>, slug: &Slug) {
-        let Some(slug) = reserved.filter(|&reserved| reserved == slug).cloned() else { return };
-        let reservations = Arc::clone(&self.reservations);
-        drop(tokio::spawn(async move { reservations.release(&slug).await }));
+    /// Ends the reservation of `slug`, if it is the reserved one.
+    async fn release(&self, reserved: Option<&Slug>, slug: &Slug) {
+        if reserved == Some(slug) {
+            self.reservations.release(slug).await;
+        }
     }
 
     fn random_slug(&self, title: &Title) -> Slug {

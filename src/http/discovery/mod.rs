@@ -42,7 +42,15 @@ pub(super) fn routes<S: Clone + Send + Sync + 'static>(
         Some(contact) => Router::new().route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
         None => Router::new(),
     };
+    let router = match &site.registry_proof {
+        Some(proof) => {
+            let proof = StaticResponse::new("text/plain; charset=utf-8", format!("{proof}\n"));
+            router.route(path::REGISTRY_PROOF, proof.route())
+        }
+        None => router,
+    };
     router
+        .route(path::REGISTRY_ENTRY, json(&registry_entry(base_url)))
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
         // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
         // token, but the MCP server does not ask for one.
@@ -131,7 +139,7 @@ fn server_card(base_url: &Origin) -> Value {
         "title": metadata::TITLE,
         "description": metadata::SUMMARY,
         "websiteUrl": base_url.as_str(),
-        "icons": [{"src": format!("{base_url}{}", path::ICON), "mimeType": "image/svg+xml", "sizes": ["any"]}],
+        "icons": icons(base_url),
         "remotes": [{
             "type": "streamable-http",
             "url": mcp,
@@ -144,6 +152,35 @@ fn server_card(base_url: &Origin) -> Value {
         "transport": {"type": "streamable-http", "endpoint": mcp},
         "capabilities": {"tools": {}},
     })
+}
+
+/// The entry for registries of MCP servers. Whoever publishes it proves to own the domain in its name.
+fn registry_entry(base_url: &Origin) -> Value {
+    json!({
+        "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",
+        "name": registry_name(base_url),
+        "title": metadata::TITLE,
+        "description": metadata::SUMMARY,
+        "version": env!("CARGO_PKG_VERSION"),
+        "websiteUrl": base_url.as_str(),
+        "icons": icons(base_url),
+        "remotes": [{"type": "streamable-http", "url": format!("{base_url}{}", path::MCP)}],
+    })
+}
+
+/// The name of the server at `base_url`: its domain backwards, a slash and the program's name. An address or a single
+/// label is no domain, and cannot be published.
+fn registry_name(base_url: &Origin) -> String {
+    let host = base_url.host_text();
+    let is_domain = host.contains('.') && host.parse::<std::net::Ipv4Addr>().is_err();
+    if !is_domain {
+        return metadata::REGISTRY_NAME.to_owned();
+    }
+    format!("{}/handbill", host.split('.').rev().collect::<Vec<_>>().join("."))
+}
+
+fn icons(base_url: &Origin) -> Value {
+    json!([{"src": format!("{base_url}{}", path::ICON), "mimeType": "image/svg+xml", "sizes": ["any"]}])
 }
 
 /// The index of cards (SEP-2127).

@@ -10,13 +10,15 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LOCATION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY,
+};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
-use super::coding::{CodedBody, VARY_TYPE_AND_CODING};
+use super::coding::{CodedBody, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
@@ -190,7 +192,7 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) 
     let own = || {
         let body = page.content.as_str().to_owned().into();
         let body = CodedBody::new(body, |coding| entity_tag(&page, "md", coding.name()));
-        View::new(MARKDOWN, markdown_fields(http, &page, REVALIDATE), body)
+        View::new(MARKDOWN, markdown_fields(http, &page, Source::OwnAddress), body)
     };
     let slot: fn(&Views) -> &OnceLock<View> = match source {
         Source::OwnAddress => |views| &views.markdown,
@@ -199,17 +201,27 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) 
     views::respond(&page, &http.compressor, headers, slot, |views| match source {
         Source::OwnAddress => own(),
         // Both answers share one body.
-        Source::Negotiated => {
-            views.markdown.get_or_init(own).with_fields(markdown_fields(http, &page, PRIVATE_REVALIDATE))
-        }
+        Source::Negotiated => views.markdown.get_or_init(own).with_fields(markdown_fields(http, &page, source)),
     })
 }
 
-fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap {
+fn markdown_fields(http: &Http, page: &Page, source: Source) -> HeaderMap {
     // A file that is saved has the page's name, not that of a program.
     let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
-    let mut fields =
-        HeaderMap::from_iter([(CACHE_CONTROL, caching), (VARY, VARY_TYPE_AND_CODING), (CONTENT_DISPOSITION, name)]);
+    let mut fields = HeaderMap::from_iter([(CONTENT_DISPOSITION, name)]);
+    match source {
+        Source::OwnAddress => {
+            fields.insert(CACHE_CONTROL, REVALIDATE);
+            fields.insert(VARY, VARY_CODING);
+        }
+        // A shared cache that ignores `Vary` would send this to browsers.
+        Source::Negotiated => {
+            let own = HeaderValue::try_from(format!("/{}.md", page.slug)).expect("a slug is ASCII");
+            fields.insert(CACHE_CONTROL, PRIVATE_REVALIDATE);
+            fields.insert(VARY, VARY_TYPE_AND_CODING);
+            fields.insert(CONTENT_LOCATION, own);
+        }
+    }
     mark_noindex(&mut fields, page, http);
     fields
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use handbill::domain::contact::Contact;
+use handbill::domain::registry_proof::RegistryProof;
 use handbill::http::SiteSettings;
 use serde_json::json;
 
@@ -11,7 +12,8 @@ use crate::support::exchange::Request;
 
 fn with_contacts(abuse: Option<&str>, security: Option<&str>) -> TestApp {
     let contact = |text: Option<&str>| text.map(|text| Contact::parse(text).unwrap());
-    let site = SiteSettings { abuse_contact: contact(abuse), security_contact: contact(security), noindex_all: false };
+    let site =
+        SiteSettings { abuse_contact: contact(abuse), security_contact: contact(security), ..SiteSettings::default() };
     Setup::unlimited().site(site).start()
 }
 
@@ -40,6 +42,21 @@ async fn every_page_can_be_reported_with_its_address_filled_in() {
     let app = TestApp::new();
     let page = app.published().await;
     assert!(!app.get(&format!("/{}", page.slug)).await.text().contains("Report this page"));
+}
+
+#[tokio::test]
+async fn the_registry_of_mcp_servers_finds_the_proof_and_the_entry_of_this_domain() {
+    let record = "v=MCPv1; k=ed25519; p=BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=";
+    let registry_proof = Some(RegistryProof::parse(record).unwrap());
+    let app = Setup::unlimited().site(SiteSettings { registry_proof, ..SiteSettings::default() }).start();
+    let proof = app.get("/.well-known/mcp-registry-auth").await;
+    assert_eq!(proof.expect_status(200).text().trim(), record);
+    assert!(proof.header("content-type").starts_with("text/plain"), "{proof:?}");
+    let entry = app.get("/server.json").await.json();
+    assert_eq!(entry["name"], "example.pages/handbill");
+    assert_eq!(entry["remotes"], json!([{"type": "streamable-http", "url": "https://pages.example/mcp"}]));
+    assert!(entry["description"].as_str().is_some_and(|text| text.len() <= 100), "{entry}");
+    TestApp::new().get("/.well-known/mcp-registry-auth").await.expect_status(404);
 }
 
 #[tokio::test]

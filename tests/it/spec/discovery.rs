@@ -14,7 +14,7 @@ pub(crate) const AGENT_CARD: &str = "/.well-known/agent-card.json";
 pub(crate) const LLMS: &str = "/llms.txt";
 
 /// Every document, with its media type where the client asks for none.
-pub(crate) const DOCUMENTS: [(&str, &str); 8] = [
+pub(crate) const DOCUMENTS: [(&str, &str); 9] = [
     (AUTHORIZATION_SERVER, "application/json"),
     (PROTECTED_RESOURCE, "application/json"),
     (WELL_KNOWN_CARD, "application/json"),
@@ -22,6 +22,7 @@ pub(crate) const DOCUMENTS: [(&str, &str); 8] = [
     (AI_CATALOG, "application/ai-catalog+json"),
     (AGENT_CARD, "application/json"),
     ("/openapi.json", "application/json"),
+    ("/server.json", "application/json"),
     (LLMS, "text/plain; charset=utf-8"),
 ];
 

@@ -225,6 +225,18 @@ async fn a_site_answer_that_depends_on_accept_says_so() {
 }
 
 #[tokio::test]
+async fn markdown_at_its_own_address_does_not_depend_on_accept_and_elsewhere_names_that_address() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let path = format!("/{}.md", page.slug);
+    let own = app.get(&path).await;
+    assert_eq!(own.members("vary"), ["accept-encoding"], "{own:?}");
+    assert!(own.members("content-location").is_empty(), "{own:?}");
+    let negotiated = Request::get(format!("/{}", page.slug)).header("accept", "text/markdown");
+    assert_eq!(app.send(negotiated).await.header("content-location"), path);
+}
+
+#[tokio::test]
 async fn markdown_at_the_address_of_the_html_is_kept_by_no_shared_cache() {
     let app = TestApp::new();
     let page = app.published().await;

@@ -68,15 +68,11 @@ async fn each_client_has_one_quota_over_all_replicas() {
     }
 }
 
-/// How many characters an edit key has, each from one byte; it is drawn first.
-const KEY_BYTES: usize = 43;
-
-/// How many characters a slug's suffix has, each from one byte.
+/// How many characters a slug's suffix has, each from one byte; it is drawn first.
 const SUFFIX_BYTES: usize = 8;
 
-/// Yields a key of its own to each racer, then the same suffix to all, then random bytes.
+/// Yields the same suffix to all racers, then random bytes.
 struct Racer {
-    number: u8,
     drawn: usize,
 }
 
@@ -94,8 +90,7 @@ impl TryRng for Racer {
     fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
         for byte in bytes {
             match self.drawn {
-                0..KEY_BYTES => *byte = self.number,
-                drawn if drawn < KEY_BYTES + SUFFIX_BYTES => *byte = 7,
+                0..SUFFIX_BYTES => *byte = 7,
                 _ => (&Random::System).fill_bytes(std::slice::from_mut(byte)),
             }
             self.drawn += 1;
@@ -140,7 +135,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         [Arc::new(redis.reservations()) as Arc<dyn SlugReservations>, Arc::new(Lost)].iter().enumerate()
     {
         let racing = (0..24).map(|racer| {
-            let racing = Racer { number: u8::try_from(racer).unwrap(), drawn: 0 };
+            let racing = Racer { drawn: 0 };
             let random = Random::Controlled(Arc::new(Mutex::new(racing)));
             let limiter = Arc::new(redis.limiter(NetworkLimits::NONE));
             let (store, clock) = (Arc::clone(&stores[racer % 3]), clock.clone());

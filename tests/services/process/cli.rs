@@ -41,6 +41,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
         ("mcp-allowed-hosts", &["", "https://a.example", "a.example/mcp", "a.example,b c", "*"]),
         ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
+        ("mcp-registry-auth", &["", "v=MCPv1; k=rsa; p=AAAA", "v=MCPv1; k=ed25519; p=AAAA"]),
         ("trusted-proxies", &["", "nonsense", "10.0.0.0/33", "10.0.0.0/8,nonsense"]),
         ("forwarded-header", &["", "x-real-ip"]),
         ("max-connections", &["", "0", "-1", "many", "1000001"]),
@@ -189,7 +190,7 @@ fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_thei
 #[test]
 fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others() {
     for (subcommand, own) in [
-        ("openapi", &["listen", "base-url"][..]),
+        ("openapi", &["listen", "base-url", "abuse-contact", "security-contact"][..]),
         ("healthcheck", &["admin-listen"]),
         ("render", &["jsonl"]),
         (
@@ -204,6 +205,8 @@ fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others(
                 "scylla-username",
                 "scylla-password-file",
                 "scylla-ca-file",
+                "scylla-client-cert-file",
+                "scylla-client-key-file",
                 "schema-wait",
                 "log-format",
                 "log",
@@ -344,6 +347,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("trusted-proxies", "none"),
         ("mcp-allowed-hosts", "none"),
         ("mcp-allowed-origins", "none"),
+        ("mcp-registry-auth", "none"),
         ("forwarded-header", "x-forwarded-for"),
         ("max-connections", "10000"),
         ("max-connections-per-client", "a quarter of --max-connections"),
@@ -374,9 +378,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     // Settings of servers that are not used by default have no default either.
     let of_servers =
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
-    assert_eq!(of_servers.count(), 14, "{help}");
+    assert_eq!(of_servers.count(), 19, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 53, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 56, "an option that this test does not know:\n{help}");
 }
 
 #[test]
@@ -567,7 +571,7 @@ fn completions_and_the_man_page_have_every_option() {
     ];
     for output in outputs {
         for option in &options {
-            assert!(output.contains(option.trim_end_matches([',', '.', ')'])), "{option}: {output}");
+            assert!(output.contains(option.trim_end_matches([',', '.', ')', ']'])), "{option}: {output}");
         }
     }
     refusal(handbill(["completions", "nonsense"]));

@@ -53,9 +53,16 @@ fn ask_around(server: &Server) {
 #[test]
 fn a_scrape_holds_exactly_what_is_documented() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let command = handbill(["--otlp-endpoint", &collector.endpoint()]);
-    let server = Server::start_as(command, directory.path(), &[]);
+    let (blocklist, token) = (directory.path().join("blocklist"), directory.path().join("token"));
+    std::fs::write(&blocklist, "blocked.example\n").unwrap();
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef").unwrap();
+    let mut command = handbill(["--otlp-endpoint", &collector.endpoint()]);
+    command.arg("--blocklist-file").arg(&blocklist).arg("--admin-token-file").arg(&token);
+    let server = Server::start_as(command, &directory.path().join("data"), &[]);
     ask_around(&server);
+    post(server.address, "Refused", "https://blocked.example/").unwrap();
+    let operator = [JSON, ("Authorization", "Bearer 0123456789abcdef0123456789abcdef")];
+    request(server.admin, "GET", "/inspect/nothing-22222222", &operator, b"").unwrap();
     let documented = documented();
     let routes = &documented["http_server_request_duration_seconds"]["http_route"];
     for route in routes {

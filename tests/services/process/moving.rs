@@ -145,6 +145,9 @@ impl Known {
     }
 }
 
+/// The most pages that are created while something else goes on.
+const MOST_WRITTEN: usize = 400;
+
 /// Reads the service's pages, writes pages until it is told to stop, and returns them.
 fn writing_while<T>(address: SocketAddr, during: impl FnOnce() -> T) -> (T, Known) {
     let stop = AtomicBool::new(false);
@@ -152,18 +155,28 @@ fn writing_while<T>(address: SocketAddr, during: impl FnOnce() -> T) -> (T, Know
         let writer = scope.spawn(|| {
             let (mut known, mut connection) = (Known::default(), Connection::open(address).unwrap());
             let mut number = 0;
+            let mut kept = known.create(&mut connection, "Written meanwhile", "Written meanwhile.");
             while !stop.load(Ordering::Relaxed) {
-                let slug = known.create(&mut connection, "Written meanwhile", "Written meanwhile.");
-                if number % 2 == 0 {
-                    known.delete(&mut connection, &slug);
+                // More pages would only make the test longer.
+                if number < MOST_WRITTEN {
+                    let slug = known.create(&mut connection, "Written meanwhile", "Written meanwhile.");
+                    if number % 2 == 0 {
+                        known.delete(&mut connection, &slug);
+                    } else {
+                        kept = slug;
+                    }
+                } else {
+                    known.change(&mut connection, &kept, &format!("Change {number}."));
                 }
                 number += 1;
             }
             known
         });
-        let done = during();
+        // If `during` panics, the writer must end too.
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(during));
         stop.store(true, Ordering::Relaxed);
-        (done, writer.join().unwrap())
+        let written = writer.join().unwrap();
+        (done.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), written)
     })
 }
 
@@ -363,7 +376,7 @@ fn each_of_50_backups_under_writes_has_every_page_that_was_acknowledged_before_i
     let mut connection = Connection::open(service.server.address).unwrap();
     let ((), _) = writing_while(service.server.address, || {
         for round in 0..50 {
-            known.create(&mut connection, &format!("Round {round}"), &"Some text. ".repeat(round * 40));
+            known.create(&mut connection, &format!("Round {round}"), &"Some text. ".repeat(round * 40 + 1));
             let name = format!("backup-{round}.ndjson");
             let file = service.path(&name);
             succeeded(&service.command([OsStr::new("export"), file.as_os_str()]));

@@ -101,7 +101,8 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
         assert_eq!((&span.trace_id, &span.parent_span_id), (&root.trace_id, &root.span_id), "{name}");
         assert_eq!((span.kind(), attributes(&span.attributes)), (SpanKind::Internal, expected.clone()), "{name}");
         assert!(span.start_time_unix_nano >= root.start_time_unix_nano, "{name}");
-        assert!(span.end_time_unix_nano <= root.end_time_unix_nano, "{name}");
+        // A reservation goes on beside the other steps.
+        assert!(name.ends_with(" slugs") || span.end_time_unix_nano <= root.end_time_unix_nano, "{name}");
     }
     assert_eq!(spans.len(), 1 + steps.len(), "{spans:#?}");
     for span in &spans {

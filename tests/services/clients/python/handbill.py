@@ -27,7 +27,8 @@ class Refused(Exception):
 async def call(client, tool, **arguments):
     """Calls a tool and returns its answer. Raises `Refused` if it failed."""
     result = await client.call_tool(tool, arguments)
-    [block] = result.content
+    block, *links = result.content
+    assert all(link.type == "resource_link" for link in links), links
     answer = json.loads(block.text)
     if result.is_error:
         assert result.structured_content is None, "a failure must have no structured content, since it does not match the output schema"
