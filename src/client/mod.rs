@@ -2,7 +2,7 @@
 //! in a file of the user (contract, decision 20).
 //!
 //! A command prints what it was asked for on standard output and nothing else, so that it fits into a pipe. Hints and
-//! errors go to standard error. Each kind of failure has an exit code of its own, see [`error::ClientError`].
+//! errors go to standard error. Each kind of failure has an exit code of its own, which `docs/client.md` lists.
 
 mod api;
 mod args;

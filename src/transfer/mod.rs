@@ -1,4 +1,4 @@
-//! Moves records between a store and a file: [`export`] writes an archive, [`import`] stores one, [`file`] is the file.
+//! Moves records between a store and a file: `export` writes an archive, `import` stores one, and `file` is the file.
 //!
 //! The format, and which of two records stays, are in [`crate::domain::archive`].
 //!

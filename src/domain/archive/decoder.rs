@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn an_archive_gives_back_every_record_as_it_was() {
         let entries = [
-            page(Some("Ein Titel \" ü"), "a\n\u{0}\r\n\"b\" \u{10ffff}"),
+            page(Some("Titel \" ü"), "a\n\u{0}\r\n\"b\" \u{10ffff}"),
             page(None, " "),
             Entry::Tombstone(tombstone()),
             Entry::Tombstone(taken_down()),

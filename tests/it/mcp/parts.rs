@@ -191,19 +191,19 @@ async fn one_word_of_the_longest_page_is_fixed_in_two_thousand_bytes() {
     let app = Setup::unlimited().start();
     for client in Client::each(&app) {
         let mut content = "The quick brown fox jumps over the lazy dog. ".repeat(2_275);
-        content.push_str("A speling mistake.");
+        content.push_str("A wrnog word.");
         assert!(content.len() > 102_000);
         let page = app.publish("Long", &content).await;
         let arguments = json!({
             "slug": page.slug,
             "edit_key": page.key,
-            "edits": [{"old": "speling", "new": "spelling"}],
+            "edits": [{"old": "wrnog", "new": "wrong"}],
             "include_content": false,
             "include_html": false,
         });
         let sent = arguments.to_string().len();
         let result = client.result("tools/call", json!({"name": "update_page", "arguments": arguments})).await;
         assert!(sent + result.to_string().len() <= 2_000, "{sent} and {}", result.to_string().len());
-        assert_eq!(app.page(&page.slug).await["content"], json!(content.replace("speling", "spelling")));
+        assert_eq!(app.page(&page.slug).await["content"], json!(content.replace("wrnog", "wrong")));
     }
 }
