@@ -200,7 +200,7 @@ fn explain(answer: &Answer, server: &Origin, retry_after: Option<Duration>) -> C
     }
 }
 
-fn not_handbill(server: &Origin) -> ClientError {
+pub(super) fn not_handbill(server: &Origin) -> ClientError {
     ClientError::Unavailable(format!("{server} does not answer as a Handbill server does: check --server"))
 }
 

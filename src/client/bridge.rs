@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::{Value, json};
 
-use super::api::{Api, CreatedPage};
+use super::api::{Api, CreatedPage, not_handbill};
 use super::args::ConnectionArgs;
 
 use super::error::ClientError;
@@ -87,8 +87,13 @@ impl Bridge {
             "initialize" => self.agreed = answer["result"]["protocolVersion"].as_str().map(str::to_owned),
             "tools/list" => describe_kept_keys(&mut answer),
             "tools/call" if tool == "create_page" => {
-                if let Err(error) = self.keep_key(&message, &answer) {
-                    eprintln!("handbill: {error}");
+                // The error may show the key, and clients write this stream to their logs. The agent has the key.
+                if self.keep_key(&message, &answer).is_err() {
+                    let path = self.keys.path();
+                    eprintln!(
+                        "handbill: the key of a new page could not be kept in {}; only the agent has it",
+                        path.display()
+                    );
                 }
             }
             "tools/call" if tool == "delete_page" => self.forget(&answer),
@@ -121,12 +126,7 @@ impl Bridge {
         if answer.body.is_empty() && answer.status.is_success() {
             return Ok(None);
         }
-        serde_json::from_slice(&answer.body).map(Some).map_err(|_| {
-            ClientError::Unavailable(format!(
-                "{} does not answer as a Handbill server does: check --server",
-                self.server
-            ))
-        })
+        serde_json::from_slice(&answer.body).map(Some).map_err(|_| not_handbill(&self.server))
     }
 
     /// The page that the arguments of a call name.

@@ -422,3 +422,17 @@ fn an_agent_learns_that_the_server_cannot_be_reached() {
         .collect();
     assert_eq!(codes.last(), Some(&json!(-32700)), "{codes:?}");
 }
+
+#[test]
+fn a_key_that_cannot_be_kept_for_an_agent_is_in_its_answer_and_on_no_other_stream() {
+    let user = User::new();
+    fs::create_dir_all(user.key_file().parent().unwrap()).unwrap();
+    symlink("/dev/full", user.key_file()).unwrap();
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "create_page", "arguments": {"title": "T", "content": "c"},
+    }});
+    let output = user.run(&["mcp"], &format!("{call}\n"));
+    assert!(text(&output.stdout).contains("hbk_"), "{}", text(&output.stdout));
+    let told = text(&output.stderr);
+    assert!(told.contains("could not be kept") && !told.contains("hbk_"), "a client logs this stream");
+}
