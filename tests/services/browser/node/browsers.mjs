@@ -5,6 +5,9 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import puppeteer from 'puppeteer-core';
 
+// A step that takes longer than this, in ms, never ends. A slow machine makes no test fail.
+const TIMEOUT = 120_000;
+
 // Options that keep a browser quiet and let it run as root in a container. It only opens pages of the tests.
 const CHROMIUM = [
     '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--disable-background-networking',
@@ -24,7 +27,7 @@ const FIREFOX = {
 /** Runs `visit` with a new browser without any state, and ends the browser in any case. */
 export async function withBrowser(name, visit) {
     const profile = mkdtempSync(join(process.cwd(), `${name}-`));
-    const common = { headless: true, userDataDir: profile, acceptInsecureCerts: true, protocolTimeout: 120_000 };
+    const common = { headless: true, userDataDir: profile, acceptInsecureCerts: true, protocolTimeout: TIMEOUT };
     const browser = name === 'firefox'
         ? await puppeteer.launch({
             ...common,
@@ -43,6 +46,7 @@ export async function withBrowser(name, visit) {
 /** A new tab that records the page's console messages and errors, and what its Content-Security-Policy refused. */
 export async function openTab(browser) {
     const tab = await browser.newPage();
+    tab.setDefaultTimeout(TIMEOUT);
     const complaints = [];
     tab.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
     tab.on('pageerror', (error) => complaints.push(String(error)));

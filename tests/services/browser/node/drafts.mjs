@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { writeFileSync } from 'node:fs';
 import { expectNothing, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -37,7 +37,7 @@ await withBrowser(name, async (browser) => {
 
     // Publishing without a connection keeps the text, and works once there is one.
     await tab.setOfflineMode(true);
-    await tab.click('[value=publish]');
+    await press(tab, '[value=publish]');
     await said(tab, 'You are offline');
     assert.equal(await text(tab, 'content'), 'Half a page');
     await stored(tab, 'Half a page');
@@ -50,14 +50,14 @@ await withBrowser(name, async (browser) => {
     assert.equal(await tab.evaluate(() => localStorage.getItem('handbill:draft:')), null, 'the draft is published');
 
     // A key that nothing keeps is not left without a warning.
-    await tab.click('#forget-key');
+    await press(tab, '#forget-key');
     dialogs.length = 0;
-    await tab.click('#another');
+    await press(tab, '#another');
     expectNothing(dialogs.length === 1 ? [] : dialogs, 'one warning');
     assert.match(dialogs[0], /not kept anywhere/);
     await shown(tab, 'editor');
     const lost = await publishByHand(tab, base, 'Lost', 'Text.');
-    await tab.click('#forget-key');
+    await press(tab, '#forget-key');
     dialogs.length = 0;
     await tab.goto(`${base}/${lost.slug}`);
     assert.deepEqual(dialogs.map((dialog) => dialog.split(':')[0]), ['beforeunload']);
@@ -91,7 +91,7 @@ await withBrowser(name, async (browser) => {
         field.dispatchEvent(new InputEvent('input', { bubbles: true }));
     });
     assert.equal(await text(tab, 'count'), '102,402 of 102,400 bytes, 2 too many.');
-    await tab.click('[value=publish]');
+    await press(tab, '[value=publish]');
     await said(tab, 'too long');
 
     // Keys leave one browser in a file and come into another.
@@ -119,7 +119,7 @@ await withBrowser(name, async (browser) => {
     assert.equal((await other.tab.$$('#pages li')).length, count);
     await chooser.uploadFile('note.md');
     await said(other.tab, 'not a file of exported keys');
-    await other.tab.click('#pages li button');
+    await press(other.tab, '#pages li button');
     await said(other.tab, 'The key was forgotten');
     assert.equal((await other.tab.$$('#pages li')).length, count - 1);
     await context.close();
@@ -132,17 +132,17 @@ await withBrowser(name, async (browser) => {
     await tab.keyboard.press('Backspace');
     await tab.goto('about:blank');
     await openEditor(tab, base);
-    const press = async (key) => { await tab.keyboard.press(key); return tab.evaluate(() => document.activeElement.id || document.activeElement.value); };
-    while (await press('Tab') !== 'title');
+    const typed = async (key) => { await tab.keyboard.press(key); return tab.evaluate(() => document.activeElement.id || document.activeElement.value); };
+    while (await typed('Tab') !== 'title');
     await tab.keyboard.type('By keyboard');
-    assert.equal(await press('Tab'), 'content');
+    assert.equal(await typed('Tab'), 'content');
     await tab.keyboard.type('Text.');
-    assert.equal(await press('Tab'), 'preview');
+    assert.equal(await typed('Tab'), 'preview');
     await tab.keyboard.press('Enter');
     await shown(tab, 'preview');
     await tab.focus('[value=preview]');
-    assert.equal(await press('Tab'), 'file');
-    assert.equal(await press('Tab'), 'publish');
+    assert.equal(await typed('Tab'), 'file');
+    assert.equal(await typed('Tab'), 'publish');
     await tab.keyboard.press('Enter');
     await shown(tab, 'published');
     const slug = new URL(await text(tab, 'address')).pathname.slice(1);

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import { expectFit, violations } from './axe.mjs';
 import { change, expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
-import { openEditor, openWatchedTab, publishByHand, read, said, shown, text, write } from './editing.mjs';
+import { openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
@@ -42,7 +42,7 @@ await withBrowser(name, async (browser) => {
     const bytes = new TextEncoder().encode(MARKDOWN).length;
     assert.equal(await text(tab, 'count'), `${bytes} of 102,400 bytes.`);
 
-    await tab.click('[value=preview]');
+    await press(tab, '[value=preview]');
     await shown(tab, 'preview');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'preview-name');
     const preview = await tab.$eval('#preview-article', (article) => article.innerHTML);
@@ -56,14 +56,14 @@ await withBrowser(name, async (browser) => {
             this.toggleAttribute('hidden', hidden);
         },
     }));
-    await tab.click('[value=publish]');
+    await press(tab, '[value=publish]');
     await shown(tab, 'published');
     assert.equal(await tab.evaluate(() => window.keptBefore), 1, 'the key was kept before it was shown');
     assert.equal(await tab.evaluate(() => document.activeElement.id), 'published-name');
     const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
     const slug = new URL(address).pathname.slice(1);
     await look(tab, 'published');
-    await tab.click('#copy-key');
+    await press(tab, '#copy-key');
     await said(tab, 'The key was copied');
 
     // The published article is the preview, byte for byte.
@@ -83,35 +83,35 @@ await withBrowser(name, async (browser) => {
     await tab.goto(`${base}/`);
     await shown(tab, 'mine');
     await look(tab, 'list');
-    await tab.click('#pages a[href$="/edit"]');
+    await press(tab, '#pages a[href$="/edit"]');
     await shown(tab, 'editor');
     assert.equal(await text(tab, 'title'), 'A page by hand');
     await look(tab, 'edit');
     await write(tab, 'title', 'Renamed by hand');
-    await tab.click('#save');
+    await press(tab, '#save');
     await said(tab, 'Saved.');
     assert.equal((await read(base, slug)).title, 'Renamed by hand');
 
     // Somebody else changes the page meanwhile: both texts are shown, and nothing is lost.
     await change(base, { slug, key }, 'PATCH', { content: 'Their text.' });
     await write(tab, 'content', 'My text.');
-    await tab.click('#save');
+    await press(tab, '#save');
     await shown(tab, 'conflict');
     assert.deepEqual([await text(tab, 'theirs'), await text(tab, 'content')], ['Their text.', 'My text.']);
     assert.equal((await read(base, slug)).content, 'Their text.');
     await look(tab, 'conflict');
-    await tab.click('#save-mine');
+    await press(tab, '#save-mine');
     await said(tab, 'Saved.');
     assert.equal((await read(base, slug)).content, 'My text.');
 
     // Deleting asks first.
-    await tab.click('#delete');
+    await press(tab, '#delete');
     await shown(tab, 'sure');
     await look(tab, 'sure');
-    await tab.click('#not-sure');
+    await press(tab, '#not-sure');
     assert.equal((await read(base, slug)).status, 200);
-    await tab.click('#delete');
-    await tab.click('#is-sure');
+    await press(tab, '#delete');
+    await press(tab, '#is-sure');
     await said(tab, 'The page was deleted');
     assert.equal((await read(base, slug)).status, 410);
     await look(tab, 'deleted');
@@ -120,7 +120,7 @@ await withBrowser(name, async (browser) => {
     await openEditor(tab, base);
     await write(tab, 'title', 'כותרת בעברית');
     await write(tab, 'content', 'הוועדה תפרסם את ממצאיה בשבוע הבא. And English.');
-    await tab.click('[value=preview]');
+    await press(tab, '[value=preview]');
     await shown(tab, 'preview');
     assert.deepEqual(
         await tab.evaluate(() => ['title', 'content', 'preview-article'].map((id) => getComputedStyle(document.getElementById(id)).direction)),
@@ -129,8 +129,8 @@ await withBrowser(name, async (browser) => {
 
     // An edit link, in a browser that does not know the page.
     const linked = await publishByHand(tab, base, 'Linked', 'Text.');
-    await tab.click('#forget-key');
-    await tab.click('#copy-key');
+    await press(tab, '#forget-key');
+    await press(tab, '#copy-key');
     await said(tab, 'The key was copied');
     const context = await browser.createBrowserContext();
     const other = await openWatchedTab(context);
@@ -146,7 +146,7 @@ await withBrowser(name, async (browser) => {
         expectNothing(entries.filter(({ url, title }) => (url + title).includes('hbk_')), 'the history of the tab');
     }
     await write(other.tab, 'content', 'Changed by a link.');
-    await other.tab.click('#save');
+    await press(other.tab, '#save');
     await said(other.tab, 'Saved.');
     assert.equal((await read(base, linked.slug)).content, 'Changed by a link.');
     expectNothing(await other.complaints(), 'the edit link');

@@ -4,18 +4,18 @@
 
 import assert from 'node:assert/strict';
 import { keepScreenshot, withBrowser } from './browsers.mjs';
-import { openWatchedTab, publishByHand, said, shown, text, write } from './editing.mjs';
+import { openWatchedTab, press, publishByHand, said, shown, text, write } from './editing.mjs';
 
 const [name, base] = process.argv.slice(2);
 
 await withBrowser(name, async (browser) => {
     const { tab } = await openWatchedTab(browser);
     await publishByHand(tab, base, 'The first', 'Text.');
-    await tab.click('#another');
+    await press(tab, '#another');
     await shown(tab, 'editor');
     await write(tab, 'title', 'The second');
     await write(tab, 'content', 'More text.');
-    await tab.click('[value=publish]');
+    await press(tab, '[value=publish]');
     await said(tab, 'reached its limit');
     assert.match(await text(tab, 'status'), /try again at .+, in (59|60) minutes\.$/);
     assert.equal(await text(tab, 'content'), 'More text.');
