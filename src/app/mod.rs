@@ -81,7 +81,7 @@ impl Publishing {
     }
 }
 
-/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the
+/// The public router over `store`, with a limiter in this process. `hosts` says who may call the
 /// tools.
 pub fn public_router(
     store: Arc<dyn PageStore>,
@@ -110,7 +110,6 @@ fn router_over(
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
-        backends.reservations,
         backends.renderer,
         Arc::clone(clock),
         random.clone(),

@@ -73,15 +73,6 @@ impl From<PoolError<ConnectError>> for CallError {
     }
 }
 
-/// How often a call is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tries {
-    /// Once.
-    One,
-    /// Twice, because repeating the call changes nothing more.
-    Two,
-}
-
 /// The connection to Redis that all callers share: a pool, and a breaker that stops calls while Redis is unreachable.
 pub(super) struct RedisConnection {
     pool: Pool,
@@ -130,8 +121,8 @@ impl RedisConnection {
     }
 
     /// Returns the answer of Redis, within [`TimeLimits::call`]. Returns `None` if there was no answer: Redis may or
-    /// may not have run the command.
-    pub(super) async fn call<T, F>(self: &Arc<Self>, tries: Tries, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
+    /// may not have run the command. Running the command of `ask` twice must change no more than running it once.
+    pub(super) async fn call<T, F>(self: &Arc<Self>, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
     where
         F: Future<Output = RedisResult<T>> + Send,
     {
@@ -140,14 +131,11 @@ impl RedisConnection {
             mark_unavailable();
             return None;
         }
-        let answer = match tries {
-            Tries::One => self.try_within(self.limits.call(), &ask).await,
-            Tries::Two => match self.try_within(self.limits.first_try, &ask).await {
-                Err(CallError::NoAnswer | CallError::Failed(_) | CallError::NotMaster(_)) => {
-                    self.try_within(self.limits.second_try, &ask).await
-                }
-                outcome => outcome,
-            },
+        let answer = match self.try_within(self.limits.first_try, &ask).await {
+            Err(CallError::NoAnswer | CallError::Failed(_) | CallError::NotMaster(_)) => {
+                self.try_within(self.limits.second_try, &ask).await
+            }
+            outcome => outcome,
         };
         match answer {
             Ok(answer) => {

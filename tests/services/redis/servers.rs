@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use handbill::backends::redis::{Redis, RedisLimiter, RedisReservations, TimeLimits};
+use handbill::backends::redis::{Redis, RedisLimiter, TimeLimits};
 use handbill::config::{RedisMode, RedisSettings, RedisUrl};
 use handbill::domain::client::Client;
 use handbill::domain::network_limits::NetworkLimits;
@@ -99,7 +99,6 @@ impl Clock for StillClock {
 /// The parts of one replica that use Redis.
 pub(crate) struct Replica {
     pub(crate) limiter: RedisLimiter,
-    pub(crate) reservations: RedisReservations,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) out_of_reach: watch::Receiver<bool>,
 }
@@ -108,9 +107,7 @@ impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = Arc::new(Metrics::new());
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
-        let (limiter, reservations, out_of_reach) =
-            (redis.limiter(NetworkLimits::NONE), redis.reservations(), redis.out_of_reach());
-        Self { limiter, reservations, metrics, out_of_reach }
+        Self { limiter: redis.limiter(NetworkLimits::NONE), metrics, out_of_reach: redis.out_of_reach() }
     }
 
     /// How many attempts the replica has decided without Redis.
