@@ -5,6 +5,7 @@
 
 mod commands;
 mod prose;
+mod references;
 mod time_limits;
 
 use std::collections::{BTreeMap, BTreeSet};
