@@ -139,7 +139,7 @@ impl Fields {
 pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &Fields) -> Body<T> {
     // Serde would also accept an array with the fields of the struct in order.
     let is_object = bytes.trim_ascii_start().starts_with(b"{");
-    // Almost every body is right. Only for a wrong one it pays to follow the path to the error.
+    // Almost every body is right. Following the path to an error takes time, so this is done only for a wrong body.
     if is_object && let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }

@@ -43,7 +43,8 @@ enum CallError {
     /// The server takes no writes: it is a replica, or not ready yet. Another server may be the master now.
     #[error("{0}")]
     NotMaster(RedisError),
-    /// The server refused the command, for example because its memory is full. It did nothing, and the connection works.
+    /// The server refused the command, for example because its memory is full. It did nothing, and the connection
+    /// works.
     #[error("{0}")]
     Refused(RedisError),
 }
@@ -66,8 +67,8 @@ impl From<PoolError<ConnectError>> for CallError {
         match error {
             PoolError::Backend(ConnectError::Redis(error)) if error.is_timeout() => Self::NoAnswer,
             PoolError::Backend(error) => Self::Unreachable(error),
-            // One of the pool's own time limits. No other error is possible, because the pool has no hooks and is never
-            // closed.
+            // One of the pool's own time limits has passed. No other error is possible, because the pool has no hooks
+            // and is never closed.
             _ => Self::NoAnswer,
         }
     }
@@ -195,8 +196,8 @@ impl RedisConnection {
         Ok(lent?.clone())
     }
 
-    /// Whether the last search for a new master was long enough ago. A server that takes no writes answers at once, so each
-    /// call would otherwise make a connection.
+    /// Whether the last search for a new master was long enough ago. A server that takes no writes answers at once, so
+    /// each call would otherwise make a connection.
     fn may_look_for_the_master(&self) -> bool {
         let now = self.clock.monotonic();
         let mut looked_at = self.looked_for_master_at.lock().unwrap_or_else(PoisonError::into_inner);
