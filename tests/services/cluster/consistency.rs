@@ -1,9 +1,9 @@
 //! Guarantees across replicas while nothing is wrong.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
@@ -15,8 +15,7 @@ use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
 use handbill::service::render_threads::RenderThreads;
 use handbill::service::{CreateFields, PageService};
-use rand::rand_core::utils::next_word_via_fill;
-use rand::{Rng, TryRng};
+use rand::Rng;
 
 use super::calls::{create, delete, publish, read, rewrite};
 use super::service::{Service, Settings};
@@ -68,32 +67,17 @@ async fn each_client_has_one_quota_over_all_replicas() {
 /// How many characters a slug's suffix has, each from one byte; it is drawn first.
 const SUFFIX_BYTES: usize = 8;
 
-/// Yields the same suffix to all racers, then random bytes.
-struct Racer {
-    drawn: usize,
-}
-
-impl TryRng for Racer {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+/// Yields the same suffix to every racer, then random bytes.
+fn racing() -> Random {
+    let drawn = AtomicUsize::new(0);
+    Random::Controlled(Arc::new(move |bytes: &mut [u8]| {
         for byte in bytes {
-            match self.drawn {
+            match drawn.fetch_add(1, Ordering::Relaxed) {
                 0..SUFFIX_BYTES => *byte = 7,
                 _ => (&Random::System).fill_bytes(std::slice::from_mut(byte)),
             }
-            self.drawn += 1;
         }
-        Ok(())
-    }
+    }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -107,13 +91,13 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         stores.push(Arc::new(store));
     }
     let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
-    let racing = (0..24).map(|racer| {
+    let creates = (0..24).map(|racer| {
         let service = PageService::new(
             Arc::clone(&stores[racer % 3]),
             Arc::new(MemoryRateLimiter::new(clock.clone())),
             Arc::new(RenderThreads::default()),
             clock.clone(),
-            Random::Controlled(Arc::new(Mutex::new(Racer { drawn: 0 }))),
+            racing(),
             unlimited,
         );
         tokio::spawn(async move {
@@ -123,7 +107,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
             service.create(client, Ok(fields)).await.outcome
         })
     });
-    let created: Vec<_> = join_all(racing).await.into_iter().map(|create| create.unwrap().unwrap()).collect();
+    let created: Vec<_> = join_all(creates).await.into_iter().map(|create| create.unwrap().unwrap()).collect();
     let slugs: HashSet<_> = created.iter().map(|created| created.page.slug.clone()).collect();
     assert_eq!(slugs.len(), created.len(), "two pages have one slug");
     let contended = created.iter().filter(|created| {

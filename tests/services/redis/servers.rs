@@ -21,6 +21,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use crate::environment::from_the_runner;
+
 /// Far longer than any call on the slowest machine, so no call is given up.
 pub(crate) const PATIENT: TimeLimits = TimeLimits {
     first_try: Duration::from_mins(1),
@@ -52,12 +54,7 @@ impl Shared {
             Self::Cluster => ("HANDBILL_TEST_REDIS_CLUSTER", RedisMode::Cluster, None),
             Self::Sentinel => ("HANDBILL_TEST_REDIS_SENTINEL", RedisMode::Sentinel, Some("handbill".to_owned())),
         };
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place where these tests read the addresses of the servers"
-        )]
-        let addresses = std::env::var(variable)
-            .unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"));
+        let addresses = from_the_runner(variable);
         RedisSettings {
             redis_url: addresses.split(',').map(|address| RedisUrl(address.to_owned())).collect(),
             redis_mode: Some(mode),
