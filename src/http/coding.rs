@@ -385,7 +385,9 @@ mod tests {
     async fn one_body_is_compressed_at_a_time_and_the_rest_is_left_to_later_requests() {
         let compressor = Compressor::new();
         let (release, released) = std::sync::mpsc::channel::<()>();
-        compressor.begin(move || drop(released.recv()));
+        compressor.begin(move || {
+            let _ = released.recv();
+        });
         compressor.begin(|| panic!("it does not begin while the other runs"));
         drop(release);
         let _free = compressor.0.acquire().await.unwrap();

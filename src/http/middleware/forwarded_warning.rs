@@ -27,6 +27,12 @@ impl ForwardedWarning {
     pub(in crate::http) fn new(proxies: TrustedProxies, telemetry: RequestTelemetry) -> Arc<Self> {
         Arc::new(Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) })
     }
+
+    /// Whether `request` has a forwarding header from a peer that is not trusted.
+    pub(in crate::http) fn concerns(&self, request: &Request) -> bool {
+        let peer = request.extensions().get::<Peer>();
+        peer.is_some_and(|Peer(peer)| self.proxies.ignores(peer.ip(), request.headers()))
+    }
 }
 
 /// Counts requests with a forwarding header from a peer that is not trusted, and sometimes logs which option to set. The

@@ -1,6 +1,7 @@
 //! Structured logs on standard error: one JSON object, or one line of text, for each event.
 
 mod queue;
+mod request_end;
 
 use std::any::Any;
 use std::io::{self, IsTerminal};
@@ -16,6 +17,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
 pub use self::queue::LogQueue;
+pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
 use crate::config::{LogFormat, LogSettings};
 
@@ -39,6 +41,10 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
 pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
+    // A directive with a span in it needs the span that only `tracing` makes.
+    if format == LogFormat::Json && !settings.log.to_string().contains('[') {
+        request_end::install(queue.clone());
+    }
     Registry::default()
         .with(tracer.map(spans::layer))
         .with(lines(format, is_terminal, settings.log.clone(), queue.clone()))
