@@ -32,7 +32,7 @@ pub(crate) fn check(input: &[u8]) {
         let _ = (Title::parse(&title), Content::parse(content));
     });
     check_one(update, fits(false, true), |body| {
-        let UpdateFields { title, content } = body.into();
+        let UpdateFields { title, content, .. } = body.into();
         let object = object.as_ref().expect("it was taken");
         for (name, value) in [("title", title), ("content", content)] {
             assert_eq!(value.is_some(), object.contains_key(name));

@@ -222,7 +222,8 @@ mod tests {
                 return Err(StoreError::Unreadable("as planned".into()));
             }
             let (version, never) = (PageVersion::new(number), UnixMillis::new(0));
-            Ok(Lookup::Deleted(Tombstone { slug: slug.clone(), version, created_at: never, deleted_at: never }))
+            let slug = slug.clone();
+            Ok(Lookup::Deleted(Tombstone { slug, version, created_at: never, deleted_at: never, takedown: None }))
         }
 
         async fn compare_and_set(&self, _: PageVersion, _: Record) -> Result<CasResult, StoreError> {

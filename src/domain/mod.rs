@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock, draws random numbers or is async: time and random numbers are arguments.
 //! Parsing returns errors and never panics; rendering never fails.
 
+pub mod archive;
 pub mod authority;
 pub mod client;
 pub mod content;
@@ -17,5 +18,7 @@ pub mod origin;
 pub mod page;
 pub mod quota;
 pub mod slug;
+pub mod takedown;
+pub mod text_edits;
 pub mod timestamp;
 pub mod title;

@@ -6,6 +6,7 @@ use super::content::Content;
 use super::edit_key::EditKeyHash;
 use super::markdown::Rendered;
 use super::slug::Slug;
+use super::takedown::Takedown;
 use super::timestamp::UnixMillis;
 use super::title::Title;
 
@@ -77,6 +78,8 @@ pub struct Tombstone {
     pub created_at: UnixMillis,
     /// When the page was deleted.
     pub deleted_at: UnixMillis,
+    /// Why an operator deleted the page, and who; `None` if somebody with its edit key did.
+    pub takedown: Option<Takedown>,
 }
 
 /// The changes of an update. A field that is `None` keeps its value.
@@ -86,13 +89,6 @@ pub struct PageEdit {
     pub title: Option<Option<Title>>,
     /// The new Markdown source.
     pub content: Option<Content>,
-}
-
-impl PageEdit {
-    /// Whether the edit changes nothing. An edit with any field is a change, even if the value stays the same.
-    pub fn is_empty(&self) -> bool {
-        self.title.is_none() && self.content.is_none()
-    }
 }
 
 impl Page {
@@ -124,6 +120,12 @@ impl Page {
             version: self.version.next(),
             created_at: self.created_at,
             deleted_at: now.strictly_after(self.updated_at),
+            takedown: None,
         }
+    }
+
+    /// The tombstone of this page when an operator takes it down at `now`.
+    pub fn taken_down(&self, takedown: Takedown, now: UnixMillis) -> Tombstone {
+        Tombstone { takedown: Some(takedown), ..self.tombstone(now) }
     }
 }

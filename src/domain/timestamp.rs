@@ -3,9 +3,9 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
+use time::{OffsetDateTime, PrimitiveDateTime};
 
 /// Milliseconds since 1970-01-01T00:00:00Z. Displays as `2026-11-21T04:30:00.123Z`, always with three decimals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -21,6 +21,12 @@ impl UnixMillis {
     /// The time `millis` after the epoch, clamped to the years 0000 to 9999.
     pub fn new(millis: i64) -> Self {
         Self(millis.clamp(*RANGE.start(), *RANGE.end()))
+    }
+
+    /// The time in `text`, if it is written as this type displays it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let time = PrimitiveDateTime::parse(text, ISO_8601_MILLIS).ok()?.assume_utc();
+        i64::try_from(time.unix_timestamp_nanos() / 1_000_000).ok().map(Self)
     }
 
     /// Milliseconds since the epoch.
@@ -59,6 +65,17 @@ mod tests {
     fn every_count_of_milliseconds_can_be_shown() {
         assert_eq!(UnixMillis::new(i64::MAX).to_string(), "9999-12-31T23:59:59.999Z");
         assert_eq!(UnixMillis::new(i64::MIN).to_string(), "0000-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_timestamp_is_parsed_as_it_is_displayed_and_in_no_other_form() {
+        for millis in [i64::MIN, -1, 0, 1_795_235_400_123, i64::MAX] {
+            let time = UnixMillis::new(millis);
+            assert_eq!(UnixMillis::parse(&time.to_string()), Some(time));
+        }
+        for other in ["", "2026-11-21", "2026-11-21T04:30:00Z", "2026-11-21T04:30:00.123+00:00", "1795235400123"] {
+            assert_eq!(UnixMillis::parse(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use super::error::Refusal;
 use super::message::Message;
 use super::revision::{self, Revision};
 use super::tool_calls::Mcp;
-use super::tool_result::response_body;
+use super::tool_result::{Shape, response_body};
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::api::error::{ApiError, Interface};
 use crate::api::metadata;
@@ -165,7 +165,11 @@ impl Server {
             result.as_ref().map_or_else(|error| (error.code.as_str(), error.code.status()), |_| ("ok", 200));
         self.count(tool.as_str(), outcome);
         span.done(outcome, status >= 500);
-        let body = response_body(id, result, revision.is_modern.then(|| self.result_meta.get()));
+        let shape = Shape {
+            result_meta: revision.is_modern.then(|| self.result_meta.get()),
+            has_resource_links: revision.has_resource_links,
+        };
+        let body = response_body(id, result, &shape);
         Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::new(body)).into_response())
     }
 

@@ -25,6 +25,9 @@ const NAME_HEADER: HeaderName = HeaderName::from_static("mcp-name");
 /// First revision without a handshake. Revisions are dates, so text compares as time.
 const MODERN: ProtocolVersion = ProtocolVersion::V_2026_07_28;
 
+/// First revision whose results may have links to resources.
+const FIRST_WITH_RESOURCE_LINKS: ProtocolVersion = ProtocolVersion::V_2025_06_18;
+
 /// Longest name of a revision that an error repeats, in bytes. An edit key is longer.
 const MAX_REPEATED_BYTES: usize = 16;
 
@@ -35,6 +38,8 @@ pub(super) struct Revision {
     pub(super) is_modern: bool,
     /// Whether the request names its revision itself, so that an unknown method is 404.
     pub(super) is_in_meta: bool,
+    /// Whether a result may have a link to a resource beside its text. Clients of 2025-03-26 do not know such links.
+    pub(super) has_resource_links: bool,
 }
 
 /// The revisions that this server speaks, oldest first.
@@ -80,7 +85,9 @@ pub(super) fn agree(headers: &HeaderMap, method: &str, message: &Message) -> Res
         check_method_header(headers, method)?;
         check_name_header(headers, method, &message.params)?;
     }
-    let handshake = Revision { is_modern: false, is_in_meta: false };
+    let has_resource_links = |version: &str| version >= FIRST_WITH_RESOURCE_LINKS.as_str();
+    let handshake =
+        Revision { is_modern: false, is_in_meta: false, has_resource_links: header.is_some_and(has_resource_links) };
     if message.id.is_none() {
         return Ok(handshake);
     }
@@ -99,7 +106,7 @@ pub(super) fn agree(headers: &HeaderMap, method: &str, message: &Message) -> Res
     if (is_discover || is_modern(version)) && !message.meta.missing_required_keys(&MODERN).is_empty() {
         return Err(missing_meta(&message.meta));
     }
-    Ok(Revision { is_modern: is_modern(version), is_in_meta: true })
+    Ok(Revision { is_modern: is_modern(version), is_in_meta: true, has_resource_links: has_resource_links(version) })
 }
 
 fn is_supported(version: &str) -> bool {

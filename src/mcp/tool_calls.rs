@@ -3,6 +3,7 @@
 //! The service decides the order of checks, so an argument of the wrong shape is passed to it as an error of the body.
 //! Only a call without a usable slug is refused earlier, since there is no page to look up.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use rmcp::model::JsonObject;
@@ -14,10 +15,11 @@ use super::tools::ToolName;
 use crate::api::error::{self, ApiError, Interface};
 use crate::api::request::body::parse_object;
 use crate::api::request::client_addr::TrustedProxies;
-use crate::api::types::{CreatePage, CreatedBody, DeletedBody, PageBody, UpdatePage};
+use crate::api::types::{CreatePage, DeletedBody, Included, Part};
 use crate::domain::client::Client;
 use crate::domain::origin::Origin;
-use crate::service::{Body, PageService, Precondition, ServiceError};
+use crate::domain::text_edits::TextEdit;
+use crate::service::{Body, PageService, Precondition, ServiceError, UpdateFields};
 use crate::telemetry::metrics::Metrics;
 
 /// Everything that the tools need.
@@ -37,6 +39,59 @@ pub struct Mcp {
 #[serde(deny_unknown_fields)]
 struct GetOptions {
     include_html: Option<bool>,
+    offset: Option<usize>,
+    max_chars: Option<NonZero<usize>>,
+}
+
+impl GetOptions {
+    /// The texts that the result includes. Without an option it has all of them.
+    fn included(&self) -> Included {
+        let is_part = self.offset.is_some() || self.max_chars.is_some();
+        let part =
+            Part { offset: self.offset.unwrap_or(0), max_chars: self.max_chars.map_or(usize::MAX, NonZero::get) };
+        Included { content: true, html: self.include_html.unwrap_or(true), part: is_part.then_some(part) }
+    }
+}
+
+/// The arguments of `update_page` besides the slug and the key. Absent ones keep their value.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpdateOptions {
+    title: Option<String>,
+    content: Option<String>,
+    edits: Option<Vec<EditArgument>>,
+    if_updated_at: Option<String>,
+    include_content: Option<bool>,
+    include_html: Option<bool>,
+}
+
+/// One of the `edits` of `update_page`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EditArgument {
+    old: String,
+    new: String,
+}
+
+impl UpdateOptions {
+    /// The texts that the result includes.
+    fn included(&self) -> Included {
+        Included { content: self.include_content.unwrap_or(true), html: self.include_html.unwrap_or(true), part: None }
+    }
+}
+
+impl From<UpdateOptions> for UpdateFields {
+    fn from(options: UpdateOptions) -> Self {
+        let edits = |edits: Vec<EditArgument>| {
+            edits.into_iter().map(|EditArgument { old, new }| TextEdit { old, new }).collect()
+        };
+        Self {
+            title: options.title.map(Some),
+            content: options.content.map(Some),
+            edits: options.edits.map(edits),
+            if_updated_at: options.if_updated_at,
+        }
+    }
 }
 
 /// `delete_page` has no arguments besides slug and key.
@@ -69,23 +124,27 @@ impl Mcp {
     async fn create(&self, client: Client, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let body: Body<CreatePage> = parse_object(arguments, &["title", "content"]);
         let created = self.service.create(client, body.map(Into::into)).await.outcome?;
-        Ok(ToolResult::json(&CreatedBody::new(&created, &self.base_url)))
+        Ok(ToolResult::created(&created, &self.base_url))
     }
 
     async fn get(&self, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
-        let options: Body<GetOptions> = parse_object(arguments, &["slug", "include_html"]);
+        let fields = ["slug", "include_html", "offset", "max_chars"];
+        let options: Body<GetOptions> = parse_object(arguments, &fields);
         let page = self.service.read(&slug).await?;
-        Ok(ToolResult::Page(PageBody::json(page.share(), &self.base_url, options?.include_html.unwrap_or(true))))
+        Ok(ToolResult::page(page.share(), &self.base_url, options?.included()))
     }
 
     async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
-        let body: Body<UpdatePage> = parse_object(arguments, &["slug", "edit_key", "title", "content"]);
-        let body = std::future::ready(body.map(Into::into));
+        let fields =
+            ["slug", "edit_key", "title", "content", "edits", "if_updated_at", "include_content", "include_html"];
+        let options: Body<UpdateOptions> = parse_object(arguments, &fields);
+        let included = options.as_ref().map(UpdateOptions::included).ok();
+        let body = std::future::ready(options.map(Into::into));
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(ToolResult::Page(PageBody::json(page, &self.base_url, true)))
+        Ok(ToolResult::page(page, &self.base_url, included.unwrap_or(Included::ALL)))
     }
 
     async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {

@@ -3,51 +3,84 @@
 //! The result is written around that JSON and not serialised as a whole, because a page is written while it is sent (see
 //! [`StreamedJson`]).
 
-use rmcp::model::RequestId;
+use std::sync::Arc;
+
+use rmcp::model::{ContentBlock, RequestId, Resource};
 use serde::Serialize;
 
 use super::error::tool_error;
 use crate::api::error::ApiError;
-use crate::api::types::{Nesting, PageJson, StreamedJson};
+use crate::api::types::{CreatedBody, Included, Nesting, PageJson, StreamedJson, ToolPage, page_url};
+use crate::domain::origin::Origin;
+use crate::domain::page::Page;
+use crate::service::Created;
 
-/// The JSON of a call that succeeded.
-pub(super) enum ToolResult {
+/// The result of a call that succeeded.
+pub(super) struct ToolResult {
+    json: ToolJson,
+    /// The content block that links to the page, as JSON.
+    link: Option<String>,
+}
+
+/// The structured content of a result.
+enum ToolJson {
     /// A page, not yet written.
     Page(PageJson),
     /// Anything else.
-    Json(String),
+    Written(String),
 }
 
 impl ToolResult {
     /// `body` as JSON.
     pub(super) fn json(body: &impl Serialize) -> Self {
-        Self::Json(to_json(body))
+        Self { json: ToolJson::Written(to_json(body)), link: None }
+    }
+
+    /// `page` with the texts that `included` names, and a link to it.
+    pub(super) fn page(page: Arc<Page>, base_url: &Origin, included: Included) -> Self {
+        let link = Some(link_to(&page, base_url));
+        Self { json: ToolJson::Page(ToolPage::json(page, base_url, included)), link }
+    }
+
+    /// The result of a create, with a link to the page.
+    pub(super) fn created(created: &Created, base_url: &Origin) -> Self {
+        let json = to_json(&CreatedBody::new(created, base_url));
+        Self { json: ToolJson::Written(json), link: Some(link_to(&created.page, base_url)) }
     }
 }
 
-/// The JSON-RPC response to the request `id`. Only a client without a handshake gets `result_meta`, which is the JSON of
-/// the result's `_meta`.
-pub(super) fn response_body(
-    id: &RequestId,
-    result: Result<ToolResult, ApiError>,
-    result_meta: Option<&str>,
-) -> StreamedJson {
+/// The shape that a client's revision gives to a result.
+pub(super) struct Shape<'a> {
+    /// The JSON of the result's `_meta`, for clients without a handshake.
+    pub(super) result_meta: Option<&'a str>,
+    /// Whether the client knows links to resources.
+    pub(super) has_resource_links: bool,
+}
+
+/// The JSON-RPC response to the request `id`.
+pub(super) fn response_body(id: &RequestId, result: Result<ToolResult, ApiError>, shape: &Shape<'_>) -> StreamedJson {
     let mut body = StreamedJson::default();
-    let result_type = result_meta.map_or("", |_| r#""resultType":"complete","#);
+    let result_type = shape.result_meta.map_or("", |_| r#""resultType":"complete","#);
     let id = to_json(id);
     body.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{result_type}"content":[{{"type":"text","text":"#));
     let is_error = result.is_err();
     match result {
-        Ok(ToolResult::Page(page)) => {
-            body.push("\"");
-            body.push_page(&page, Nesting::JsonInString);
-            body.push(r#""}],"structuredContent":"#);
-            body.push_page(&page, Nesting::Json);
-        }
-        Ok(ToolResult::Json(json)) => {
-            body.push(to_json(&json));
-            body.push(r#"}],"structuredContent":"#);
-            body.push(json);
+        Ok(ToolResult { json, link }) => {
+            let link = link.filter(|_| shape.has_resource_links).map(|link| format!(",{link}")).unwrap_or_default();
+            let between = format!(r#"}}{link}],"structuredContent":"#);
+            match json {
+                ToolJson::Page(page) => {
+                    body.push("\"");
+                    body.push_page(&page, Nesting::JsonInString);
+                    body.push(format!("\"{between}"));
+                    body.push_page(&page, Nesting::Json);
+                }
+                ToolJson::Written(json) => {
+                    body.push(to_json(&json));
+                    body.push(between);
+                    body.push(json);
+                }
+            }
         }
         // A failed call has no structured content, because clients check such content against the output schema even in
         // an error.
@@ -56,9 +89,15 @@ pub(super) fn response_body(
             body.push("}]");
         }
     }
-    let meta = result_meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
+    let meta = shape.result_meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
     body.push(format!(r#","isError":{is_error}{meta}}}}}"#));
     body
+}
+
+/// A content block by which clients can show the page.
+fn link_to(page: &Page, base_url: &Origin) -> String {
+    let link = Resource::new(page_url(&page.slug, base_url), page.slug.as_str()).with_mime_type("text/html");
+    to_json(&ContentBlock::ResourceLink(link))
 }
 
 fn to_json(value: &(impl Serialize + ?Sized)) -> String {

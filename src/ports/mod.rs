@@ -4,6 +4,7 @@
 //! The contract of each trait is prose on the trait; the contract tests hold every backend to it.
 
 pub mod clock;
+pub mod page_scan;
 pub mod page_store;
 pub mod random;
 pub mod rate_limiter;

@@ -4,6 +4,7 @@ use thiserror::Error;
 
 use crate::domain::content::ContentError;
 use crate::domain::quota::Decision;
+use crate::domain::text_edits::TextEditError;
 use crate::domain::title::TitleError;
 use crate::ports::page_store::StoreError;
 
@@ -95,6 +96,15 @@ pub enum BodyError {
     /// The content is not valid.
     #[error(transparent)]
     Content(ContentError),
+    /// The edits do not fit the page's content.
+    #[error(transparent)]
+    Edit(#[from] TextEditError),
+    /// The body has both a new content and edits of the stored one.
+    #[error("the body has both content and edits")]
+    TwoTexts,
+    /// The time of the last change is not written as a timestamp.
+    #[error("the time of the last change is not a timestamp")]
+    NoTimestamp,
     /// The content is `null`, which has no meaning.
     #[error("the content is null")]
     NullContent,

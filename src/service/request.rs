@@ -7,7 +7,9 @@
 
 use crate::domain::content::{Content, ContentError};
 use crate::domain::edit_key::EditKey;
-use crate::domain::page::{PageEdit, PageState};
+use crate::domain::page::PageState;
+use crate::domain::text_edits::{MAX_EDITS, TextEdit, TextEditError};
+use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::{Title, TitleError};
 
 use super::error::{BodyError, ServiceError};
@@ -31,6 +33,47 @@ pub struct UpdateFields {
     pub title: Option<Option<String>>,
     /// The Markdown source as it was sent.
     pub content: Option<Option<String>>,
+    /// Replacements of parts of the stored source, in place of a whole new source.
+    pub edits: Option<Vec<TextEdit>>,
+    /// The `updated_at` of the state that the update is for, as it was sent.
+    pub if_updated_at: Option<String>,
+}
+
+/// An update whose fields were checked.
+#[derive(Debug)]
+pub(super) struct Update {
+    /// The new title, `Some(None)` to clear it.
+    pub(super) title: Option<Option<Title>>,
+    /// The new source.
+    pub(super) text: TextUpdate,
+    /// The time of the last change of the state that the update is for.
+    if_updated_at: Option<UnixMillis>,
+}
+
+/// How an update changes the source.
+#[derive(Debug)]
+pub(super) enum TextUpdate {
+    /// The source stays.
+    Keep,
+    /// The source becomes this one.
+    Replace(Content),
+    /// Parts of the source are replaced.
+    Edit(Vec<TextEdit>),
+}
+
+impl Update {
+    /// Whether the update changes nothing. An update with any field is a change, even if the value stays the same.
+    pub(super) fn is_empty(&self) -> bool {
+        self.title.is_none() && matches!(self.text, TextUpdate::Keep)
+    }
+
+    /// Fails unless the page is in the state that the update is for.
+    pub(super) fn check_state(&self, state: PageState) -> Result<(), ServiceError> {
+        match self.if_updated_at {
+            Some(required) if required != state.updated_at => Err(ServiceError::PreconditionFailed),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The proof that a request may change a page.
@@ -100,13 +143,19 @@ impl CreateFields {
 }
 
 impl UpdateFields {
-    /// The edit that these fields ask for. Size is checked before anything else. `key` is the page's key, which may not
-    /// be in any field.
-    pub(super) fn check(self, key: &EditKey) -> Result<PageEdit, BodyError> {
-        let content = match self.content {
-            None => None,
-            Some(None) => return Err(BodyError::NullContent),
-            Some(Some(content)) => Some(Content::parse(content).map_err(BodyError::Content)?),
+    /// The update that these fields ask for. Size is checked before anything else. `key` is the page's key, which may
+    /// not be in any field.
+    pub(super) fn check(self, key: &EditKey) -> Result<Update, BodyError> {
+        let text = match (self.content, self.edits) {
+            (None, None) => TextUpdate::Keep,
+            (Some(None), None) => return Err(BodyError::NullContent),
+            (Some(Some(content)), None) => TextUpdate::Replace(Content::parse(content).map_err(BodyError::Content)?),
+            (None, Some(edits)) if edits.is_empty() => TextUpdate::Keep,
+            (None, Some(edits)) if edits.len() > MAX_EDITS => {
+                return Err(BodyError::Edit(TextEditError::TooMany(edits.len())));
+            }
+            (None, Some(edits)) => TextUpdate::Edit(edits),
+            (Some(_), Some(_)) => return Err(BodyError::TwoTexts),
         };
         let title = match self.title {
             None => None,
@@ -120,9 +169,10 @@ impl UpdateFields {
         if title.iter().flatten().any(|title| key.occurs_in(title.as_str())) {
             return Err(BodyError::HoldsKey("title"));
         }
-        if content.as_ref().is_some_and(|content| key.occurs_in(content.as_str())) {
-            return Err(BodyError::HoldsKey("content"));
-        }
-        Ok(PageEdit { title, content })
+        let if_updated_at = match self.if_updated_at {
+            Some(text) => Some(UnixMillis::parse(text.trim()).ok_or(BodyError::NoTimestamp)?),
+            None => None,
+        };
+        Ok(Update { title, text, if_updated_at })
     }
 }

@@ -7,12 +7,15 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
-use super::request::{Body, Credential, Precondition, UpdateFields};
+use super::request::{Body, Credential, Precondition, TextUpdate, UpdateFields};
 use super::{Limited, PageService, StoreBudget, within_deadline};
 use crate::domain::client::Client;
+use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
-use crate::domain::page::Page;
+use crate::domain::markdown::Rendered;
+use crate::domain::page::{Page, PageEdit};
 use crate::domain::slug::Slug;
+use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
@@ -92,24 +95,32 @@ impl PageService {
     ) -> Result<Arc<Page>, ServiceError> {
         let slug = page.slug.clone();
         let key = credential.open(&page)?;
-        let edit = body?.check(key)?;
-        let rendered = match &edit.content {
-            Some(content) => Some(self.rendering.render(content).await),
-            None => None,
+        let update = body?.check(key)?;
+        let replaced = match &update.text {
+            TextUpdate::Replace(content) => Some(self.rendered_without_key(content, key).await?),
+            TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
-        // Markup and character references may spell the key even if the source does not contain it.
-        if rendered.as_ref().is_some_and(|rendered| rendered.exposes(|text| key.occurs_in(text))) {
-            return Err(BodyError::HoldsKey("content").into());
-        }
         precondition.check(page.state())?;
-        if edit.is_empty() {
+        update.check_state(page.state())?;
+        if update.is_empty() {
             return Ok(self.rendering.current(page).await);
         }
         loop {
-            if rendered.is_none() {
-                // The update does not change the content, so the page is stored with HTML of the newest renderer.
-                page = self.rendering.current(page).await;
-            }
+            let (content, rendered) = match &update.text {
+                TextUpdate::Keep => {
+                    // The page is stored with HTML of the newest renderer.
+                    page = self.rendering.current(page).await;
+                    (None, None)
+                }
+                TextUpdate::Replace(content) => (Some(content.clone()), replaced.clone()),
+                TextUpdate::Edit(edits) => {
+                    let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
+                    let content = Content::parse(text).map_err(BodyError::Content)?;
+                    let rendered = self.rendered_without_key(&content, key).await?;
+                    (Some(content), Some(rendered))
+                }
+            };
+            let edit = PageEdit { title: update.title.clone(), content };
             let next = Arc::new(page.edited(&edit, rendered.as_ref(), self.clock.now()));
             let swapped = self.store.compare_and_set(page.version, Record::Active(Arc::clone(&next)));
             match store_budget.wait(swapped).await? {
@@ -120,6 +131,20 @@ impl PageService {
             store_budget = StoreBudget::new();
             page = self.existing(&slug, &mut store_budget).await?;
             precondition.check(page.state())?;
+            update.check_state(page.state())?;
         }
+    }
+
+    /// The HTML of `content`, if neither of them contains `key`. Markup and character references may spell the key even
+    /// if the source does not contain it.
+    async fn rendered_without_key(&self, content: &Content, key: &EditKey) -> Result<Rendered, ServiceError> {
+        if key.occurs_in(content.as_str()) {
+            return Err(BodyError::HoldsKey("content").into());
+        }
+        let rendered = self.rendering.render(content).await;
+        if rendered.exposes(|text| key.occurs_in(text)) {
+            return Err(BodyError::HoldsKey("content").into());
+        }
+        Ok(rendered)
     }
 }

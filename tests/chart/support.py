@@ -44,6 +44,11 @@ def render(values, *options):
     return succeed("helm", "template", "handbill", CHART, "-f", values, *options)
 
 
+def expand(expression, interval):
+    """A dashboard's expression with Grafana's variables as they are without a choice."""
+    return re.sub(r"\$(cluster|namespace|release|instance)\b", ".*", expression.replace("$__rate_interval", interval))
+
+
 @contextlib.contextmanager
 def prometheus(targets, *further):
     """A real Prometheus with the chart's rules that scrapes the operators' listeners `targets` every second as the job
@@ -51,7 +56,7 @@ def prometheus(targets, *further):
     with tempfile.TemporaryDirectory() as folder, socket.socket() as free:
         for path in RULES:
             # Waiting 30 s for the first evaluation would show nothing more.
-            Path(folder, path.name).write_text(path.read_text().replace("interval: 30s", "interval: 1s"))
+            Path(folder, path.name).write_text(re.sub("interval: (30s|5m)", "interval: 1s", path.read_text()))
         scraped = {"job_name": "handbill", "static_configs": [{"targets": [target.removeprefix("http://") for target in targets]}]}
         every_second = {"scrape_interval": "1s", "evaluation_interval": "1s"}
         settings = {"global": every_second, "rule_files": [f"{folder}/*.yaml"], "scrape_configs": [scraped]}

@@ -77,6 +77,23 @@ class Chart(unittest.TestCase):
                             if "PASSWORD" in variable["name"]:
                                 self.assertTrue(variable["name"].endswith("_FILE"))
 
+    def test_common_labels_and_annotations_are_on_every_object_and_every_pod(self):
+        made = 0
+        for options in ([], ["--is-upgrade"], ["--set", "mode=embedded,autoscaling.enabled=false"]):
+            for manifest in filter(None, yaml.safe_load_all(render(CHART / "ci/everything-values.yaml", *options))):
+                name = f"{manifest['kind']} {manifest['metadata']['name']}"
+                if manifest["kind"] == "ConfigMap" and "dashboard" not in name:
+                    continue
+                made += 1
+                pods = [manifest["spec"]["template"]["metadata"]] if "template" in manifest.get("spec", {}) else []
+                for metadata in [manifest["metadata"], *pods]:
+                    with self.subTest(name, options=options):
+                        self.assertEqual(metadata["labels"]["team"], "publishing")
+                        self.assertEqual(metadata["annotations"]["example.com/owner"], "publishing")
+                        self.assertEqual(metadata["labels"]["app.kubernetes.io/instance"], "handbill")
+                        self.assertTrue(manifest["metadata"]["name"].startswith("web-pages"))
+        self.assertGreater(made, 40)
+
     def test_every_setting_that_the_chart_gives_is_one_of_the_program(self):
         known = set(re.findall(r"\[env: (HANDBILL_[A-Z_]+)", succeed(BINARY, "--help")))
         self.assertGreater(len(known), 20)
@@ -101,7 +118,8 @@ class Chart(unittest.TestCase):
             "imagePullSecrets[0].name=other",
             "nodeSelector.disk=fast",
             "tolerations[0].key=other",
-            "serviceAccountName=other",
+            "serviceAccount.name=other",
+            "podLabels.team=other",
             "extraEnv[0].value=full",
             "scylla.keyspace=other",
             "scylla.tls.caKey=other",
@@ -115,7 +133,7 @@ class Chart(unittest.TestCase):
             chart.write_text(re.sub(r"(?m)^version: .*$", "version: 9.9.9", chart.read_text()))
             values = CHART / "ci/external-values.yaml"
             self.assertNotIn(f"name: {plain}", succeed("helm", "template", "handbill", copy, "-f", values))
-        for option in ("migrate.backoffLimit=3", "limits.create=20", "podLabels.team=other"):
+        for option in ("migrate.backoffLimit=3", "limits.create=20", "deployment.labels.team=other"):
             with self.subTest(option):
                 self.assertEqual(name("--set", option), plain)
 
@@ -165,9 +183,9 @@ class Schema(unittest.TestCase):
             schema = self.resolve(schema)
             if not isinstance(values, dict) or "properties" not in schema:
                 return
-            named = set(schema["properties"]) - ({"global"} if path == "" else set())
+            named = set(schema["properties"])
             # A value that is left out on purpose, such as a CPU limit, can still be set.
-            optional = named if path.endswith((".requests", ".limits", "resources")) else set(values)
+            optional = named if path.endswith((".requests", ".limits", "resources", "Probe", ".timeouts", ".alerts")) else set(values)
             self.assertEqual(named, set(values) | (named & optional), path or "at the top")
             for name, value in values.items():
                 walk(schema["properties"][name], value, f"{path}.{name}")

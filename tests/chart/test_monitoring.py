@@ -9,12 +9,12 @@ import unittest
 import yaml
 
 import promql
-from support import DASHBOARDS, ROOT, RULE_TESTS, RULES, scrape, succeed
+from support import CHART, DASHBOARDS, ROOT, RULE_TESTS, RULES, expand, render, scrape, succeed
 
 # Metrics of Prometheus itself and of the kubelet.
 FOREIGN = {"up", "kubelet_volume_stats_available_bytes", "kubelet_volume_stats_capacity_bytes"}
 # Labels that Prometheus or its operator adds to every series.
-TARGET_LABELS = {"job", "namespace", "service", "instance", "persistentvolumeclaim"}
+TARGET_LABELS = {"cluster", "job", "namespace", "service", "instance", "persistentvolumeclaim"}
 # Labels with values that all appear after light use. Values of other labels, such as statuses, appear only after failures.
 SERVED = {"http_route", "http_request_method", "le", "tool"}
 
@@ -60,7 +60,8 @@ class Rules(unittest.TestCase):
 
     def test_a_window_that_counts_errors_knows_how_often_they_are_recorded(self):
         # sum_over_time(… per second …) * 30 is a number of errors only if the rate is recorded every 30 s.
-        intervals = {group["interval"] for group in groups() if any("record" in rule for rule in group["rules"])}
+        counted = {"handbill:slo_errors:rate5m", "handbill:slo_requests:rate5m"}
+        intervals = {group["interval"] for group in groups() if any(rule.get("record") in counted for rule in group["rules"])}
         self.assertEqual(intervals, {"30s"})
 
     def test_every_alert_says_who_is_to_act_and_has_an_entry_in_the_runbook(self):
@@ -73,12 +74,54 @@ class Rules(unittest.TestCase):
             self.assertTrue(rule["annotations"]["summary"])
 
 
+    def test_every_alert_and_objective_can_be_fitted_and_nothing_else(self):
+        schema = json.loads((CHART / "values.schema.json").read_text())["properties"]["prometheusRule"]["properties"]
+        alerts = {rule["alert"] for rule in rules() if "alert" in rule}
+        self.assertEqual(set(schema["alerts"]["properties"]), alerts)
+        budgets = {rule["labels"]["slo"]: rule["expr"] for rule in rules() if rule.get("record") == "handbill:slo_budget:ratio"}
+        objectives = yaml.safe_load((CHART / "values.yaml").read_text())["prometheusRule"]["objectives"]
+        self.assertEqual(set(schema["objectives"]["properties"]), set(budgets))
+        for slo, percent in objectives.items():
+            self.assertAlmostEqual(float(budgets[slo].removeprefix("vector(").rstrip(")")), 1 - percent / 100)
+
+    def test_every_grouping_keeps_the_cluster(self):
+        # A grouping without the label would add up the same namespace of several clusters, and alerts would not say which.
+        for rule in rules():
+            for inside in re.findall(r"\b(?:by|on)\s*\(([^()]*)\)", rule["expr"]):
+                labels = [label.strip() for label in inside.split(",")]
+                if labels != ["slo"]:
+                    self.assertIn("cluster", labels, rule.get("record") or rule["alert"])
+
+    def test_rules_as_operators_fit_them_are_read_by_prometheus(self):
+        values = {"fullnameOverride": "pages", "prometheusRule.severities.page": "critical", "prometheusRule.alertLabels.team": "web"}
+        options = [option for name, value in values.items() for option in ("--set", f"{name}={value}")]
+        for manifest in yaml.safe_load_all(render(CHART / "ci/external-values.yaml", *options)):
+            if manifest and manifest["kind"] == "PrometheusRule":
+                with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+                    yaml.safe_dump(manifest["spec"], file)
+                    file.flush()
+                    succeed("promtool", "check", "rules", file.name)
+                return
+        self.fail("there is no PrometheusRule")
+
+
 class Dashboards(unittest.TestCase):
+    def test_every_expression_can_be_narrowed_to_a_cluster_a_namespace_and_a_release(self):
+        for where, expression in panels():
+            for name, matchers in promql.selectors(expression):
+                if name == "handbill:slo_budget:ratio":
+                    continue
+                for label, variable in (("cluster", "cluster"), ("namespace", "namespace"), ("service", "release")):
+                    self.assertIn((label, "=~", f"${variable}"), matchers, f"{where}: {name}")
+        for path in DASHBOARDS:
+            names = [variable["name"] for variable in json.loads(path.read_text())["templating"]["list"]]
+            self.assertEqual(names, ["datasource", "cluster", "namespace", "release", "instance"], path.name)
+
     def test_prometheus_reads_every_expression(self):
         # promtool checks only rules, so each expression becomes a rule, with example values for Grafana's variables.
         made = []
         for number, (_, expression) in enumerate(panels()):
-            expression = expression.replace("$__rate_interval", "5m").replace("$namespace", ".*").replace("$instance", ".*")
+            expression = expand(expression, "5m")
             self.assertNotIn("$", expression)
             made.append({"record": f"panel_{number}", "expr": expression})
         self.assertGreater(len(made), 30)

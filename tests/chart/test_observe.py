@@ -8,7 +8,7 @@ import urllib.parse
 
 import yaml
 
-from support import DASHBOARDS, PATIENCE, ROOT, RULES, handbill, prometheus, request, succeed
+from support import DASHBOARDS, PATIENCE, ROOT, RULES, expand, handbill, prometheus, request, succeed
 
 DEPLOY = ROOT / "deploy"
 # The only metric that has exemplars.
@@ -74,7 +74,7 @@ class Observe(unittest.TestCase):
         features = [option for option in self.services["prometheus"]["command"] if option.startswith("--enable-feature=")]
         asked = [target["expr"] for panel in traced_panels() for target in panel["targets"] if target["exemplar"]]
         expression = next(expression for expression in asked if "GET|HEAD" in expression)
-        expression = expression.replace("$__rate_interval", "1m").replace("$namespace", ".*").replace("$instance", ".*")
+        expression = expand(expression, "1m")
         trace = "4bf92f3577b34da6a3ce929d0e0e4736"
         # A collector that takes connections and never answers. Exemplars do not need an answer.
         with socket.create_server(("127.0.0.1", 0)) as collector:

@@ -6,7 +6,7 @@ import time
 import unittest
 import urllib.parse
 
-from support import PATIENCE, handbill, prometheus, request, use
+from support import PATIENCE, expand, handbill, prometheus, request, use
 from test_monitoring import panels
 
 # Panels without data while nothing fails.
@@ -16,7 +16,7 @@ OF_THE_EMBEDDED_STORE = {"Writes in one commit"}
 
 
 def ask(server, expression):
-    expression = expression.replace("$__rate_interval", "1m").replace("$namespace", ".*").replace("$instance", ".*")
+    expression = expand(expression, "1m")
     status, body = request("GET", f"{server}/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
     answer = json.loads(body)
     assert status == 200, answer

@@ -1,10 +1,21 @@
 {{/* The decision and the pod of migrate-job.yaml. */}}
 
-{{/* "true" if the schema is migrated before anything else changes, else empty. If this release adds the bundled database, the Job
-     cannot run first, since it would wait for a database that is made after it. A tool that only renders the chart cannot look
-     anything up; then the Job runs alongside everything else too. */}}
-{{- define "handbill.migratesFirst" -}}
+{{/* "true" if Jobs can run before anything else changes, else empty. They cannot if the upgrade itself adds the service account of
+     their pods. A tool that only renders the chart cannot look anything up; the answer is then empty too. */}}
+{{- define "handbill.runsFirst" -}}
 {{- if .Release.IsUpgrade -}}
+{{- if not (.Values.serviceAccount).create -}}
+true
+{{- else if lookup "v1" "ServiceAccount" .Release.Namespace (include "handbill.serviceAccount" .) -}}
+true
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" if the schema is migrated before anything else changes, else empty. If this release adds the bundled database, the Job
+     cannot run first, since it would wait for a database that is made after it. */}}
+{{- define "handbill.migratesFirst" -}}
+{{- if include "handbill.runsFirst" . -}}
 {{- if not (include "handbill.bundledScylla" .) -}}
 true
 {{- else if lookup "apps/v1" "StatefulSet" .Release.Namespace (printf "%s-scylla" (include "handbill.fullname" .)) -}}
@@ -16,20 +27,16 @@ true
 {{/* The pod of the Job. */}}
 {{- define "handbill.migratePod" -}}
 metadata:
-  labels: {{- include "handbill.labels" (dict "root" . "component" "migrate") | nindent 4 }}
+  {{- include "handbill.podMetadata" (dict "root" . "component" "migrate" "from" .Values.migrate) | nindent 2 }}
 spec:
-  {{- include "handbill.podDefaults" . | nindent 2 }}
-  {{- with .Values.serviceAccountName }}
-  serviceAccountName: {{ . | quote }}
-  {{- end }}
+  {{- include "handbill.podDefaults" (dict "root" . "from" .Values.migrate) | nindent 2 }}
   # The database may not exist yet: Kubernetes retries the container in the same pod.
   restartPolicy: OnFailure
-  securityContext: {{- include "handbill.podSecurityContext" . | nindent 4 }}
-  {{- with .Values.nodeSelector }}
-  nodeSelector: {{- toYaml . | nindent 4 }}
+  {{- with include "handbill.podSecurityContext" . }}
+  securityContext: {{- . | nindent 4 }}
   {{- end }}
-  {{- with .Values.tolerations }}
-  tolerations: {{- toYaml . | nindent 4 }}
+  {{- with .Values.migrate.initContainers }}
+  initContainers: {{- tpl (toYaml .) $ | nindent 4 }}
   {{- end }}
   containers:
     - name: migrate
@@ -37,10 +44,13 @@ spec:
       imagePullPolicy: {{ .Values.image.pullPolicy }}
       args: [migrate]
       env: {{- include "handbill.env" (dict "root" . "own" "handbill.scyllaEnv") | nindent 8 }}
+      {{- with .Values.envFrom }}
+      envFrom: {{- tpl (toYaml .) $ | nindent 8 }}
+      {{- end }}
       resources: {{- toYaml .Values.migrate.resources | nindent 8 }}
-      securityContext: {{- include "handbill.securityContext" . | nindent 8 }}
-      volumeMounts:
-        {{- with include "handbill.secretMounts" (dict "root" . "prefix" "scylla-") }}{{ trim . | nindent 8 }}{{ end }}
-  volumes:
-    {{- with include "handbill.secretVolumes" (dict "root" . "prefix" "scylla-") }}{{ trim . | nindent 4 }}{{ end }}
+      {{- with include "handbill.securityContext" . }}
+      securityContext: {{- . | nindent 8 }}
+      {{- end }}
+      volumeMounts: {{- with include "handbill.mounts" (dict "root" . "prefix" "scylla-") | trim }}{{ . | nindent 8 }}{{ end }}
+  volumes: {{- with include "handbill.volumes" (dict "root" . "prefix" "scylla-") | trim }}{{ . | nindent 4 }}{{ end }}
 {{- end -}}

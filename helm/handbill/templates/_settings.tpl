@@ -145,8 +145,9 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- toJson $files -}}
 {{- end -}}
 
-{{/* Volumes of the Secrets. Takes a dict of `root` and `prefix`; gives the volumes whose names begin with `prefix`. */}}
-{{- define "handbill.secretVolumes" -}}
+{{/* Volumes of the Secrets, and the operator's own. Takes a dict of `root` and `prefix`; gives the Secrets whose names begin with
+     `prefix`. */}}
+{{- define "handbill.volumes" -}}
 {{- $prefix := .prefix -}}
 {{- range include "handbill.secretFiles" .root | fromJsonArray }}
 {{- if hasPrefix $prefix (index . 0) }}
@@ -159,9 +160,12 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
         path: {{ index . 3 }}
 {{- end }}
 {{- end }}
+{{- with .root.Values.extraVolumes }}
+{{ tpl (toYaml .) $.root }}
+{{- end }}
 {{- end -}}
 
-{{- define "handbill.secretMounts" -}}
+{{- define "handbill.mounts" -}}
 {{- $prefix := .prefix -}}
 {{- range include "handbill.secretFiles" .root | fromJsonArray }}
 {{- if hasPrefix $prefix (index . 0) }}
@@ -169,5 +173,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
   mountPath: /etc/handbill/{{ index . 0 }}
   readOnly: true
 {{- end }}
+{{- end }}
+{{- with .root.Values.extraVolumeMounts }}
+{{ tpl (toYaml .) $.root }}
 {{- end }}
 {{- end -}}

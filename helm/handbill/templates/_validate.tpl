@@ -5,8 +5,8 @@
 {{- $faults := list -}}
 
 {{- /* A Service's name begins with a letter and has no dots. */ -}}
-{{- if not (regexMatch "^[a-z][a-z0-9-]*$" .Release.Name) -}}
-{{- $faults = append $faults (printf "no Service can have the name of this release, %q: choose a name that begins with a letter and has no dots" .Release.Name) -}}
+{{- if not (regexMatch "^[a-z][a-z0-9-]*$" (include "handbill.fullname" .)) -}}
+{{- $faults = append $faults (printf "no Service can have the name of this release, %q: choose a name that begins with a letter and has no dots, or set fullnameOverride" .Release.Name) -}}
 {{- end -}}
 {{- if not $v.baseUrl -}}
 {{- $faults = append $faults "baseUrl is not set: give the public origin, for example --set baseUrl=https://pages.example" -}}
@@ -122,8 +122,18 @@
 {{- end -}}
 {{- /* Kubernetes takes only DNS names there. Their last part is not a number. */ -}}
 {{- $name := "^([*][.])?([a-z0-9]([-a-z0-9]*[a-z0-9])?[.])*[a-z]([-a-z0-9]*[a-z0-9])?$" -}}
-{{- if and $v.ingress.enabled $v.baseUrl (not (regexMatch $name (include "handbill.ingressHost" .))) -}}
-{{- $faults = append $faults (printf "the host of the Ingress would be %q, which is not a DNS name: set ingress.host to one, and use it in baseUrl" (include "handbill.ingressHost" .)) -}}
+{{- if and $v.ingress.enabled $v.baseUrl -}}
+{{- range include "handbill.ingressHosts" . | splitList "," -}}
+{{- if not (regexMatch $name .) -}}
+{{- $faults = append $faults (printf "a host of the Ingress would be %q, which is not a DNS name: set ingress.hosts to DNS names, and use one of them in baseUrl" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.ingress.tlsSecret $v.ingress.tls -}}
+{{- $faults = append $faults "ingress.tlsSecret and ingress.tls are both set: remove one" -}}
+{{- end -}}
+{{- if and $v.ingress.tls (not $v.ingress.enabled) -}}
+{{- $faults = append $faults "ingress.tls is set, but there is no Ingress: set ingress.enabled=true, or remove ingress.tls" -}}
 {{- end -}}
 {{- if and $v.httpRoute.enabled $v.baseUrl -}}
 {{- range include "handbill.routeHosts" . | splitList "," -}}
@@ -144,10 +154,46 @@
 {{- end -}}
 {{- end -}}
 {{- $own := include "handbill.labels" (dict "root" . "component" "server") | fromYaml -}}
-{{- range $label, $_ := $v.podLabels -}}
+{{- range $place, $labels := dict "commonLabels" $v.commonLabels "podLabels" $v.podLabels "migrate.podLabels" $v.migrate.podLabels "tests.podLabels" ($v.tests).podLabels "scylla.bundled.podLabels" $v.scylla.bundled.podLabels "redis.bundled.podLabels" $v.redis.bundled.podLabels -}}
+{{- range $label, $_ := $labels -}}
 {{- if hasKey $own $label -}}
-{{- $faults = append $faults (printf "podLabels contains %s, which the chart sets itself: remove it" $label) -}}
+{{- $faults = append $faults (printf "%s contains %s, which the chart sets itself: remove it" $place $label) -}}
 {{- end -}}
+{{- end -}}
+{{- end -}}
+{{- with $v.service -}}
+{{- if and (ne .type "LoadBalancer") (or .loadBalancerClass .loadBalancerSourceRanges (not (kindIs "invalid" .allocateLoadBalancerNodePorts))) -}}
+{{- $faults = append $faults (printf "service.type is %s, so service.loadBalancerClass, loadBalancerSourceRanges and allocateLoadBalancerNodePorts would do nothing: set service.type=LoadBalancer, or remove them" .type) -}}
+{{- end -}}
+{{- if and (eq .type "ClusterIP") (or .nodePort .externalTrafficPolicy) -}}
+{{- $faults = append $faults "service.nodePort and service.externalTrafficPolicy do not apply to service.type=ClusterIP: set NodePort or LoadBalancer, or remove them" -}}
+{{- end -}}
+{{- if and (eq .ipFamilyPolicy "SingleStack") (gt (len .ipFamilies) 1) -}}
+{{- $faults = append $faults "service.ipFamilyPolicy=SingleStack takes one family, but service.ipFamilies has two: remove one, or set PreferDualStack" -}}
+{{- end -}}
+{{- end -}}
+{{- with ($v.updateStrategy).rollingUpdate -}}
+{{- if eq $v.updateStrategy.type "Recreate" -}}
+{{- $faults = append $faults "updateStrategy.rollingUpdate does not apply to updateStrategy.type=Recreate: set it to null" -}}
+{{- end -}}
+{{- if and (has (toString .maxUnavailable) (list "0" "0%")) (has (toString .maxSurge) (list "0" "0%")) -}}
+{{- $faults = append $faults "updateStrategy.rollingUpdate has maxUnavailable and maxSurge of 0, so no replica could be replaced: raise one" -}}
+{{- end -}}
+{{- end -}}
+{{- $taken := list "data" -}}
+{{- range include "handbill.secretFiles" . | fromJsonArray }}{{ $taken = append $taken (index . 0) }}{{ end -}}
+{{- range $v.extraVolumes -}}
+{{- if has .name $taken -}}
+{{- $faults = append $faults (printf "extraVolumes contains %s, a name that is taken: choose another" .name) -}}
+{{- end -}}
+{{- $taken = append $taken .name -}}
+{{- end -}}
+{{- $taken = list "handbill" -}}
+{{- range concat ($v.initContainers | default list) ($v.sidecars | default list) -}}
+{{- if has .name $taken -}}
+{{- $faults = append $faults (printf "initContainers and sidecars contain %s, a name that is taken: choose another" .name) -}}
+{{- end -}}
+{{- $taken = append $taken .name -}}
 {{- end -}}
 {{- $said := list -}}
 {{- range $v.extraEnv -}}

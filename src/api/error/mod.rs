@@ -9,6 +9,7 @@ use crate::api::metadata;
 use crate::api::request::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::quota::Decision;
+use crate::domain::text_edits::{MAX_EDITS, TextEditError};
 use crate::domain::title::{MAX_CHARS, TitleError};
 use crate::ports::page_store::StoreError;
 use crate::service::{BodyError, BodyReadError, ServiceError};
@@ -168,6 +169,18 @@ impl Interface {
         }
     }
 
+    /// What to do when the page has changed since the state that the request names.
+    const fn stale_advice(self) -> &'static str {
+        match self {
+            Self::Rest => {
+                "The page has changed since the version in `If-Match`. Nothing was changed: read the page again, apply your change to it and send its new `ETag`."
+            }
+            Self::Mcp => {
+                "The page has changed since `if_updated_at`. Nothing was changed: read the page again, apply your change to it and send its new `updated_at`."
+            }
+        }
+    }
+
     /// A sentence that says where to read more about keys, to be appended to a message. It is empty for MCP.
     fn key_advice(self) -> String {
         match self {
@@ -225,10 +238,7 @@ impl ApiError {
                 Code::Gone,
                 "This page was deleted. It cannot come back, and its address will not be used again; publish a new page instead.",
             ),
-            ServiceError::PreconditionFailed => Self::new(
-                Code::PreconditionFailed,
-                "The page has changed since the version in `If-Match`. Nothing was changed: read the page again, apply your change to it and send its new `ETag`.",
-            ),
+            ServiceError::PreconditionFailed => Self::new(Code::PreconditionFailed, interface.stale_advice()),
             ServiceError::StateExcluded => Self::new(
                 Code::PreconditionFailed,
                 "The page matches `If-None-Match`. Nothing was changed: read the page again, and send the change without that header if you still want it.",
@@ -299,6 +309,13 @@ impl ApiError {
                     "The field `content` is too large: {error}, counted in UTF-8. Shorten it to {MAX_BYTES} bytes or split it over several pages."
                 ),
             ),
+            BodyError::Edit(error) => invalid(edit_advice(error)),
+            BodyError::TwoTexts => invalid(
+                "The fields `content` and `edits` exclude each other. Send `edits` to change parts of the content, or `content` to replace all of it.",
+            ),
+            BodyError::NoTimestamp => invalid(
+                "The field `if_updated_at` is not a time. Send the page's `updated_at` exactly as it was returned, such as `2026-11-21T04:30:00.123Z`.",
+            ),
             BodyError::NullContent => invalid(
                 "The field `content` is null, but a page must have content. Leave the field out to keep the content, or delete the page.",
             ),
@@ -324,6 +341,34 @@ fn rate_limited(decision: &Decision) -> ApiError {
             "At most {limit} such requests are allowed in any {window} seconds. Nothing was changed; retry in {seconds} seconds."
         ),
     )
+}
+
+/// Why edits do not fit the page, and what to do. The message quotes the page's words, never those of the request.
+fn edit_advice(error: &TextEditError) -> String {
+    let advice = match error {
+        TextEditError::TooMany(count) => {
+            return format!(
+                "The field `edits` has {count} edits. Send at most {MAX_EDITS}, or replace all of `content`."
+            );
+        }
+        TextEditError::EmptyOld { edit } => {
+            format!("Edit {edit} has an empty `old`. Give it the words that it replaces.")
+        }
+        TextEditError::NotFound { edit, differs_in_white_space, near } => {
+            let reason = if *differs_in_white_space { ": its white space or line breaks differ" } else { "" };
+            let near = near.as_ref().map(|near| format!(" The nearest words there are: {near:?}.")).unwrap_or_default();
+            format!(
+                "The `old` of edit {edit} is not in the page's content{reason}.{near} Copy `old` exactly from the Markdown that get_page returns."
+            )
+        }
+        TextEditError::Ambiguous { edit, places: [first, second] } => format!(
+            "The `old` of edit {edit} is in the page's content more than once: in {first:?} and in {second:?}. Give `old` more of the words around it, so that it occurs once."
+        ),
+        TextEditError::Overlap { edits: [first, second] } => {
+            format!("Edits {first} and {second} change the same words. Join them into one edit.")
+        }
+    };
+    format!("{advice} Nothing was changed.")
 }
 
 #[cfg(test)]

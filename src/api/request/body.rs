@@ -183,8 +183,11 @@ fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
         (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)
     };
+    let is_plain_element = |path: &str| {
+        path.split_once('[').is_some_and(|(list, rest)| is_plain(list) && rest.len() <= 16 && !rest.contains(PREFIX))
+    };
     let named = |prefix: &str| reason.strip_prefix(prefix)?.split('`').nth(1);
-    let listed = enumerate(fields);
+    let listed = if path.starts_with("edits[") { enumerate(&["old", "new"]) } else { enumerate(fields) };
     if let Some(field) = named("missing field") {
         format!("The field `{field}` is missing. Send it as a string.")
     } else if let Some(field) = named("duplicate field") {
@@ -192,8 +195,14 @@ fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
     } else if let Some(field) = named("unknown field") {
         let field = if is_plain(field) { format!("The field `{field}`") } else { "A field".to_owned() };
         format!("{field} is not known. The fields are {listed}; check the spelling.")
-    } else if is_plain(path) {
-        let expected = if reason.ends_with("expected a boolean") { "`true` or `false`" } else { "a string" };
+    } else if is_plain(path) || is_plain_element(path) {
+        let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
+            Some("a boolean") => "`true` or `false`",
+            Some("a sequence") => "a list of objects with `old` and `new`",
+            Some("usize" | "u64" | "a nonzero usize") => "a whole number",
+            Some(object) if object.starts_with("struct ") => "an object with `old` and `new`",
+            _ => "a string",
+        };
         format!("The field `{path}` has the wrong type. Send it as {expected}.")
     } else {
         format!("The body has the wrong type. Send one JSON object with the fields {listed}.")

@@ -3,6 +3,7 @@
 //! `utoipa` takes only literals as limits in its attributes. A test compares these literals with the constants.
 
 mod page_json;
+mod tool_page;
 
 use std::sync::Arc;
 
@@ -11,7 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use utoipa::openapi::{Object, ObjectBuilder, Type};
 
+use self::page_json::Text;
 pub use self::page_json::{Nesting, PageJson, StreamedJson};
+pub use self::tool_page::{Included, Part, ToolPage};
 use crate::api::error::{ApiError, Code};
 use crate::domain::edit_key::EditKey;
 use crate::domain::oauth;
@@ -74,7 +77,7 @@ impl From<CreatePage> for CreateFields {
 
 impl From<UpdatePage> for UpdateFields {
     fn from(body: UpdatePage) -> Self {
-        Self { title: body.title, content: body.content }
+        Self { title: body.title, content: body.content, ..Self::default() }
     }
 }
 
@@ -115,7 +118,8 @@ impl PageBody {
     /// HTML, because the HTML is derived from the source.
     pub fn json(page: Arc<Page>, base_url: &Origin, with_html: bool) -> PageJson {
         let members = Self::without_texts(&page, base_url, with_html);
-        PageJson::new(page, &members, with_html)
+        let texts = [Some(Text::whole_source(&page)), with_html.then_some(Text::Html)];
+        PageJson::new(page, &members, texts.into_iter().flatten())
     }
 
     /// `page` with empty strings in place of its two long texts.

@@ -30,16 +30,33 @@ pub struct PageJson {
 
 /// One of the two long texts of a page.
 #[derive(Clone, Copy)]
-enum Text {
-    Source,
+pub(super) enum Text {
+    /// The bytes of the source from `start` to before `end`.
+    Source {
+        start: usize,
+        end: usize,
+    },
     Html,
 }
 
 impl Text {
+    /// The whole source of `page`.
+    pub(super) fn whole_source(page: &Page) -> Self {
+        Self::Source { start: 0, end: page.content.as_str().len() }
+    }
+
     fn of(self, page: &Page) -> &[u8] {
         match self {
-            Self::Source => page.content.as_str().as_bytes(),
+            Self::Source { start, end } => &page.content.as_str().as_bytes()[start..end],
             Self::Html => page.rendered.html.as_bytes(),
+        }
+    }
+
+    /// The end of the JSON before the text.
+    fn member(self) -> &'static str {
+        match self {
+            Self::Source { .. } => r#","content":""#,
+            Self::Html => r#","content_html":""#,
         }
     }
 }
@@ -54,17 +71,14 @@ pub enum Nesting {
 }
 
 impl PageJson {
-    /// Inserts the texts of `page` into `members`. `members` must have an empty `content` and, if `with_html` is true,
-    /// an empty `content_html`. Both must come after another member.
-    pub(super) fn new(page: Arc<Page>, members: &impl Serialize, with_html: bool) -> Self {
-        let mut end = serde_json::to_string(members).expect("it is made of strings");
+    /// Inserts `texts` of `page` into `members`. `members` must have an empty member for each text, after another member
+    /// and in the same order.
+    pub(super) fn new(page: Arc<Page>, members: &impl Serialize, texts: impl IntoIterator<Item = Text>) -> Self {
+        let mut end = serde_json::to_string(members).expect("it is made of strings and numbers");
         let mut before_texts = Vec::new();
-        let texts =
-            [(Some(Text::Source), r#","content":""#), (with_html.then_some(Text::Html), r#","content_html":""#)];
-        for (text, name) in texts {
-            let Some(text) = text else { continue };
+        for text in texts {
             // Inside a string each quote is escaped, so this can only match a member.
-            let at = end.find(name).expect("the members include it") + name.len();
+            let at = end.find(text.member()).expect("the members include it") + text.member().len();
             let after = end.split_off(at);
             before_texts.push((std::mem::replace(&mut end, after), text));
         }

@@ -77,6 +77,7 @@ impl PageRow {
                 version: version(self.version)?,
                 created_at: time(self.created_at, "created_at")?,
                 deleted_at: time(self.deleted_at, "deleted_at")?,
+                takedown: None,
             })),
             _ => Err(UnreadableRow::State(self.state)),
         }

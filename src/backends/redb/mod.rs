@@ -59,6 +59,7 @@ mod known_states;
 mod overlay;
 mod panics;
 mod record;
+mod scan;
 mod storage;
 mod store;
 mod tables;

@@ -21,6 +21,7 @@ use crate::domain::language::Language;
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::{Takedown, TakedownReason};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 use crate::ports::page_store::Record;
@@ -87,6 +88,14 @@ struct TombstoneV1 {
     version: u64,
     created_at: i64,
     deleted_at: i64,
+    takedown: Option<TakedownV1>,
+}
+
+/// Why an operator deleted the page, and who.
+#[derive(Serialize, Deserialize)]
+struct TakedownV1 {
+    reason: TakedownReason,
+    by: String,
 }
 
 /// The beginning of a [`StoredV1`]: enough to compare versions without copying a page.
@@ -117,6 +126,10 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
             version: tombstone.version.get(),
             created_at: tombstone.created_at.get(),
             deleted_at: tombstone.deleted_at.get(),
+            takedown: tombstone
+                .takedown
+                .as_ref()
+                .map(|Takedown { reason, by }| TakedownV1 { reason: *reason, by: by.clone() }),
         }),
     };
     let mut bytes = postcard::to_extend(&stored, vec![VERSION; HEAD_BYTES])?;
@@ -154,6 +167,7 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
             version: PageVersion::new(tombstone.version),
             created_at: UnixMillis::new(tombstone.created_at),
             deleted_at: UnixMillis::new(tombstone.deleted_at),
+            takedown: tombstone.takedown.map(|TakedownV1 { reason, by }| Takedown { reason, by }),
         }),
     })
 }
@@ -223,12 +237,19 @@ mod tests {
             version: PageVersion::new(2),
             created_at: UnixMillis::new(3),
             deleted_at: UnixMillis::new(4),
+            takedown: None,
         })
+    }
+
+    fn taken_down() -> Record {
+        let Record::Deleted(tombstone) = tombstone() else { unreachable!() };
+        let takedown = Takedown::new(TakedownReason::Phishing, "desk").unwrap();
+        Record::Deleted(Tombstone { takedown: Some(takedown), ..tombstone })
     }
 
     #[test]
     fn a_record_decodes_to_what_was_encoded() {
-        for record in [page(Some("Title")), page(None), tombstone()] {
+        for record in [page(Some("Title")), page(None), tombstone(), taken_down()] {
             assert_eq!(decode(slug(), &encode(&record).unwrap()), Ok(record));
         }
     }
@@ -247,13 +268,14 @@ mod tests {
         expected.extend(b"\x01\x01T\x04# \xc3\xbc\x0b<h2>\xc3\xbc</h2>\x02\xc3\xbc\x01\xac\x02\x01\x11https://a.example\x01\x02de\x07");
         let bytes = encode(&Record::Active(written)).unwrap();
         assert_eq!((bytes[0], &bytes[HEAD_BYTES..]), (1, expected.as_slice()));
-        let checksum = xxhash_rust::xxh3::xxh3_64(b"a-page-22222222\x01\x01\x02\x06\x08").to_le_bytes();
-        assert_eq!(encode(&tombstone()).unwrap(), [&[1][..], &checksum, &[1, 2, 6, 8]].concat());
+        let checksum = xxhash_rust::xxh3::xxh3_64(b"a-page-22222222\x01\x01\x02\x06\x08\x00").to_le_bytes();
+        assert_eq!(encode(&tombstone()).unwrap(), [&[1][..], &checksum, &[1, 2, 6, 8, 0]].concat());
+        assert_eq!(encode(&taken_down()).unwrap()[HEAD_BYTES..], *b"\x01\x02\x06\x08\x01\x01\x04desk");
     }
 
     #[test]
     fn any_flipped_bit_is_an_error() {
-        for record in [page(Some("Title")), tombstone()] {
+        for record in [page(Some("Title")), tombstone(), taken_down()] {
             let whole = encode(&record).unwrap();
             for bit in 0..whole.len() * 8 {
                 let mut flipped = whole.clone();
@@ -266,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_record_under_another_slug_is_an_error() {
-        for record in [page(Some("Title")), tombstone()] {
+        for record in [page(Some("Title")), tombstone(), taken_down()] {
             let whole = encode(&record).unwrap();
             let other = Slug::parse("a-page-22222223").unwrap();
             assert_eq!(decode(other.clone(), &whole), Err(RecordError::Damaged));

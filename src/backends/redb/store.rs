@@ -122,6 +122,17 @@ impl RedbStore {
         Some(writer)
     }
 
+    /// Runs `read` on a thread that may block, as one of the lookups that may run at the same time.
+    pub(super) async fn read_blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = permit(&self.reads, 1).await?;
+        let shared = Arc::clone(&self.shared);
+        let reading = task::spawn_blocking(move || (read(&shared), permit));
+        reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+    }
+
     async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
         let bytes = queued_bytes(&operation);
         let permit = permit(&self.queue, bytes).await?;

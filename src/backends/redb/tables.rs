@@ -20,7 +20,7 @@ use super::record;
 use super::storage::Boxed;
 
 /// The records, by slug.
-const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
+pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
 
 /// A hash of every slug in [`PAGES`]. If a lookup in `PAGES` finds nothing, the hash shows whether the slug was never
 /// used or its key is damaged. Without the hash, a page with a damaged key would seem absent and its slug would be
@@ -34,8 +34,8 @@ const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 const FORMAT_KEY: &str = "format";
 
 /// The only format that this version of Handbill writes and reads. Records of format 1, which Handbill 0.2.0 wrote,
-/// have no checksum.
-pub(super) const FORMAT: u64 = 2;
+/// have no checksum; tombstones of format 2 do not say whether an operator took the page down.
+pub(super) const FORMAT: u64 = 3;
 
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";

@@ -86,7 +86,7 @@ Streamable HTTP at `{base_url}{}`, without a session and without a token. Protoc
         let _ = writeln!(text, "- `{}`: {}", operation.tool, operation.summary);
     }
     text.push_str(
-        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. The argument `slug` may also be the page's whole address. An error is a result with `isError`. Its text is JSON with `error`, `message`, `status` and, if waiting helps, `retry_after` in seconds.",
+        "\n`update_page` and `delete_page` take the key as the argument `edit_key`. The argument `slug` may also be the page's whole address. To change some words of a long page, send `edits` (each replaces `old`, which occurs exactly once, by `new`) with `include_content` and `include_html` set to false, and `if_updated_at` so that nobody's change is lost. Read a long page in parts with `max_chars` and `offset`. An error is a result with `isError`. Its text is JSON with `error`, `message`, `status` and, if waiting helps, `retry_after` in seconds.",
     );
     text
 }

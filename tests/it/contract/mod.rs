@@ -10,3 +10,4 @@ mod limiter;
 mod opening;
 mod reservations;
 mod rules;
+mod scan;

@@ -89,11 +89,11 @@ fn set_format(directory: &Path, format: u64) {
 fn a_newer_format_is_refused_and_left_as_it_is() {
     let directory = tempfile::tempdir().unwrap();
     drop(RedbStore::open(directory.path()).unwrap());
-    set_format(directory.path(), 3);
+    set_format(directory.path(), 4);
     let error = refused(directory.path());
-    assert!(matches!(error, OpenError::NewerFormat { found: 3, known: 2, .. }), "{error}");
+    assert!(matches!(error, OpenError::NewerFormat { found: 4, known: 3, .. }), "{error}");
     assert!(error.to_string().contains("start the version that wrote it"), "{error}");
-    assert!(matches!(refused(directory.path()), OpenError::NewerFormat { found: 3, .. }));
+    assert!(matches!(refused(directory.path()), OpenError::NewerFormat { found: 4, .. }));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn the_format_of_0_2_0_is_refused_and_left_as_it_is() {
     drop(RedbStore::open(directory.path()).unwrap());
     set_format(directory.path(), 1);
     let error = refused(directory.path());
-    assert!(matches!(error, OpenError::OlderFormat { found: 1, known: 2, .. }), "{error}");
+    assert!(matches!(error, OpenError::OlderFormat { found: 1, known: 3, .. }), "{error}");
     assert!(error.to_string().contains("choose another data directory"), "{error}");
     assert!(matches!(refused(directory.path()), OpenError::OlderFormat { found: 1, .. }));
 }

@@ -94,14 +94,18 @@ impl Client {
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Outcome {
         let result = self.result("tools/call", json!({"name": tool, "arguments": arguments})).await;
         let content = result["content"].as_array().unwrap();
-        assert_eq!((content.len(), &content[0]["type"]), (1, &json!("text")), "{result}");
+        assert_eq!(content[0]["type"], "text", "{result}");
         let text: Value = serde_json::from_str(content[0]["text"].as_str().unwrap()).unwrap();
         if result["isError"] == true {
+            assert_eq!(content.len(), 1, "{result}");
             assert!(result.get("structuredContent").is_none(), "{result}");
             assert!(!holds_a_key(result.to_string().as_bytes()), "an error holds a key: {result}");
             return Outcome::Failed(text);
         }
         assert_eq!(result["structuredContent"], text);
+        let links: Vec<_> = text.get("url").filter(|_| self.revision > "2025-03-26").into_iter().collect();
+        let linked: Vec<_> = content[1..].iter().map(|block| &block["uri"]).collect();
+        assert_eq!(linked, links, "{result}");
         let tools = self.tools().await;
         let schema = &tools.iter().find(|listed| listed["name"] == tool).unwrap()["outputSchema"];
         check_shape(schema, &text);

@@ -63,7 +63,7 @@ async fn arguments_that_do_not_fit_are_invalid_body_and_the_message_names_the_fi
         ("get_page", json!({}), &["`slug`", "missing"]),
         ("get_page", json!({"slug": 7}), &["`slug`", "as a string"]),
         ("get_page", json!({"slug": slug, "include_html": "no"}), &["`include_html`", "`true` or `false`"]),
-        ("get_page", json!({"slug": slug, "html": false}), &["`html`", "`slug` and `include_html`"]),
+        ("get_page", json!({"slug": slug, "html": false}), &["`html`", "`slug`, `include_html`"]),
         ("update_page", json!({"edit_key": key}), &["`slug`", "missing"]),
         ("update_page", json!({"slug": slug, "edit_key": key, "title": {}}), &["`title`", "as a string"]),
         ("update_page", json!({"slug": slug, "edit_key": key, "text": "c"}), &["`text`", "`edit_key`, `title`"]),

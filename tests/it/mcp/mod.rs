@@ -10,6 +10,8 @@ mod errors;
 mod handshake;
 mod headers;
 mod limits;
+mod mistakes;
 mod order;
+mod parts;
 mod refusals;
 mod tools;

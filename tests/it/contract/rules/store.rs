@@ -6,6 +6,7 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill::domain::language::Language;
 use handbill::domain::page::PageVersion;
+use handbill::domain::takedown::{Takedown, TakedownReason};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, Record};
 
@@ -153,6 +154,22 @@ async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
             assert_eq!(swapped, CasResult::Stale, "{}", store.name);
         }
         assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
+    }
+}
+
+#[tokio::test]
+async fn a_tombstone_keeps_why_an_operator_took_the_page_down_and_who() {
+    for store in stores().await {
+        for reason in TakedownReason::ALL {
+            let page = Arc::new(page("text"));
+            let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
+            let tombstone = page.taken_down(takedown, UnixMillis::new(CREATED + 5));
+            store.backend.insert_if_absent(page.clone()).await.unwrap();
+            let swapped =
+                store.backend.compare_and_set(page.version, Record::Deleted(tombstone.clone())).await.unwrap();
+            assert_eq!(swapped, CasResult::Swapped, "{}", store.name);
+            assert_eq!(store.backend.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone), "{}", store.name);
+        }
     }
 }
 

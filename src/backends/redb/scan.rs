@@ -1,0 +1,89 @@
+//! [`PageScan`]: batches of records from read transactions, in the order of the slugs.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTableMetadata};
+use thiserror::Error;
+
+use crate::domain::slug::Slug;
+use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use crate::ports::page_store::{Cause, StoreError};
+
+use super::error::ClosedError;
+use super::panics::caught;
+use super::record;
+use super::store::RedbStore;
+use super::tables::{self, PAGES};
+use super::writer::{DbState, Shared, cause};
+
+/// A cursor that this store did not make.
+#[derive(Debug, Error)]
+#[error("the cursor belongs to another store")]
+struct ForeignCursorError;
+
+#[async_trait]
+impl PageScan for RedbStore {
+    async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let after = after.map(key_of).transpose()?;
+        self.read_blocking(move |shared| {
+            on_database(shared, |database| batch(&database.begin_read()?, after.as_deref(), limit))
+        })
+        .await
+    }
+
+    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
+        let count = |database: &Database| Ok(database.begin_read()?.open_table(PAGES)?.len()?);
+        Ok(Some(self.read_blocking(move |shared| on_database(shared, count)).await?))
+    }
+}
+
+fn key_of(cursor: &ScanCursor) -> Result<String, StoreError> {
+    let key = String::from_utf8(cursor.as_bytes().to_vec());
+    key.map_err(|_| StoreError::Unavailable(Box::new(ForeignCursorError)))
+}
+
+/// Runs `read` on the database, whatever its state allows. Damage is [`StoreError::Unreadable`], and never a panic.
+pub(super) fn on_database<T>(
+    shared: &Shared,
+    read: impl FnOnce(&Database) -> Result<T, redb::Error>,
+) -> Result<T, StoreError> {
+    let found = match &*shared.state() {
+        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| read(database)),
+        DbState::Broken(reason) => return Err(StoreError::Unavailable(cause(reason))),
+        DbState::Closed => return Err(StoreError::Unavailable(cause(&Arc::new(ClosedError)))),
+    };
+    match found {
+        Ok(Ok(read)) => Ok(read),
+        Ok(Err(error)) if tables::is_damage(&error) => Err(StoreError::Unreadable(error.into())),
+        Ok(Err(error)) => Err(StoreError::Unavailable(error.into())),
+        Err(panicked) => Err(StoreError::Unreadable(panicked.into())),
+    }
+}
+
+/// The records of `transaction` after the key `after`, within `limit`.
+pub(super) fn batch(
+    transaction: &ReadTransaction,
+    after: Option<&str>,
+    limit: ScanLimit,
+) -> Result<ScanBatch, redb::Error> {
+    let pages = transaction.open_table(PAGES)?;
+    let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut entries = pages.range::<&str>((start, Bound::Unbounded))?;
+    let (mut records, mut bytes, mut last) = (Vec::new(), 0, None);
+    while records.len() < limit.records && bytes < limit.bytes {
+        let Some(entry) = entries.next() else { return Ok(ScanBatch { records, next: None }) };
+        let (key, value) = entry?;
+        let (key, value) = (key.value(), value.value());
+        bytes += key.len() + value.len();
+        let unreadable = |cause: Cause| UnreadableRecord { name: key.to_owned(), cause };
+        records.push(match Slug::parse(key) {
+            Ok(slug) => record::decode(slug, value).map_err(|error| unreadable(error.into())),
+            Err(error) => Err(unreadable(error.into())),
+        });
+        last = Some(ScanCursor::new(key));
+    }
+    // With a limit of nothing, the scan stays where it is.
+    Ok(ScanBatch { records, next: last.or_else(|| after.map(ScanCursor::new)) })
+}

@@ -1,0 +1,60 @@
+//! Writes an archive or a ledger, line by line.
+
+use sha2::{Digest, Sha256};
+
+use super::line::{self, Body, HeaderJson, TombstoneJson, TrailerJson};
+use super::{Entry, Format, Header};
+use crate::domain::page::Tombstone;
+use crate::domain::timestamp::UnixMillis;
+
+/// An archive that is being written.
+#[derive(Debug)]
+pub struct Encoder {
+    digest: Sha256,
+    records: u64,
+    unreadable: u64,
+}
+
+impl Encoder {
+    /// Begins an archive. Returns its first line.
+    pub fn begin(created_at: UnixMillis, generator: String, expected_records: Option<u64>) -> (Self, String) {
+        let header = Header { format: Format::Archive, created_at, generator, expected_records };
+        let mut encoder = Self { digest: Sha256::new(), records: 0, unreadable: 0 };
+        let line = encoder.digested(&Body::Header(HeaderJson::of(&header)));
+        (encoder, line)
+    }
+
+    /// The line of one record.
+    pub fn entry(&mut self, entry: &Entry) -> String {
+        self.records += 1;
+        self.digested(&Body::of(entry))
+    }
+
+    /// Counts a record that the store has and that cannot be read.
+    pub fn unreadable(&mut self) {
+        self.unreadable += 1;
+    }
+
+    /// The last line.
+    pub fn end(self) -> String {
+        let Self { digest, records, unreadable } = self;
+        line::encode(&Body::Trailer(TrailerJson { records, unreadable, sha256: line::hex(&digest.finalize()) }))
+    }
+
+    fn digested(&mut self, body: &Body<'_>) -> String {
+        let line = line::encode(body);
+        self.digest.update(line.as_bytes());
+        line
+    }
+}
+
+/// The first line of a ledger.
+pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
+    let header = Header { format: Format::Ledger, created_at, generator, expected_records: None };
+    line::encode(&Body::Header(HeaderJson::of(&header)))
+}
+
+/// The line of one deletion in a ledger.
+pub fn ledger_line(tombstone: &Tombstone) -> String {
+    line::encode(&Body::Tombstone(TombstoneJson::of(tombstone)))
+}

@@ -1,0 +1,259 @@
+//! One line: its checksum, its JSON, and how that maps to values.
+
+use std::borrow::Cow;
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{ArchivedPage, Entry, EntryError, Format, Header, VERSION};
+use crate::domain::content::Content;
+use crate::domain::edit_key::EditKeyHash;
+use crate::domain::page::{PageVersion, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::takedown::Takedown;
+use crate::domain::timestamp::UnixMillis;
+use crate::domain::title::Title;
+
+/// The beginning of every line.
+const BEFORE_SUM: &str = "{\"sum\":\"";
+
+/// The bytes between the checksum and what it covers.
+const AFTER_SUM: &str = "\",";
+
+/// Hexadecimal digits of the checksum: 128 bits.
+const SUM_DIGITS: usize = 32;
+
+/// The JSON of a line without its checksum.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Body<'a> {
+    Header(HeaderJson),
+    #[serde(borrow)]
+    Page(PageJson<'a>),
+    #[serde(borrow)]
+    Tombstone(TombstoneJson<'a>),
+    Trailer(TrailerJson),
+}
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct HeaderJson {
+    format: String,
+    pub(super) version: u32,
+    created_at_ms: i64,
+    generator: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected_records: Option<u64>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct PageJson<'a> {
+    slug: Cow<'a, str>,
+    version: u64,
+    created_at_ms: i64,
+    updated_at_ms: i64,
+    key_sha256: Cow<'a, str>,
+    title: Option<Cow<'a, str>>,
+    content: Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TombstoneJson<'a> {
+    slug: Cow<'a, str>,
+    version: u64,
+    created_at_ms: i64,
+    deleted_at_ms: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    takedown: Option<TakedownJson<'a>>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TakedownJson<'a> {
+    reason: Cow<'a, str>,
+    by: Cow<'a, str>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TrailerJson {
+    pub(super) records: u64,
+    pub(super) unreadable: u64,
+    pub(super) sha256: String,
+}
+
+/// The line of `body`, with its line break.
+pub(super) fn encode(body: &Body<'_>) -> String {
+    let json = serde_json::to_string(body).expect("texts and numbers are JSON");
+    let covered = &json[1..];
+    let mut line = String::with_capacity(BEFORE_SUM.len() + SUM_DIGITS + AFTER_SUM.len() + covered.len() + 1);
+    line.push_str(BEFORE_SUM);
+    line.push_str(&sum(covered.as_bytes()));
+    line.push_str(AFTER_SUM);
+    line.push_str(covered);
+    line.push('\n');
+    line
+}
+
+/// The part of `line` that its checksum covers; `None` if they do not match, or the line has no line break.
+pub(super) fn covered(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_suffix(b"\n")?.strip_prefix(BEFORE_SUM.as_bytes())?;
+    let (claimed, rest) = rest.split_at_checked(SUM_DIGITS)?;
+    let covered = rest.strip_prefix(AFTER_SUM.as_bytes())?;
+    (claimed == sum(covered).as_bytes()).then_some(covered)
+}
+
+/// The body of a line whose checksum covers `covered`.
+pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
+    let json = [b"{", covered].concat();
+    let body: Body<'_> = serde_json::from_slice(&json)?;
+    Ok(match body {
+        Body::Header(header) => Body::Header(header),
+        Body::Trailer(trailer) => Body::Trailer(trailer),
+        Body::Page(page) => Body::Page(PageJson {
+            slug: owned(page.slug),
+            key_sha256: owned(page.key_sha256),
+            title: page.title.map(owned),
+            content: owned(page.content),
+            ..page
+        }),
+        Body::Tombstone(tombstone) => Body::Tombstone(TombstoneJson {
+            slug: owned(tombstone.slug),
+            takedown: tombstone.takedown.map(|taken| TakedownJson { reason: owned(taken.reason), by: owned(taken.by) }),
+            ..tombstone
+        }),
+    })
+}
+
+fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
+    Cow::Owned(text.into_owned())
+}
+
+fn sum(covered: &[u8]) -> String {
+    hex(&Sha256::digest(covered)[..SUM_DIGITS / 2])
+}
+
+/// `bytes` in hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn key_hash(digits: &str) -> Option<EditKeyHash> {
+    let mut bytes = [0; 32];
+    let is_lower_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if digits.len() != 2 * bytes.len() || !is_lower_hex {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(EditKeyHash::from_bytes(bytes))
+}
+
+fn time(millis: i64) -> Result<UnixMillis, EntryError> {
+    let time = UnixMillis::new(millis);
+    if time.get() == millis { Ok(time) } else { Err(EntryError::Time) }
+}
+
+fn version(version: u64) -> Result<PageVersion, EntryError> {
+    if version == 0 { Err(EntryError::Version) } else { Ok(PageVersion::new(version)) }
+}
+
+impl Format {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Archive => "handbill-archive",
+            Self::Ledger => "handbill-ledger",
+        }
+    }
+}
+
+impl HeaderJson {
+    pub(super) fn of(header: &Header) -> Self {
+        Self {
+            format: header.format.name().to_owned(),
+            version: VERSION,
+            created_at_ms: header.created_at.get(),
+            generator: header.generator.clone(),
+            expected_records: header.expected_records,
+        }
+    }
+
+    /// The header; `None` if the file has another format.
+    pub(super) fn into_header(self) -> Option<Header> {
+        let format = [Format::Archive, Format::Ledger].into_iter().find(|format| format.name() == self.format)?;
+        Some(Header {
+            format,
+            created_at: UnixMillis::new(self.created_at_ms),
+            generator: self.generator,
+            expected_records: self.expected_records,
+        })
+    }
+}
+
+impl<'a> Body<'a> {
+    pub(super) fn of(entry: &'a Entry) -> Self {
+        match entry {
+            Entry::Page(page) => Self::Page(PageJson {
+                slug: page.slug.as_str().into(),
+                version: page.version.get(),
+                created_at_ms: page.created_at.get(),
+                updated_at_ms: page.updated_at.get(),
+                key_sha256: hex(page.key_hash.as_bytes()).into(),
+                title: page.title.as_ref().map(|title| title.as_str().into()),
+                content: page.content.as_str().into(),
+            }),
+            Entry::Tombstone(tombstone) => Self::Tombstone(TombstoneJson::of(tombstone)),
+        }
+    }
+}
+
+impl<'a> TombstoneJson<'a> {
+    pub(super) fn of(tombstone: &'a Tombstone) -> Self {
+        Self {
+            slug: tombstone.slug.as_str().into(),
+            version: tombstone.version.get(),
+            created_at_ms: tombstone.created_at.get(),
+            deleted_at_ms: tombstone.deleted_at.get(),
+            takedown: tombstone.takedown.as_ref().map(|takedown| TakedownJson {
+                reason: takedown.reason.code().into(),
+                by: takedown.by.as_str().into(),
+            }),
+        }
+    }
+
+    pub(super) fn into_tombstone(self) -> Result<Tombstone, EntryError> {
+        Ok(Tombstone {
+            slug: Slug::parse(&self.slug)?,
+            version: version(self.version)?,
+            created_at: time(self.created_at_ms)?,
+            deleted_at: time(self.deleted_at_ms)?,
+            takedown: self.takedown.map(TakedownJson::into_takedown).transpose()?,
+        })
+    }
+}
+
+impl TakedownJson<'_> {
+    fn into_takedown(self) -> Result<Takedown, EntryError> {
+        Ok(Takedown::new(self.reason.parse()?, &self.by)?)
+    }
+}
+
+impl PageJson<'_> {
+    pub(super) fn into_page(self) -> Result<ArchivedPage, EntryError> {
+        Ok(ArchivedPage {
+            slug: Slug::parse(&self.slug)?,
+            title: self.title.map(|title| Title::parse(&title)).transpose()?,
+            content: Content::parse(self.content.into_owned())?,
+            key_hash: key_hash(&self.key_sha256).ok_or(EntryError::KeyHash)?,
+            version: version(self.version)?,
+            created_at: time(self.created_at_ms)?,
+            updated_at: time(self.updated_at_ms)?,
+        })
+    }
+}

@@ -1,0 +1,198 @@
+//! The format in which pages leave a store and come back: lines of JSON, each with a checksum.
+//!
+//! ```text
+//! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.2.0","expected_records":2}}
+//! {"sum":"…","page":{"slug":"…","version":3,"created_at_ms":…,"updated_at_ms":…,"key_sha256":"…","title":"…","content":"…"}}
+//! {"sum":"…","tombstone":{"slug":"…","version":2,"created_at_ms":…,"deleted_at_ms":…}}
+//! {"sum":"…","trailer":{"records":2,"unreadable":0,"sha256":"…"}}
+//! ```
+//!
+//! `sum` is the beginning of the SHA-256 of the line after it: of everything between the comma that follows it and the
+//! line break. `sha256` of the trailer covers all bytes before the trailer's line. So damage is found at its line, and a
+//! file that was cut, shortened or reordered is not complete.
+//!
+//! A page has the hash of its edit key, never the key. It has no HTML: whoever reads the archive renders the content
+//! again, with the renderer of that version, so stored HTML cannot bring in what the renderer would not write.
+//!
+//! A ledger of deletions (`"format":"handbill-ledger"`) has tombstones only and no trailer, because lines are added to it
+//! for years. If its last line was cut, that line was never finished, and does not count.
+
+mod decoder;
+mod encoder;
+mod line;
+mod precedence;
+
+use thiserror::Error;
+
+use super::content::{Content, ContentError};
+use super::edit_key::EditKeyHash;
+use super::markdown::Rendered;
+use super::page::{Page, PageState, PageVersion, Tombstone};
+use super::slug::{NotASlug, Slug};
+use super::takedown::TakedownError;
+use super::timestamp::UnixMillis;
+use super::title::{Title, TitleError};
+
+pub use self::decoder::{Decoded, Decoder, Summary};
+pub use self::encoder::{Encoder, ledger_header, ledger_line};
+pub use self::precedence::{Precedence, Stored, precedence};
+
+/// The version of the format that [`Encoder`] writes and [`Decoder`] reads.
+pub const VERSION: u32 = 1;
+
+/// Longest line, in bytes with its line break. The largest content has 100 KB, of which JSON may write each byte as six.
+pub const MAX_LINE_BYTES: usize = 1024 * 1024;
+
+/// The kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Pages and tombstones, complete with a trailer.
+    Archive,
+    /// Tombstones, without a trailer.
+    Ledger,
+}
+
+/// The first line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The kind of file.
+    pub format: Format,
+    /// When the file was begun.
+    pub created_at: UnixMillis,
+    /// The program that wrote the file, with its version.
+    pub generator: String,
+    /// About how many records follow, if that was known.
+    pub expected_records: Option<u64>,
+}
+
+/// One record of a store, as it travels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    /// A page that can be read.
+    Page(ArchivedPage),
+    /// What remains of a deleted page.
+    Tombstone(Tombstone),
+}
+
+/// A page without its HTML.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are those of `Page`")]
+pub struct ArchivedPage {
+    pub slug: Slug,
+    pub title: Option<Title>,
+    pub content: Content,
+    pub key_hash: EditKeyHash,
+    pub version: PageVersion,
+    pub created_at: UnixMillis,
+    pub updated_at: UnixMillis,
+}
+
+impl ArchivedPage {
+    /// What travels of `page`.
+    pub fn of(page: &Page) -> Self {
+        Self {
+            slug: page.slug.clone(),
+            title: page.title.clone(),
+            content: page.content.clone(),
+            key_hash: page.key_hash,
+            version: page.version,
+            created_at: page.created_at,
+            updated_at: page.updated_at,
+        }
+    }
+
+    /// The page again, with `rendered`, which was made from its content.
+    pub fn into_page(self, rendered: Rendered) -> Page {
+        let Self { slug, title, content, key_hash, version, created_at, updated_at } = self;
+        Page { slug, title, content, rendered, key_hash, version, created_at, updated_at }
+    }
+
+    /// The state of the page.
+    pub fn state(&self) -> PageState {
+        PageState { version: self.version, updated_at: self.updated_at }
+    }
+}
+
+impl Entry {
+    /// The slug of the record.
+    pub fn slug(&self) -> &Slug {
+        match self {
+            Self::Page(page) => &page.slug,
+            Self::Tombstone(tombstone) => &tombstone.slug,
+        }
+    }
+}
+
+/// Why a file is refused. `line` counts from 1.
+#[derive(Debug, Error)]
+pub enum ArchiveError {
+    /// The first line is not a header of ours.
+    #[error("this is no archive or ledger of Handbill: its first line is not a header")]
+    NotAnArchive,
+    /// A later version of Handbill wrote the file.
+    #[error(
+        "the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it"
+    )]
+    Newer(u32),
+    /// The line is not what was written.
+    #[error("line {line} is damaged: its checksum does not match")]
+    Damaged {
+        /// The line's number.
+        line: u64,
+    },
+    /// The line is longer than any that is written.
+    #[error("line {line} is damaged: it is longer than {MAX_LINE_BYTES} bytes")]
+    TooLong {
+        /// The line's number.
+        line: u64,
+    },
+    /// The line is whole, but no record that a store may have.
+    #[error("line {line} is not a record: {reason}")]
+    Malformed {
+        /// The line's number.
+        line: u64,
+        /// What is wrong.
+        reason: EntryError,
+    },
+    /// The lines before the trailer are not those that were written.
+    #[error("the file is damaged: lines are missing, doubled or in another order")]
+    WrongDigest,
+    /// The file ends before its trailer.
+    #[error("the file ends after line {lines}, before its trailer: it was cut, or its export did not finish")]
+    Cut {
+        /// The number of whole lines.
+        lines: u64,
+    },
+    /// The trailer is not the last line.
+    #[error("the file goes on after its trailer, from line {line}")]
+    AfterTheEnd {
+        /// The line's number.
+        line: u64,
+    },
+}
+
+/// Why a whole line is no record.
+#[derive(Debug, Error)]
+#[expect(missing_docs, reason = "each variant is the error of one field")]
+pub enum EntryError {
+    #[error("{0}")]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Slug(#[from] NotASlug),
+    #[error(transparent)]
+    Title(#[from] TitleError),
+    #[error(transparent)]
+    Content(#[from] ContentError),
+    #[error(transparent)]
+    Takedown(#[from] TakedownError),
+    #[error("a hash of a key has 64 hexadecimal digits")]
+    KeyHash,
+    #[error("a time is before the year 0 or after the year 9999")]
+    Time,
+    #[error("the version is 0")]
+    Version,
+    #[error("a ledger has tombstones only")]
+    NotInALedger,
+    #[error("a header is the first line only")]
+    SecondHeader,
+}

@@ -1,0 +1,122 @@
+//! Which of two records of one slug stays: the one in the store, or the one that is imported.
+
+use super::Entry;
+use crate::domain::page::PageState;
+
+/// What a store has under a slug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stored {
+    /// The slug was never used.
+    Absent,
+    /// A page in this state.
+    Active(PageState),
+    /// A tombstone.
+    Deleted,
+}
+
+/// The decision about one imported record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Precedence {
+    /// The imported record is stored.
+    Import,
+    /// The store has this very record.
+    Same,
+    /// The store has a newer version, which stays.
+    NewerStays,
+    /// The page was deleted, and stays deleted.
+    StaysDeleted,
+}
+
+/// Decides whether `imported` is stored over `stored` (contract, decision 18).
+///
+/// A tombstone is final. Between two versions the higher one wins, and between two of the same number the later one: a
+/// store that was restored from a backup counts on from an older version. A tombstone wins over a page of its own
+/// version and time, so that a doubt ends with the text gone.
+pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
+    let state = match (stored, imported) {
+        (Stored::Absent, _) => return Precedence::Import,
+        (Stored::Deleted, Entry::Tombstone(_)) => return Precedence::Same,
+        (Stored::Deleted, Entry::Page(_)) => return Precedence::StaysDeleted,
+        (Stored::Active(state), _) => state,
+    };
+    let key = |state: PageState| (state.version, state.updated_at);
+    let (found, given) = match imported {
+        Entry::Page(page) => (key(state), key(page.state())),
+        Entry::Tombstone(tombstone) => (key(state), (tombstone.version, tombstone.deleted_at)),
+    };
+    match given.cmp(&found) {
+        std::cmp::Ordering::Greater => Precedence::Import,
+        std::cmp::Ordering::Less => Precedence::NewerStays,
+        std::cmp::Ordering::Equal => match imported {
+            Entry::Page(_) => Precedence::Same,
+            Entry::Tombstone(_) => Precedence::Import,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::ArchivedPage;
+    use super::*;
+    use crate::domain::content::Content;
+    use crate::domain::edit_key::EditKey;
+    use crate::domain::page::{PageVersion, Tombstone};
+    use crate::domain::slug::Slug;
+    use crate::domain::timestamp::UnixMillis;
+
+    fn state(version: u64, updated_at: i64) -> PageState {
+        PageState { version: PageVersion::new(version), updated_at: UnixMillis::new(updated_at) }
+    }
+
+    fn page(version: u64, updated_at: i64) -> Entry {
+        Entry::Page(ArchivedPage {
+            slug: Slug::parse("a-22222222").unwrap(),
+            title: None,
+            content: Content::parse("x".to_owned()).unwrap(),
+            key_hash: EditKey::random(|_| 0).hash(),
+            version: PageVersion::new(version),
+            created_at: UnixMillis::new(0),
+            updated_at: UnixMillis::new(updated_at),
+        })
+    }
+
+    fn tombstone(version: u64, deleted_at: i64) -> Entry {
+        Entry::Tombstone(Tombstone {
+            slug: Slug::parse("a-22222222").unwrap(),
+            version: PageVersion::new(version),
+            created_at: UnixMillis::new(0),
+            deleted_at: UnixMillis::new(deleted_at),
+            takedown: None,
+        })
+    }
+
+    #[test]
+    fn a_tombstone_is_never_revived() {
+        assert_eq!(precedence(Stored::Deleted, &page(u64::MAX, i64::MAX)), Precedence::StaysDeleted);
+        assert_eq!(precedence(Stored::Deleted, &tombstone(9, 9)), Precedence::Same);
+    }
+
+    #[test]
+    fn a_free_slug_takes_anything() {
+        assert_eq!(precedence(Stored::Absent, &page(1, 0)), Precedence::Import);
+        assert_eq!(precedence(Stored::Absent, &tombstone(2, 0)), Precedence::Import);
+    }
+
+    #[test]
+    fn the_version_decides_and_then_the_time() {
+        let stored = Stored::Active(state(3, 30));
+        for (imported, expected) in [
+            (page(2, 99), Precedence::NewerStays),
+            (page(3, 29), Precedence::NewerStays),
+            (page(3, 30), Precedence::Same),
+            (page(3, 31), Precedence::Import),
+            (page(4, 0), Precedence::Import),
+            (tombstone(4, 0), Precedence::Import),
+            (tombstone(3, 30), Precedence::Import),
+            (tombstone(3, 29), Precedence::NewerStays),
+            (tombstone(2, 99), Precedence::NewerStays),
+        ] {
+            assert_eq!(precedence(stored, &imported), expected, "{imported:?}");
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Why an operator took a page down, and who did it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::invisible::shows_nothing;
+
+/// Longest name of an operator, in Unicode scalar values: enough for a mail address or the number of a ticket.
+pub const MAX_BY_CHARS: usize = 100;
+
+/// Why an operator took a page down. The list is closed, so that records can be counted and compared.
+///
+/// The order is part of the format of stored records: a new reason goes to the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TakedownReason {
+    /// Advertising, search engine spam or text that a machine posted in bulk.
+    Spam,
+    /// Fraud, phishing or the impersonation of somebody.
+    Phishing,
+    /// Malware, or links to it.
+    Malware,
+    /// Sexual abuse of children, in text or links.
+    ChildAbuse,
+    /// Terrorist content.
+    Terrorism,
+    /// Threats, harassment or incitement to hatred.
+    Harassment,
+    /// Personal data that its subject did not publish.
+    PersonalData,
+    /// Infringement of copyright or of another right in intellectual property.
+    Copyright,
+    /// An order of a court or an authority.
+    LegalOrder,
+    /// Content that is illegal for another reason.
+    Illegal,
+    /// A breach of the service's terms for another reason.
+    Terms,
+}
+
+/// The takedown of a page. It is kept in the page's tombstone for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Takedown {
+    /// Why the page was taken down.
+    pub reason: TakedownReason,
+    /// Who took it down, as checked by [`Takedown::new`].
+    pub by: String,
+}
+
+/// Text that is not a takedown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TakedownError {
+    /// No reason has this code.
+    #[error(
+        "the reason is one of spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms"
+    )]
+    Reason,
+    /// The operator is not named.
+    #[error("say who takes the page down")]
+    NoName,
+    /// The operator's name is too long.
+    #[error("the name of who takes the page down has more than {MAX_BY_CHARS} characters")]
+    LongName,
+    /// The operator's name has control characters.
+    #[error("the name of who takes the page down has control characters")]
+    ControlCharacters,
+}
+
+impl TakedownReason {
+    /// Every reason, in the order of the format.
+    pub const ALL: [Self; 11] = [
+        Self::Spam,
+        Self::Phishing,
+        Self::Malware,
+        Self::ChildAbuse,
+        Self::Terrorism,
+        Self::Harassment,
+        Self::PersonalData,
+        Self::Copyright,
+        Self::LegalOrder,
+        Self::Illegal,
+        Self::Terms,
+    ];
+
+    /// The stable code of the reason.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Spam => "spam",
+            Self::Phishing => "phishing",
+            Self::Malware => "malware",
+            Self::ChildAbuse => "child-abuse",
+            Self::Terrorism => "terrorism",
+            Self::Harassment => "harassment",
+            Self::PersonalData => "personal-data",
+            Self::Copyright => "copyright",
+            Self::LegalOrder => "legal-order",
+            Self::Illegal => "illegal",
+            Self::Terms => "terms",
+        }
+    }
+}
+
+impl fmt::Display for TakedownReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.code())
+    }
+}
+
+impl FromStr for TakedownReason {
+    type Err = TakedownError;
+
+    fn from_str(code: &str) -> Result<Self, TakedownError> {
+        Self::ALL.into_iter().find(|reason| reason.code() == code).ok_or(TakedownError::Reason)
+    }
+}
+
+impl Takedown {
+    /// A takedown for `reason` by `by`, whose name is trimmed.
+    pub fn new(reason: TakedownReason, by: &str) -> Result<Self, TakedownError> {
+        Ok(Self { reason, by: operator_name(by)? })
+    }
+}
+
+/// The checked name of an operator, without white space around it.
+pub fn operator_name(name: &str) -> Result<String, TakedownError> {
+    let name = name.trim();
+    if shows_nothing(name) {
+        return Err(TakedownError::NoName);
+    }
+    if name.chars().any(char::is_control) {
+        return Err(TakedownError::ControlCharacters);
+    }
+    if name.chars().count() > MAX_BY_CHARS {
+        return Err(TakedownError::LongName);
+    }
+    Ok(name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_has_one_code_everywhere() {
+        for reason in TakedownReason::ALL {
+            assert_eq!(reason.code().parse(), Ok(reason));
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.code());
+            assert!(TakedownError::Reason.to_string().contains(reason.code()));
+        }
+        for unknown in ["", "Spam", "spam ", "other"] {
+            assert_eq!(unknown.parse::<TakedownReason>(), Err(TakedownError::Reason), "{unknown:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_a_reason_in_stored_records_stays() {
+        for (number, reason) in (0_u8..).zip(TakedownReason::ALL) {
+            assert_eq!(postcard::to_allocvec(&reason).unwrap(), [number]);
+        }
+    }
+
+    #[test]
+    fn who_takes_a_page_down_is_named_in_one_short_line() {
+        let by = |by: &str| Takedown::new(TakedownReason::Spam, by).map(|takedown| takedown.by);
+        assert_eq!(by("  abuse desk, ticket 7 "), Ok("abuse desk, ticket 7".to_owned()));
+        assert_eq!(by(&"ü".repeat(MAX_BY_CHARS)), Ok("ü".repeat(MAX_BY_CHARS)));
+        assert_eq!(by(&"ü".repeat(MAX_BY_CHARS + 1)), Err(TakedownError::LongName));
+        for nobody in ["", " \t", "\u{200b}", "\u{2800}"] {
+            assert_eq!(by(nobody), Err(TakedownError::NoName), "{nobody:?}");
+        }
+        for forged in ["a\nb", "a\u{1b}[2J", "a\u{0}"] {
+            assert_eq!(by(forged), Err(TakedownError::ControlCharacters), "{forged:?}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Replacing parts of a text: each edit names a part by its exact words.
+//!
+//! All edits are for the text as it stands, and none sees the effect of another. So their order does not matter. Either
+//! all of them are made or none.
+
+use thiserror::Error;
+
+/// Largest number of edits in one change. Each edit reads the whole text.
+pub const MAX_EDITS: usize = 100;
+
+/// Fewest characters of a part that must be in the text for that place to be shown as the nearest one.
+const SHORTEST_MATCH: usize = 4;
+
+/// Characters of the text that are shown around a place, half of them before it.
+const SHOWN_CHARS: usize = 80;
+
+/// One replacement.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TextEdit {
+    /// The part of the text to replace. The text contains it exactly once.
+    pub old: String,
+    /// The replacement, which may be empty.
+    pub new: String,
+}
+
+/// Why the edits do not fit the text. Edits are counted from 1. The quoted words are always those of the text.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum TextEditError {
+    /// There are more than [`MAX_EDITS`] edits.
+    #[error("{0} edits are too many")]
+    TooMany(usize),
+    /// An edit's `old` is empty, so it names no part.
+    #[error("edit {edit} names no part of the text")]
+    EmptyOld {
+        /// The edit.
+        edit: usize,
+    },
+    /// The text does not contain an edit's `old`.
+    #[error("the text does not contain the part that edit {edit} names")]
+    NotFound {
+        /// The edit.
+        edit: usize,
+        /// Whether the text contains the part with other white space.
+        differs_in_white_space: bool,
+        /// The words of the text that are most like the part, if any are.
+        near: Option<String>,
+    },
+    /// The text contains an edit's `old` more than once.
+    #[error("the text contains the part that edit {edit} names more than once")]
+    Ambiguous {
+        /// The edit.
+        edit: usize,
+        /// The words around the first two places.
+        places: [String; 2],
+    },
+    /// Two edits name parts that overlap.
+    #[error("the parts that edits {} and {} name overlap", edits[0], edits[1])]
+    Overlap {
+        /// The two edits.
+        edits: [usize; 2],
+    },
+}
+
+/// `text` with every part in `edits` replaced.
+pub fn apply(text: &str, edits: &[TextEdit]) -> Result<String, TextEditError> {
+    if edits.len() > MAX_EDITS {
+        return Err(TextEditError::TooMany(edits.len()));
+    }
+    let mut parts = Vec::with_capacity(edits.len());
+    for (edit, TextEdit { old, new }) in (1..).zip(edits) {
+        parts.push((only_place(text, old, edit)?, old.len(), new, edit));
+    }
+    parts.sort_unstable_by_key(|&(at, ..)| at);
+    let mut changed = String::with_capacity(text.len());
+    let (mut done, mut before) = (0, 0);
+    for (at, length, new, edit) in parts {
+        if at < done {
+            return Err(TextEditError::Overlap { edits: [before.min(edit), before.max(edit)] });
+        }
+        changed.push_str(&text[done..at]);
+        changed.push_str(new);
+        (done, before) = (at + length, edit);
+    }
+    changed.push_str(&text[done..]);
+    Ok(changed)
+}
+
+/// The byte offset of the only place where `text` contains `old`.
+fn only_place(text: &str, old: &str, edit: usize) -> Result<usize, TextEditError> {
+    let Some(first) = old.chars().next() else { return Err(TextEditError::EmptyOld { edit }) };
+    let Some(at) = text.find(old) else {
+        let differs_in_white_space = without_white_space(text).contains(&without_white_space(old));
+        return Err(TextEditError::NotFound { edit, differs_in_white_space, near: nearest(text, old) });
+    };
+    // The second place may overlap the first.
+    let next = at + first.len_utf8();
+    match text[next..].find(old) {
+        None => Ok(at),
+        Some(after) => {
+            let places = [at, next + after].map(|at| words_around(text, at));
+            Err(TextEditError::Ambiguous { edit, places })
+        }
+    }
+}
+
+fn without_white_space(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// The words of `text` at the end of its longest common part with the beginning or the end of `old`.
+fn nearest(text: &str, old: &str) -> Option<String> {
+    let ends: Vec<usize> = old.char_indices().map(|(at, _)| at).chain([old.len()]).collect();
+    // If the text contains some beginning of `old`, it contains every shorter one. The same holds for ends.
+    let start = ends.partition_point(|&end| text.contains(&old[..end])) - 1;
+    let end = ends.len() - ends.partition_point(|&start| !text.contains(&old[start..])) - 1;
+    if start.max(end) < SHORTEST_MATCH.min(ends.len() / 2).max(1) {
+        return None;
+    }
+    // The text and `old` differ where the longest common part ends.
+    let differs_at = if start >= end {
+        text.find(&old[..ends[start]]).map(|at| at + ends[start])
+    } else {
+        text.find(&old[ends[ends.len() - 1 - end]..])
+    };
+    differs_at.map(|at| words_around(text, at))
+}
+
+/// The characters of `text` around the byte offset `at`, on one line.
+fn words_around(text: &str, at: usize) -> String {
+    let start = text[..at].char_indices().rev().take(SHOWN_CHARS / 2).last().map_or(at, |(start, _)| start);
+    let end = text[at..].char_indices().nth(SHOWN_CHARS / 2).map_or(text.len(), |(length, _)| at + length);
+    let ellipsis = |cut: bool| if cut { "…" } else { "" };
+    let words = text[start..end].split_whitespace().collect::<Vec<_>>().join(" ");
+    format!("{}{words}{}", ellipsis(start > 0), ellipsis(end < text.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn edit(old: &str, new: &str) -> TextEdit {
+        TextEdit { old: old.to_owned(), new: new.to_owned() }
+    }
+
+    fn error(text: &str, edits: &[(&str, &str)]) -> TextEditError {
+        apply(text, &edits.iter().map(|(old, new)| edit(old, new)).collect::<Vec<_>>()).unwrap_err()
+    }
+
+    #[test]
+    fn every_part_is_replaced_whatever_the_order_of_the_edits() {
+        let text = "One two three.";
+        for edits in [[edit("One", "1"), edit("three", "two")], [edit("three", "two"), edit("One", "1")]] {
+            assert_eq!(apply(text, &edits).unwrap(), "1 two two.");
+        }
+        assert_eq!(apply(text, &[edit(" two", ""), edit(" three", "!")]).unwrap(), "One!.");
+        assert_eq!(apply(text, &[]).unwrap(), text);
+    }
+
+    #[test]
+    fn an_edit_does_not_see_what_another_edit_puts_in() {
+        assert_eq!(apply("a b", &[edit("a", "b"), edit("b", "a")]).unwrap(), "b a");
+    }
+
+    #[test]
+    fn a_part_that_the_text_has_twice_is_refused_even_if_the_places_overlap() {
+        let TextEditError::Ambiguous { edit: 2, places } = error("x. one apple, one pear", &[("x", ""), ("one", "1")])
+        else {
+            panic!("it is ambiguous")
+        };
+        assert_eq!(places, ["x. one apple, one pear", "x. one apple, one pear"]);
+        assert!(matches!(error("aaa", &[("aa", "")]), TextEditError::Ambiguous { edit: 1, .. }));
+    }
+
+    #[test]
+    fn a_part_that_the_text_does_not_have_is_refused_with_the_nearest_words() {
+        let text = "The quick brown fox jumps.";
+        let near = |old| match error(text, &[(old, "")]) {
+            TextEditError::NotFound { near, differs_in_white_space, .. } => (near, differs_in_white_space),
+            other => panic!("{other:?}"),
+        };
+        let all = Some(text.to_owned());
+        assert_eq!(near("quick brown ox"), (all.clone(), false));
+        assert_eq!(near("a quick brown"), (all.clone(), false));
+        assert_eq!(near("quick  brown\nfox"), (all, true));
+        assert_eq!(near("ünrelated"), (None, false));
+        assert_eq!(near("12345678"), (None, false));
+    }
+
+    #[test]
+    fn parts_that_overlap_are_refused_by_their_numbers() {
+        assert_eq!(error("abcd", &[("cd", ""), ("bc", "")]), TextEditError::Overlap { edits: [1, 2] });
+        assert_eq!(error("abcd", &[("d", ""), ("bc", ""), ("c", "")]), TextEditError::Overlap { edits: [2, 3] });
+    }
+
+    #[test]
+    fn an_edit_without_a_part_and_too_many_edits_are_refused() {
+        assert_eq!(error("a", &[("a", "b"), ("", "b")]), TextEditError::EmptyOld { edit: 2 });
+        let many = vec![edit("a", "b"); MAX_EDITS + 1];
+        assert_eq!(apply("a", &many), Err(TextEditError::TooMany(MAX_EDITS + 1)));
+    }
+
+    #[test]
+    fn few_words_are_shown_of_a_long_part() {
+        let text = format!("{}é{}", "x ".repeat(1000), "y ".repeat(1000));
+        let TextEditError::NotFound { near: Some(near), .. } = error(&text, &[(&text.replace('é', "e"), "")]) else {
+            panic!("there is something near")
+        };
+        assert!(near.chars().count() <= SHOWN_CHARS + 2, "{near}");
+    }
+
+    proptest! {
+        #[test]
+        fn edits_of_any_text_are_total_and_replace_exactly_the_part(
+            text in "(?s)[a-cé ]{0,40}", old in "(?s)[a-cé ]{0,5}", new in "(?s).{0,5}",
+        ) {
+            let places = text.char_indices().filter(|&(at, _)| !old.is_empty() && text[at..].starts_with(&old)).count();
+            match apply(&text, &[edit(&old, &new)]) {
+                Ok(changed) => {
+                    prop_assert_eq!(places, 1);
+                    prop_assert_eq!(changed, text.replacen(&old, &new, 1));
+                }
+                Err(_) => prop_assert_ne!(places, 1),
+            }
+        }
+    }
+}

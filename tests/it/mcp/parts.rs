@@ -1,0 +1,209 @@
+//! Reading and changing parts of a page, so that a long page does not fill an agent's context (contract, decision 15).
+
+use serde_json::{Value, json};
+
+use super::client::{Client, Outcome};
+use crate::in_process::app::{Setup, TestApp};
+use crate::support::calls::Published;
+
+/// Calls `update_page` for `page` with these further arguments.
+async fn update(client: &Client, page: &Published, mut arguments: Value) -> Outcome {
+    arguments["slug"] = json!(page.slug);
+    arguments["edit_key"] = json!(page.key);
+    client.call("update_page", arguments).await
+}
+
+#[tokio::test]
+async fn a_long_page_is_read_in_parts_that_join_to_its_content() {
+    let app = TestApp::new();
+    let content = "Zeile für Zeile 🦀\n".repeat(100);
+    let page = app.publish("Long", &content).await;
+    for client in Client::each(&app) {
+        let (mut read, mut offset) = (String::new(), 0);
+        loop {
+            let arguments = json!({"slug": page.slug, "include_html": false, "offset": offset, "max_chars": 999});
+            let part = client.call("get_page", arguments).await.done();
+            assert_eq!(part["total_chars"], json!(content.chars().count()));
+            assert!(part.get("content_html").is_none());
+            let text = part["content"].as_str().unwrap();
+            assert!(text.chars().count() <= 999);
+            read.push_str(text);
+            match part.get("next_offset") {
+                Some(next) => offset = next.as_u64().unwrap(),
+                None => break,
+            }
+        }
+        assert_eq!((read.as_str(), offset), (content.as_str(), 999));
+    }
+}
+
+#[tokio::test]
+async fn a_part_beyond_the_end_is_empty_and_says_how_long_the_content_is() {
+    let app = TestApp::new();
+    let page = app.publish("T", "abc").await;
+    let client = Client::new(&app, "2026-07-28");
+    for (arguments, content, next) in [
+        (json!({"offset": 3}), "", None),
+        (json!({"offset": 18_446_744_073_709_551_615_u64}), "", None),
+        (json!({"offset": 1}), "bc", None),
+        (json!({"max_chars": 2}), "ab", Some(2)),
+        (json!({"max_chars": 3}), "abc", None),
+        (json!({"offset": 0, "max_chars": 18_446_744_073_709_551_615_u64}), "abc", None),
+    ] {
+        let mut arguments = arguments;
+        arguments["slug"] = json!(page.slug);
+        let part = client.call("get_page", arguments).await.done();
+        assert_eq!((&part["content"], &part["total_chars"]), (&json!(content), &json!(3)));
+        assert_eq!(part.get("next_offset"), next.map(|next| json!(next)).as_ref());
+        assert_eq!(part["content_html"], "<p>abc</p>\n", "the HTML is whole");
+    }
+    let whole = client.call("get_page", json!({"slug": page.slug, "offset": null})).await.done();
+    assert_eq!(whole, app.page(&page.slug).await);
+}
+
+#[tokio::test]
+async fn an_offset_or_length_that_is_no_count_is_refused() {
+    let app = TestApp::new();
+    let page = app.publish("T", "abc").await;
+    let client = Client::new(&app, "2026-07-28");
+    for (name, value) in [
+        ("offset", json!(-1)),
+        ("offset", json!("1")),
+        ("offset", json!(1.5)),
+        ("max_chars", json!(0)),
+        ("max_chars", json!(true)),
+    ] {
+        let failed = client.call("get_page", json!({"slug": page.slug, name: value})).await;
+        let message = failed.expect_error(400, "invalid_body").message;
+        assert!(message.contains(&format!("`{name}`")) && message.contains("whole number"), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn edits_replace_their_parts_and_nothing_else() {
+    let app = Setup::unlimited().start();
+    for client in Client::each(&app) {
+        let page = app.publish("T", "One *two* three.\r\n").await;
+        let edits = json!([{"old": "three", "new": "drei"}, {"old": "*two*", "new": ""}]);
+        let updated = update(&client, &page, json!({"edits": edits, "title": "New"})).await.done();
+        assert_eq!((&updated["content"], &updated["title"]), (&json!("One  drei.\r\n"), &json!("New")));
+        assert_eq!(updated["content_html"], "<p>One  drei.</p>\n");
+        assert_eq!(updated, app.page(&page.slug).await);
+        assert_eq!(update(&client, &page, json!({"edits": []})).await.done(), updated, "no edit is no change");
+    }
+}
+
+#[tokio::test]
+async fn edits_that_do_not_fit_change_nothing_and_show_the_words_that_are_there() {
+    let app = Setup::unlimited().start();
+    let client = Client::new(&app, "2026-07-28");
+    let page = app.publish("T", "The cat sat on the mat.\nThe cat slept.").await;
+    let before = app.page(&page.slug).await;
+    let good = json!({"old": "slept", "new": "woke"});
+    for (bad, told) in [
+        (json!({"old": "The cat lay on the mat", "new": ""}), "The cat sat on the mat."),
+        (json!({"old": "the mat. The cat", "new": ""}), "line breaks"),
+        (json!({"old": "The cat", "new": ""}), "more than once"),
+        (json!({"old": "", "new": "x"}), "empty `old`"),
+        (json!({"old": "cat slept", "new": "x"}), "one edit"),
+    ] {
+        let failed = update(&client, &page, json!({"edits": [good, bad]})).await.expect_error(400, "invalid_body");
+        assert!(failed.message.contains(told) && failed.message.contains("Nothing was changed"), "{failed:?}");
+        assert_eq!(app.page(&page.slug).await, before);
+    }
+    let many = vec![good; 101];
+    let failed = update(&client, &page, json!({"edits": many})).await.expect_error(400, "invalid_body");
+    assert!(failed.message.contains("at most 100"), "{failed:?}");
+}
+
+#[tokio::test]
+async fn edits_of_the_wrong_shape_are_refused_by_their_names() {
+    let app = Setup::unlimited().start();
+    let client = Client::new(&app, "2026-07-28");
+    let page = app.published().await;
+    for (arguments, told) in [
+        (json!({"edits": "[]"}), "list of objects with `old` and `new`"),
+        (json!({"edits": {"old": "a", "new": "b"}}), "list of objects with `old` and `new`"),
+        (json!({"edits": ["a"]}), "`edits[0]` has the wrong type. Send it as an object with `old` and `new`"),
+        (json!({"edits": [{"old": "a"}]}), "`new` is missing"),
+        (json!({"edits": [{"old": "a", "new": 1}]}), "`edits[0].new` has the wrong type. Send it as a string"),
+        (json!({"edits": [{"old": "a", "new": "b", "all": true}]}), "The fields are `old` and `new`"),
+        (json!({"edits": [{"old": "a", "new": "b"}], "content": "c"}), "exclude each other"),
+        (json!({"if_updated_at": "yesterday"}), "`if_updated_at` is not a time"),
+        (json!({"if_updated_at": 5}), "`if_updated_at` has the wrong type"),
+    ] {
+        let failed = update(&client, &page, arguments).await.expect_error(400, "invalid_body");
+        assert!(failed.message.contains(told), "{failed:?}");
+    }
+}
+
+#[tokio::test]
+async fn edits_obey_the_rules_for_content() {
+    let app = Setup::unlimited().start();
+    let client = Client::new(&app, "2026-07-28");
+    let page = app.publish("T", "x").await;
+    let replace = |new: &str| json!({"edits": [{"old": "x", "new": new}]});
+    update(&client, &page, replace("")).await.expect_error(400, "empty_content");
+    update(&client, &page, replace(&"y".repeat(102_401))).await.expect_error(413, "content_too_large");
+    update(&client, &page, replace(&page.key)).await.expect_error(400, "invalid_body");
+    // An edit may complete a key of which the page has the other half.
+    let halves = page.key.split_at(20);
+    app.update(&page, json!({"content": format!("{}x{}", halves.0, halves.1)})).await.expect_status(200);
+    let failed = update(&client, &page, replace("")).await.expect_error(400, "invalid_body");
+    assert!(failed.message.contains("edit key"), "{failed:?}");
+}
+
+#[tokio::test]
+async fn an_update_for_a_state_that_has_passed_changes_nothing() {
+    let app = Setup::unlimited().start();
+    for client in Client::each(&app) {
+        let page = app.published().await;
+        let seen = app.page(&page.slug).await["updated_at"].clone();
+        let updated = update(&client, &page, json!({"title": "First", "if_updated_at": seen})).await.done();
+        for arguments in [
+            json!({"title": "Second", "if_updated_at": seen}),
+            json!({"edits": [{"old": "not there", "new": ""}], "if_updated_at": seen}),
+            json!({"if_updated_at": seen}),
+        ] {
+            let failed = update(&client, &page, arguments).await.expect_error(412, "precondition_failed");
+            assert!(failed.message.contains("`updated_at`"), "{failed:?}");
+            assert_eq!(app.page(&page.slug).await, updated);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_update_answers_without_the_texts_that_are_not_asked_for() {
+    let app = Setup::unlimited().start();
+    let client = Client::new(&app, "2026-07-28");
+    let page = app.published().await;
+    for (include_content, include_html) in [(true, true), (true, false), (false, true), (false, false)] {
+        let include = json!({"title": "New", "include_content": include_content, "include_html": include_html});
+        let updated = update(&client, &page, include).await.done();
+        assert_eq!(updated.get("content").is_some(), include_content);
+        assert_eq!(updated.get("content_html").is_some(), include_html);
+        assert!(updated.get("total_chars").is_none());
+    }
+}
+
+#[tokio::test]
+async fn one_word_of_the_longest_page_is_fixed_in_two_thousand_bytes() {
+    let app = Setup::unlimited().start();
+    for client in Client::each(&app) {
+        let mut content = "The quick brown fox jumps over the lazy dog. ".repeat(2_275);
+        content.push_str("A speling mistake.");
+        assert!(content.len() > 102_000);
+        let page = app.publish("Long", &content).await;
+        let arguments = json!({
+            "slug": page.slug,
+            "edit_key": page.key,
+            "edits": [{"old": "speling", "new": "spelling"}],
+            "include_content": false,
+            "include_html": false,
+        });
+        let sent = arguments.to_string().len();
+        let result = client.result("tools/call", json!({"name": "update_page", "arguments": arguments})).await;
+        assert!(sent + result.to_string().len() <= 2_000, "{sent} and {}", result.to_string().len());
+        assert_eq!(app.page(&page.slug).await["content"], json!(content.replace("speling", "spelling")));
+    }
+}
