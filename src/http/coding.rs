@@ -90,7 +90,7 @@ fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
             *slot = Some(slot.map_or(weight, |other: f32| other.max(weight)));
         }
         for (at, (coding, weight)) in weighed.iter_mut().enumerate() {
-            // What is not mentioned is not accepted, except the bytes as they are, which come after all that is.
+            // A coding that is not mentioned is not accepted. The bytes as they are come after all that is mentioned.
             let unmentioned = if *coding == Coding::Identity { f32::MIN_POSITIVE } else { 0.0 };
             *weight = named[at].or(any).unwrap_or(unmentioned);
         }

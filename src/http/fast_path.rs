@@ -29,7 +29,7 @@ const JSON_ROUTE: &str = "/api/pages/{slug}";
 /// The route of HTML and Markdown.
 const PAGE_ROUTE: &str = "/{slug}";
 
-/// What this path needs.
+/// This path, with all that it needs.
 pub(super) struct FastPath {
     pub(super) http: Arc<Http>,
     pub(super) warning: Arc<ForwardedWarning>,

@@ -82,7 +82,7 @@ pub struct PageRead {
     ready: Arc<ReadyPage>,
     /// The cache that has the page; `None` if no cache has it.
     cache: Option<PageCache>,
-    /// What a large page holds until the response is made.
+    /// The share of memory that a large page holds until the response is made.
     _permit: ReadPermit,
 }
 
@@ -172,13 +172,14 @@ impl PageRead {
         Some(Self { ready: Arc::clone(&self.ready), cache: Some(cache), _permit: ReadPermit::default() })
     }
 
-    /// What a transport keeps beside this page, made by `make` at its first use. `T` must always be the same type.
+    /// The value that a transport keeps beside this page, made by `make` at its first use. `T` must always be the same
+    /// type.
     pub fn made<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
         let made = self.ready.made.get_or_init(|| Box::new(make()));
         made.downcast_ref().expect("one transport keeps one type")
     }
 
-    /// What a transport keeps beside this page, if it was made.
+    /// The value that a transport keeps beside this page, if it was made.
     pub fn already_made<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.ready.made.get()?.downcast_ref()
     }

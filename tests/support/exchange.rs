@@ -213,6 +213,9 @@ impl Answer {
     #[track_caller]
     pub(crate) fn decoded(&self) -> Self {
         let mut plain = self.clone();
+        if self.body.is_empty() {
+            return plain;
+        }
         let mut bytes = Vec::new();
         let read = match self.header("content-encoding") {
             "gzip" => GzDecoder::new(&self.body[..]).read_to_end(&mut bytes),

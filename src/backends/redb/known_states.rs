@@ -181,7 +181,7 @@ mod tests {
         Replacer,
     }
 
-    /// What a reader saw: when it began and ended, and the version.
+    /// A reader's result: when it began and ended, and the version.
     #[derive(Clone, Copy, Debug)]
     struct Seen {
         began: usize,
@@ -194,7 +194,7 @@ mod tests {
         left_out: LeftOut,
         known: &'a KnownStates,
         slug: Slug,
-        /// What a read of the database finds.
+        /// The version that a read of the database finds.
         stored: u64,
         /// When each acknowledged version was acknowledged.
         acknowledged: Vec<(usize, u64)>,
@@ -202,7 +202,7 @@ mod tests {
         now: usize,
     }
 
-    /// Where an actor stands.
+    /// An actor between two of its steps.
     struct Position<'a> {
         actor: Actor,
         step: usize,
@@ -274,7 +274,7 @@ mod tests {
                     false
                 }
                 (Actor::Replacer, _) => {
-                    // What was written last is lost, and no caller was told of it.
+                    // The last change is lost, and no caller was told of it.
                     let told = self.acknowledged.iter().map(|&(_, version)| version).max().unwrap_or(1);
                     self.stored = told;
                     if self.left_out != LeftOut::Forgetting {

@@ -98,7 +98,7 @@ impl Shared {
         // The old database holds the file's lock, so it must be dropped before the new one is opened.
         *state = DbState::Closed;
         *state = open();
-        // What was read from the old database may not be in the new one.
+        // A state from the old database may not be in the new one.
         self.known.forget_all();
         self.epoch.fetch_add(1, Ordering::Release);
     }

@@ -196,7 +196,8 @@ mod tests {
         let entries = [
             page(Some("Ein Titel \" ü"), "a\n\u{0}\r\n\"b\" \u{10ffff}"),
             page(None, " "),
-            Entry::Tombstone(tombstone()), Entry::Tombstone(taken_down()),
+            Entry::Tombstone(tombstone()),
+            Entry::Tombstone(taken_down()),
         ];
         let (found, summary) = read(&archive(&entries)).unwrap();
         assert_eq!(found, entries);

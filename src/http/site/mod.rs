@@ -180,7 +180,7 @@ fn html_view(page: &PageRead, http: &Http) -> View {
     View::new(HTML, fields, CodedBody::new(body, |coding| entity_tag(page, &representation, coding.name())))
 }
 
-/// Where the Markdown of a page is asked for.
+/// The address at which the Markdown of a page is asked for.
 #[derive(Clone, Copy)]
 enum Source {
     /// At `/<slug>.md`.

@@ -9,12 +9,12 @@ use tracing::Level;
 
 use super::queue::LogQueue;
 use crate::domain::timestamp::UnixMillis;
-use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::clock::SystemClock;
 
 /// The target of the line: that of the same line from `tracing`.
 const TARGET: &str = "handbill::telemetry::http";
 
-/// Where lines go, if they are JSON and no directive looks at spans.
+/// The queue of the lines, if they are JSON and no directive looks at spans.
 static QUEUE: OnceLock<LogQueue> = OnceLock::new();
 
 /// The end of a request. No field needs an escape.

@@ -55,7 +55,7 @@ fn targets(page: &Published) -> Vec<String> {
     targets
 }
 
-/// What a request may say besides its target.
+/// Header fields that a request may have.
 fn variations(held: &[String]) -> Vec<Vec<(&'static str, String)>> {
     let mut all = vec![vec![]];
     for accept in ["*/*", "text/html", "text/markdown", "text/markdown;q=0.5, text/html;q=0.4", "application/json", ""]
@@ -111,7 +111,7 @@ async fn what_is_ready_is_answered_as_the_router_answers_it() {
         }
         held.dedup();
         for target in &targets {
-            // What a request says matters only where there is a page.
+            // The header fields of a request matter only where there is a page.
             let is_of_page = targets[..5].contains(target);
             for method in ["GET", "HEAD", "OPTIONS", "PUT"] {
                 let every = is_of_page && ["GET", "HEAD"].contains(&method);

@@ -29,7 +29,7 @@ fn representations(page: &Published) -> [(String, &'static str); 4] {
     ]
 }
 
-const DOCUMENTS: [&str; 6] = ["/", path::OPENAPI, path::LLMS, path::AI_CATALOG, path::SERVER_CARD, path::ICON];
+const DOCUMENTS: [&str; 6] = ["/", path::OPENAPI, path::LLMS, path::AGENT_CARD, path::SERVER_CARD, path::ICON];
 
 fn asking(target: &str, accept: &str, codings: &str) -> Request {
     Request::get(target).header("accept", accept).header("accept-encoding", codings)
