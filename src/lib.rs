@@ -32,6 +32,7 @@
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`] |
+//! | a command for people who write, such as `publish`, or the file of their keys | [`client`] |
 //! | a metric, a span or a log line | [`telemetry`] |
 //!
 //! # Invariants
@@ -50,6 +51,7 @@ pub mod api;
 pub mod app;
 pub mod backends;
 pub mod cli;
+pub mod client;
 pub mod config;
 pub mod domain;
 pub mod http;

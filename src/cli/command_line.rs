@@ -39,7 +39,7 @@ pub(super) fn read(
     let unset = |arg: Arg| if is_empty(&arg) || is_ignored(&arg) { without_variable(arg) } else { arg };
     let name = subcommand.as_deref().and_then(OsStr::to_str).filter(|name| command.find_subcommand(name).is_some());
     let relevant = match name {
-        Some(name) => command.clone().mut_args(without_variable).mut_subcommand(name, |sub| sub.mut_args(unset)),
+        Some(name) => command.clone().mut_args(without_variable).mut_subcommand(name, |sub| with_all_args(sub, &unset)),
         None => command.clone().mut_args(unset),
     };
     match relevant.try_get_matches_from(&args) {
@@ -118,6 +118,13 @@ fn not_chosen(store: StoreKind) -> &'static str {
         StoreKind::Embedded => StoreKind::Scylla.help_heading(),
         StoreKind::Scylla => StoreKind::Embedded.help_heading(),
     }
+}
+
+/// `command` with every argument changed by `change`, and those of its subcommands.
+fn with_all_args(command: Command, change: &impl Fn(Arg) -> Arg) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|subcommand| subcommand.get_name().to_owned()).collect();
+    let change_subcommand = |command: Command, name| command.mut_subcommand(name, |sub| with_all_args(sub, change));
+    names.into_iter().fold(command.mut_args(change), change_subcommand)
 }
 
 fn without_variable(arg: Arg) -> Arg {

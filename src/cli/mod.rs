@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::app::{self, LOG_FLUSH_TIME};
+use crate::client::{self, ClientCommand};
 use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, unknown_variables, variables};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
@@ -47,6 +48,8 @@ enum Subcommands {
         #[arg(long)]
         jsonl: bool,
     },
+    #[command(flatten)]
+    Client(ClientCommand),
 }
 
 /// Runs what the command line asks for.
@@ -93,6 +96,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
         Subcommands::Render { jsonl } => render::run(jsonl),
+        Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
 }
@@ -129,6 +133,8 @@ mod tests {
     use std::fmt::Write;
     use std::fs;
     use std::path::Path;
+
+    use clap::Subcommand;
 
     use super::*;
 
@@ -167,12 +173,13 @@ mod tests {
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_have_only_options_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_options_of_the_service() {
         let command = Cli::command();
+        let is_of_another_kind = |name: &str| name == "render" || ClientCommand::has_subcommand(name);
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
-        for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "render") {
+        for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
             let (own, all) = (options(subcommand), options(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }

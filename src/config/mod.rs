@@ -78,9 +78,12 @@ pub fn variables() -> Vec<(String, OsString)> {
         .collect()
 }
 
-/// The names of `variables` that are no setting of `serve`, which has every setting. A misspelt name would otherwise be
-/// ignored silently.
+/// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.
 pub fn unknown_variables<'a>(command: &Command, variables: &'a [(String, OsString)]) -> Vec<&'a str> {
-    let is_known = |name: &str| command.get_arguments().any(|arg| arg.get_env().is_some_and(|known| known == name));
-    variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_known(name)).collect()
+    variables.iter().map(|(name, _)| name.as_str()).filter(|name| !is_known(command, name)).collect()
+}
+
+fn is_known(command: &Command, name: &str) -> bool {
+    command.get_arguments().any(|arg| arg.get_env().is_some_and(|known| known == name))
+        || command.get_subcommands().any(|subcommand| is_known(subcommand, name))
 }

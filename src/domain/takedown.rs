@@ -46,7 +46,7 @@ pub enum TakedownReason {
 pub struct Takedown {
     /// Why the page was taken down.
     pub reason: TakedownReason,
-    /// Who took it down, as checked by [`Takedown::new`].
+    /// The person or system that took it down, as checked by [`Takedown::new`].
     pub by: String,
 }
 

@@ -60,7 +60,7 @@ impl ScanCursor {
 pub struct ScanBatch {
     /// The records, or what stands in the place of a record that cannot be read.
     pub records: Vec<Result<Record, UnreadableRecord>>,
-    /// Where the next batch begins; `None` if the scan has ended.
+    /// The place where the next batch begins; `None` if the scan has ended.
     pub next: Option<ScanCursor>,
 }
 

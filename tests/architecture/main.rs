@@ -29,7 +29,9 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("server", &["api", "domain", "ports", "telemetry"]),
     ("backends", &["domain", "ports", "telemetry", "config"]),
     ("app", &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "server", "backends"]),
-    ("cli", &["app", "config", "domain", "http", "telemetry"]),
+    // The client is another program in the same binary: it knows a server only by its interface.
+    ("client", &["domain"]),
+    ("cli", &["app", "client", "config", "domain", "http", "telemetry"]),
 ];
 
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.

@@ -169,7 +169,7 @@ impl Interface {
         }
     }
 
-    /// What to do when the page has changed since the state that the request names.
+    /// Advice for when the page has changed since the state that the request names.
     const fn stale_advice(self) -> &'static str {
         match self {
             Self::Rest => {

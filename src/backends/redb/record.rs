@@ -58,7 +58,6 @@ pub(super) enum RecordError {
 
 /// A record of version 1. The order of its variants and fields is part of the format and must not change.
 #[derive(Serialize, Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "a value exists only while a record is written or read")]
 enum StoredV1<'a> {
     Active(PageV1<'a>),
     Deleted(TombstoneV1),

@@ -70,7 +70,7 @@ pub struct Header {
 pub enum Entry {
     /// A page that can be read.
     Page(ArchivedPage),
-    /// What remains of a deleted page.
+    /// The remains of a deleted page.
     Tombstone(Tombstone),
 }
 
@@ -88,7 +88,7 @@ pub struct ArchivedPage {
 }
 
 impl ArchivedPage {
-    /// What travels of `page`.
+    /// The part of `page` that travels.
     pub fn of(page: &Page) -> Self {
         Self {
             slug: page.slug.clone(),
@@ -151,7 +151,7 @@ pub enum ArchiveError {
     Malformed {
         /// The line's number.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         reason: EntryError,
     },
     /// The lines before the trailer are not those that were written.

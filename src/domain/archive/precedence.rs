@@ -3,7 +3,7 @@
 use super::Entry;
 use crate::domain::page::PageState;
 
-/// What a store has under a slug.
+/// The record that a store has under a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The slug was never used.

@@ -25,6 +25,7 @@ mod barrier_tests;
 mod constructs;
 mod elements;
 mod exposed;
+mod heading;
 mod html;
 mod links;
 mod placeholder;
@@ -41,6 +42,7 @@ use pulldown_cmark::{Options, Parser};
 use super::excerpt::excerpt_of;
 use super::language::Language;
 
+pub use heading::first_heading;
 use source::Spared;
 
 /// The version of the renderer. It grows whenever the same Markdown would give other HTML or another excerpt. A page

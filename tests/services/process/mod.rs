@@ -6,6 +6,7 @@
 mod attack;
 mod cli;
 mod client;
+mod commands;
 mod connections;
 mod crash;
 mod damage;

@@ -125,6 +125,11 @@ impl Server {
         (status, stdout, self.log.to_end())
     }
 
+    /// Kills it.
+    pub(crate) fn stop_now(&self) {
+        self.signal(Signal::KILL);
+    }
+
     /// Asks it to end, and waits until it has.
     pub(crate) fn stop(self) -> (ExitStatus, String, String) {
         self.signal(Signal::TERM);

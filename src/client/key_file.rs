@@ -1,0 +1,270 @@
+//! The file with the user's pages and their edit keys: one JSON object a line, readable by the user alone.
+//!
+//! A new page is appended and synced before its address is printed, so a crash at any later point loses no key. A line
+//! that a crash cut short is ignored and replaced. Other changes write a new file, sync it and put it in the old one's
+//! place. Commands that run at the same time take turns by a lock on a second file, which is never replaced.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use directories::ProjectDirs;
+use serde::{Deserialize, Serialize};
+
+use super::error::ClientError;
+use super::reference::PageReference;
+use crate::domain::edit_key::EditKey;
+use crate::domain::origin::Origin;
+
+const FILE: &str = "keys.jsonl";
+const LOCK: &str = "keys.lock";
+const NEW_FILE: &str = "keys.jsonl.new";
+
+/// The directory's mode: only the user may list it.
+const DIRECTORY_MODE: u32 = 0o700;
+
+/// The mode of the files: only the user may read them.
+const FILE_MODE: u32 = 0o600;
+
+/// A page whose key is kept. It has no `Debug`, so that no message can show the key by mistake.
+#[derive(Clone, Serialize, Deserialize, PartialEq, Eq)]
+pub(super) struct KeptPage {
+    /// The page's address.
+    pub(super) url: String,
+    pub(super) edit_key: String,
+    pub(super) title: Option<String>,
+    pub(super) created_at: Option<String>,
+    /// The file that the page was published from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) source: Option<PathBuf>,
+}
+
+impl KeptPage {
+    /// Whether this is `page`.
+    pub(super) fn is(&self, page: &PageReference) -> bool {
+        self.reference().is_some_and(|own| own == *page)
+    }
+
+    /// The page's server and slug; `None` if the address is not that of a page.
+    pub(super) fn reference(&self) -> Option<PageReference> {
+        // An address names its own server, so the other one does not matter.
+        let nowhere = Origin::parse("http://localhost").ok()?;
+        self.url.contains("://").then(|| PageReference::parse(&self.url, &nowhere).ok())?
+    }
+
+    /// The key, if it has the form of one.
+    pub(super) fn key(&self) -> Option<EditKey> {
+        EditKey::parse(&self.edit_key).ok()
+    }
+}
+
+/// The key file in one directory.
+#[derive(Clone)]
+pub(super) struct KeyFile {
+    directory: PathBuf,
+}
+
+/// The key file while no other command can change it.
+pub(super) struct LockedKeyFile<'a> {
+    file: &'a KeyFile,
+    _lock: File,
+}
+
+impl KeyFile {
+    /// The file in `directory`, or in the user's data directory.
+    pub(super) fn in_directory(directory: Option<PathBuf>) -> Result<Self, ClientError> {
+        let by_default = || ProjectDirs::from("", "", "handbill").map(|dirs| dirs.data_dir().to_owned());
+        directory.or_else(by_default).map(|directory| Self { directory }).ok_or_else(|| {
+            ClientError::Failed("there is no home directory for the key file: set HANDBILL_KEYS_DIR".to_owned())
+        })
+    }
+
+    /// The file's path.
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.join(FILE)
+    }
+
+    /// Every kept page, oldest first. If a page was kept twice, the newer entry counts.
+    pub(super) fn pages(&self) -> Result<Vec<KeptPage>, ClientError> {
+        match fs::read_to_string(self.path()) {
+            Ok(text) => parse(&text).map_err(|line| {
+                let path = self.path();
+                ClientError::Failed(format!(
+                    "line {line} of {} is not a kept page: correct or remove it",
+                    path.display()
+                ))
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(self.failed("read", &error)),
+        }
+    }
+
+    /// The entry of `page`.
+    pub(super) fn find(&self, page: &PageReference) -> Result<Option<KeptPage>, ClientError> {
+        Ok(self.pages()?.into_iter().find(|kept| kept.is(page)))
+    }
+
+    /// Waits until no other command changes the file, and creates the directory if it is missing.
+    pub(super) fn lock(&self) -> Result<LockedKeyFile<'_>, ClientError> {
+        let locked = || -> io::Result<File> {
+            DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(&self.directory)?;
+            let lock = private().create(true).truncate(false).write(true).open(self.directory.join(LOCK))?;
+            lock.lock()?;
+            Ok(lock)
+        };
+        locked().map(|lock| LockedKeyFile { file: self, _lock: lock }).map_err(|error| self.failed("write", &error))
+    }
+
+    fn failed(&self, what: &str, error: &io::Error) -> ClientError {
+        ClientError::Failed(format!("could not {what} the key file {} ({error})", self.path().display()))
+    }
+}
+
+impl LockedKeyFile<'_> {
+    /// Appends `page`. When this returns, the key is on disk.
+    pub(super) fn keep(&self, page: &KeptPage) -> io::Result<()> {
+        let mut line = serde_json::to_string(page)?;
+        line.push('\n');
+        let mut file = private().create(true).truncate(false).read(true).write(true).open(self.file.path())?;
+        let length = file.metadata()?.len();
+        let end = end_of_whole_lines(&mut file, length)?;
+        if end < length {
+            file.set_len(end)?;
+        }
+        file.seek(SeekFrom::Start(end))?;
+        file.write_all(line.as_bytes())?;
+        file.sync_all()?;
+        sync_directory(&self.file.directory)
+    }
+
+    /// Replaces all entries.
+    pub(super) fn replace(&self, pages: &[KeptPage]) -> Result<(), ClientError> {
+        let written = || -> io::Result<()> {
+            let new = self.file.directory.join(NEW_FILE);
+            let mut file = private().create(true).truncate(true).write(true).open(&new)?;
+            file.write_all(lines(pages)?.as_bytes())?;
+            file.sync_all()?;
+            fs::rename(&new, self.file.path())?;
+            sync_directory(&self.file.directory)
+        };
+        written().map_err(|error| self.file.failed("write", &error))
+    }
+}
+
+/// `pages` as lines of JSON.
+pub(super) fn lines(pages: &[KeptPage]) -> io::Result<String> {
+    let mut text = String::new();
+    for page in pages {
+        text.push_str(&serde_json::to_string(page)?);
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// The pages in `text`. An error is the number of the first line that is not a page with a key. A last line without its
+/// end was cut by a crash and is ignored.
+pub(super) fn parse(text: &str) -> Result<Vec<KeptPage>, usize> {
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    let mut pages: Vec<KeptPage> = Vec::new();
+    for (number, line) in (1_usize..).zip(text[..whole].lines()) {
+        if line.trim().is_empty() {
+            continue;
+        }
+        let page: KeptPage = serde_json::from_str(line).map_err(|_| number)?;
+        let reference = page.reference().filter(|_| page.key().is_some()).ok_or(number)?;
+        pages.retain(|kept| !kept.is(&reference));
+        pages.push(page);
+    }
+    Ok(pages)
+}
+
+/// Options that create a file which only the user can read.
+pub(super) fn private() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(FILE_MODE);
+    options
+}
+
+/// The end of the last whole line among the first `length` bytes of `file`.
+fn end_of_whole_lines(file: &mut File, length: u64) -> io::Result<u64> {
+    let mut bytes = Vec::new();
+    file.take(length).read_to_end(&mut bytes)?;
+    Ok(bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end as u64 + 1))
+}
+
+/// Puts the names in `directory` on disk.
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use tempfile::tempdir;
+
+    use super::*;
+
+    fn page(slug: &str) -> KeptPage {
+        KeptPage {
+            url: format!("https://pages.example/{slug}"),
+            edit_key: format!("hbk_{}", "k".repeat(43)),
+            title: Some("A \"page\"\n".to_owned()),
+            created_at: None,
+            source: Some(PathBuf::from("/notes/a.md")),
+        }
+    }
+
+    fn urls(file: &KeyFile) -> Vec<String> {
+        file.pages().unwrap().into_iter().map(|page| page.url).collect()
+    }
+
+    #[test]
+    fn pages_are_kept_in_a_file_that_only_the_user_can_read() {
+        let directory = tempdir().unwrap();
+        let file = KeyFile::in_directory(Some(directory.path().join("a/b"))).unwrap();
+        assert_eq!(urls(&file), [""; 0]);
+        for slug in ["a-page-22222222", "b-page-22222222"] {
+            file.lock().unwrap().keep(&page(slug)).unwrap();
+        }
+        assert!(file.pages().unwrap() == [page("a-page-22222222"), page("b-page-22222222")]);
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file.path()), mode(&directory.path().join("a/b"))), (0o600, 0o700));
+        file.lock().unwrap().replace(&[page("c-page-22222222")]).unwrap();
+        assert_eq!((urls(&file).len(), mode(&file.path())), (1, 0o600));
+    }
+
+    #[test]
+    fn a_line_that_a_crash_cut_short_is_ignored_and_replaced() {
+        let directory = tempdir().unwrap();
+        let file = KeyFile::in_directory(Some(directory.path().to_owned())).unwrap();
+        file.lock().unwrap().keep(&page("a-page-22222222")).unwrap();
+        let whole = fs::read_to_string(file.path()).unwrap();
+        for cut in 1..whole.len() {
+            fs::write(file.path(), format!("{whole}{}", &whole[..cut])).unwrap();
+            assert_eq!(urls(&file).len(), 1);
+            file.lock().unwrap().keep(&page("b-page-22222222")).unwrap();
+            assert_eq!(urls(&file).len(), 2, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_somebody_damaged_is_named_and_nothing_is_lost() {
+        let directory = tempdir().unwrap();
+        let file = KeyFile::in_directory(Some(directory.path().to_owned())).unwrap();
+        let good = lines(&[page("a-page-22222222")]).unwrap();
+        for damaged in ["{}\n", "hbk_\n", r#"{"url": "https://pages.example/a-page-22222222", "edit_key": "x"}"#] {
+            fs::write(file.path(), format!("{good}{}\n{good}", damaged.trim_end())).unwrap();
+            let Err(error) = file.pages() else { panic!("{damaged} is accepted") };
+            assert!(error.to_string().contains("line 2 of"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_newer_of_two_entries_of_a_page_counts() {
+        let newer = KeptPage { title: None, ..page("a-page-22222222") };
+        let text = lines(&[page("a-page-22222222"), page("b-page-22222222"), newer.clone()]).unwrap();
+        assert!(parse(&text).unwrap() == [page("b-page-22222222"), newer]);
+    }
+}

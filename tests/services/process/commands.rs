@@ -1,0 +1,424 @@
+//! The commands for people who write: what they print, which exit code they end with, and that no key is ever lost.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
+
+use super::client::get;
+use super::support::{Server, TEST_TIMEOUT, Watchdog, handbill, run, text};
+
+/// A server, and a user with a home.
+struct User {
+    server: Server,
+    home: TempDir,
+    _data: TempDir,
+}
+
+impl User {
+    fn new() -> Self {
+        Self::of_server_with(&[])
+    }
+
+    fn of_server_with(args: &[&str]) -> Self {
+        let (data, home) = (tempdir().unwrap(), tempdir().unwrap());
+        let server = match args {
+            [] => Server::start(data.path(), &[]),
+            limits => Server::start_as(handbill(limits), data.path(), &[]),
+        };
+        Self { server, home, _data: data }
+    }
+
+    fn origin(&self) -> String {
+        format!("http://{}", self.server.address)
+    }
+
+    /// A command of this user.
+    fn command(&self, args: &[&str]) -> Command {
+        let mut command = handbill(args);
+        command.env("HOME", self.home.path()).env("HANDBILL_SERVER", self.origin()).env("PATH", "/usr/bin:/bin");
+        command
+    }
+
+    fn run(&self, args: &[&str], input: &str) -> Output {
+        run(self.command(args), input.as_bytes())
+    }
+
+    /// The output of a command that succeeds.
+    #[track_caller]
+    fn done(&self, args: &[&str], input: &str) -> String {
+        let output = self.run(args, input);
+        assert!(output.status.success(), "{args:?}: {}", text(&output.stderr));
+        assert_eq!(text(&output.stderr), "", "hints are for terminals");
+        text(&output.stdout).to_owned()
+    }
+
+    /// The message of a command that ends with `code`.
+    #[track_caller]
+    fn fails(&self, args: &[&str], input: &str, code: i32) -> String {
+        let output = self.run(args, input);
+        let message = text(&output.stderr).to_owned();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(code), ""), "{args:?}: {message}");
+        assert!(message.starts_with("handbill: "), "{message}");
+        message
+    }
+
+    fn file(&self, name: &str, content: &str) -> String {
+        let path = self.home.path().join(name);
+        fs::write(&path, content).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    /// The slug of a page that was just published.
+    fn published(&self, content: &str) -> String {
+        let url = self.done(&["publish", "--title", "T"], content);
+        url.trim_end().rsplit('/').next().unwrap().to_owned()
+    }
+
+    fn key_file(&self) -> std::path::PathBuf {
+        self.home.path().join(".local/share/handbill/keys.jsonl")
+    }
+}
+
+#[test]
+fn a_page_is_published_read_changed_and_deleted_with_the_kept_key() {
+    let user = User::new();
+    let file = user.file("note.md", "# A note\n\nOne *two*.\r\n");
+    let url = user.done(&["publish", &file], "");
+    let slug = url.trim_end().strip_prefix(&format!("{}/", user.origin())).unwrap();
+    assert!(slug.starts_with("a-note-") && url.ends_with('\n'), "{url}");
+    assert_eq!(user.done(&["get", slug], ""), "# A note\n\nOne *two*.\r\n");
+    assert!(user.done(&["get", slug, "--html"], "").contains("<em>two</em>"));
+    let page: Value = serde_json::from_str(&user.done(&["get", slug, "--json"], "")).unwrap();
+    assert_eq!(page["title"], "A note");
+
+    let mode = fs::metadata(user.key_file()).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let key = user.done(&["key", slug], "");
+    assert!(key.starts_with("hbk_") && key.len() == 48);
+    assert_eq!(user.done(&["list"], ""), format!("{}\tA note\n", url.trim_end()));
+    let listed = user.done(&["list", "--json"], "");
+    assert!(!listed.contains("hbk_") && listed.contains("note.md"), "{listed}");
+
+    fs::write(&file, "Changed.").unwrap();
+    assert_eq!(user.done(&["update", slug], ""), url, "the file that it was published from is read again");
+    assert_eq!(user.done(&["get", slug], ""), "Changed.");
+    user.done(&["update", url.trim_end(), "-", "--title", "New"], "From a pipe.");
+    assert_eq!(user.done(&["get", &format!("{slug}.md")], ""), "From a pipe.");
+    assert_eq!(user.done(&["list"], ""), format!("{}\tNew\n", url.trim_end()));
+
+    let refused = user.fails(&["delete", slug], "", 2);
+    assert!(refused.contains("--yes"), "{refused}");
+    user.done(&["delete", slug, "--yes"], "");
+    user.fails(&["get", slug], "", 3);
+    assert_eq!(user.done(&["list"], ""), "");
+}
+
+#[test]
+fn a_title_is_taken_from_the_first_heading_else_from_the_file_s_name() {
+    let user = User::new();
+    let title = |url: String| {
+        let page: Value = serde_json::from_str(&user.done(&["get", url.trim_end(), "--json"], "")).unwrap();
+        page["title"].clone()
+    };
+    assert_eq!(title(user.done(&["publish"], "## Second\n\n# *First*\n")), "First");
+    assert_eq!(title(user.done(&["publish", "-", "--title=-x"], "# Heading\n")), "-x");
+    let file = user.file("Shopping list.md", "no heading");
+    assert_eq!(title(user.done(&["publish", &file], "")), "Shopping list");
+    let message = user.fails(&["publish"], "no heading", 2);
+    assert!(message.contains("--title"), "{message}");
+    user.fails(&["publish", "/does/not/exist.md"], "", 1);
+}
+
+#[test]
+fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
+    let user = User::of_server_with(&["--create-limit", "3"]);
+    let slug = user.published("a page");
+    let other = user.published("another page");
+
+    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = format!("http://{}", nowhere.local_addr().unwrap());
+    drop(nowhere);
+    let message = user.fails(&["publish", "--title", "T", "--server", &origin], "text", 7);
+    assert!(message.contains("cannot be reached") && message.contains("--server"), "{message}");
+
+    let message = user.fails(&["publish", "--title", "T"], &"a".repeat(102_401), 1);
+    assert!(message.contains("102400"), "{message}");
+    user.fails(&["get", "a-page-22222222"], "", 3);
+    user.fails(&["get", "no page"], "", 2);
+    user.fails(&["update", "a-page-22222222", "--title", "T"], "", 4);
+
+    // The two keys change places, so each is wrong.
+    let kept = fs::read_to_string(user.key_file()).unwrap();
+    let swapped = kept.replace(&slug, "SLUG").replace(&other, &slug).replace("SLUG", &other);
+    fs::write(user.key_file(), swapped).unwrap();
+    let message = user.fails(&["update", &slug, "--title", "T"], "", 4);
+    assert!(message.contains("key"), "{message}");
+
+    user.published("the last");
+    let message = user.fails(&["publish", "--title", "T"], "text", 6);
+    assert!(message.contains("try again in"), "{message}");
+}
+
+#[test]
+fn a_command_waits_for_the_limit_when_it_is_told_to() {
+    let user = User::of_server_with(&["--create-limit", "1", "--rate-window", "1s"]);
+    user.published("the first");
+    user.done(&["publish", "--title", "T", "--wait", "1m"], "the second");
+}
+
+#[test]
+fn on_a_full_disk_the_key_is_shown_because_it_cannot_be_kept() {
+    let user = User::new();
+    user.done(&["list"], "");
+    let directory = user.key_file().parent().unwrap().to_owned();
+    fs::create_dir_all(&directory).unwrap();
+    symlink("/dev/full", user.key_file()).unwrap();
+    let message = user.fails(&["publish", "--title", "T"], "text", 8);
+    let key = message.split_whitespace().find(|word| word.starts_with("hbk_")).expect("the key is shown");
+    let url = message.split_whitespace().find(|word| word.starts_with(&user.origin())).expect("so is the address");
+
+    // With room again, the shown key can be kept.
+    fs::remove_file(user.key_file()).unwrap();
+    let line = json!({"url": url, "edit_key": key, "title": "T", "created_at": null});
+    user.done(&["keys", "import"], &line.to_string());
+    user.done(&["update", url, "--title", "New"], "");
+}
+
+#[test]
+fn nothing_is_published_when_there_is_no_place_for_the_key() {
+    let user = User::new();
+    let file = user.file("file", "");
+    let message = user.fails(&["publish", "--title", "T", "--keys-dir", &file], "text", 1);
+    assert!(message.contains("key file"), "{message}");
+    let metrics = get(user.server.admin, "/metrics").unwrap();
+    assert!(!metrics.text().contains("method=\"POST\""), "a request was sent");
+}
+
+#[test]
+fn a_process_that_is_killed_before_it_prints_has_kept_the_key() {
+    let user = User::new();
+    // Nobody reads the pipe, which is full.
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    let filler = vec![b'.'; 1 << 20];
+    let full = writer.try_clone().unwrap();
+    rustix::io::ioctl_fionbio(&full, true).unwrap();
+    while writer.write(&filler).is_ok() {}
+    rustix::io::ioctl_fionbio(&full, false).unwrap();
+    drop(full);
+    let mut command = user.command(&["publish", "--title", "T"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(writer).spawn().unwrap();
+    drop(command);
+    child.stdin.take().unwrap().write_all(b"text").unwrap();
+    let began = Instant::now();
+    while !fs::read_to_string(user.key_file()).is_ok_and(|text| text.ends_with('\n')) {
+        assert!(began.elapsed() < TEST_TIMEOUT);
+        thread::yield_now();
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut printed = Vec::new();
+    let mut reader = reader;
+    reader.read_to_end(&mut printed).unwrap();
+    assert!(printed.iter().all(|&byte| byte == b'.'), "it was killed before it printed");
+    let url = user.done(&["list"], "");
+    user.done(&["update", url.split('\t').next().unwrap(), "--title", "Mine"], "");
+}
+
+/// An executable script.
+fn script(directory: &Path, body: &str) -> String {
+    let path = directory.join("editor");
+    fs::write(&path, format!("#!/bin/sh\n{body}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_page_is_edited_in_the_user_s_editor() {
+    let user = User::new();
+    let slug = user.published("old text\n");
+    let edit = |editor: &str| {
+        let mut command = user.command(&["edit", &slug]);
+        command.env("EDITOR", editor).env("TMPDIR", user.home.path());
+        run(command, b"")
+    };
+    let output = edit("sed -i s/old/new/");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(user.done(&["get", &slug], ""), "new text\n");
+    let output = edit("true");
+    assert!(output.status.success() && text(&output.stderr).contains("nothing was changed"));
+    let left = |user: &User| {
+        let entries = fs::read_dir(user.home.path()).unwrap().map(|entry| entry.unwrap().file_name());
+        entries.filter(|name| name.to_str().unwrap().ends_with(".md")).count()
+    };
+    assert_eq!(left(&user), 0, "no file is left");
+
+    let meanwhile = format!(
+        "echo mine > \"$1\" && HOME={home} HANDBILL_SERVER={origin} {binary} update {slug} - < {theirs}",
+        home = user.home.path().display(),
+        origin = user.origin(),
+        binary = env!("CARGO_BIN_EXE_handbill"),
+        theirs = user.file("theirs", "theirs"),
+    );
+    let output = edit(&script(user.home.path(), &meanwhile));
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(5), "{message}");
+    let kept = message.split_whitespace().find(|word| word.ends_with(".md")).expect("it says where the text is");
+    assert_eq!(fs::read_to_string(kept).unwrap(), "mine\n");
+    assert_eq!(user.done(&["get", &slug], ""), "theirs");
+
+    let output = run(user.command(&["edit", &slug]), b"");
+    assert_eq!(output.status.code(), Some(2), "there is no editor: {}", text(&output.stderr));
+}
+
+#[test]
+fn keys_move_to_another_machine_and_are_forgotten_one_by_one() {
+    let user = User::new();
+    let slugs = [user.published("one"), user.published("two")];
+    let export = user.home.path().join("export");
+    user.done(&["keys", "export", export.to_str().unwrap()], "");
+    assert_eq!(fs::metadata(&export).unwrap().permissions().mode() & 0o777, 0o600);
+    user.fails(&["keys", "export", export.to_str().unwrap()], "", 1);
+    let other = user.home.path().join("other machine");
+    let other = ["--keys-dir", other.to_str().unwrap()];
+    for _ in 0..2 {
+        user.done(&[&["keys", "import", export.to_str().unwrap()], &other[..]].concat(), "");
+        assert_eq!(user.done(&[&["list"], &other[..]].concat(), "").lines().count(), 2);
+    }
+    user.done(&["keys", "forget", &slugs[0]], "");
+    user.fails(&["keys", "forget", &slugs[0]], "", 4);
+    user.fails(&["key", &slugs[0]], "", 4);
+    user.done(&["key", &slugs[1]], "");
+    user.done(&[&["update", &slugs[0], "--title", "New"], &other[..]].concat(), "");
+    let message = user.fails(&["keys", "import"], "{}\n", 1);
+    assert!(message.contains("line 1") && message.contains("nothing was imported"), "{message}");
+}
+
+#[test]
+fn on_a_terminal_the_user_is_asked_and_told_where_the_key_is() {
+    let user = User::new();
+    let in_terminal = |command: &str, input: &str| {
+        let mut script = Command::new("/usr/bin/script");
+        let binary = env!("CARGO_BIN_EXE_handbill");
+        script.args(["-qec", &format!("{binary} {command}"), "/dev/null"]).env_clear();
+        script.env("HOME", user.home.path()).env("HANDBILL_SERVER", user.origin());
+        script.stdout(Stdio::piped()).stderr(Stdio::piped());
+        text(&run(script, input.as_bytes()).stdout).to_owned()
+    };
+    let file = user.file("note.md", "text");
+    let shown = in_terminal(&format!("publish {file}"), "");
+    assert!(shown.contains("The edit key is kept in") && !shown.contains("hbk_"), "{shown}");
+    let url = user.done(&["list"], "").split('\t').next().unwrap().to_owned();
+    assert!(in_terminal(&format!("delete {url}"), "n\n").contains("nothing was deleted"));
+    user.done(&["get", &url], "");
+    assert!(in_terminal(&format!("delete {url}"), "y\n").contains("for ever?"));
+    user.fails(&["get", &url], "", 3);
+}
+
+/// `handbill mcp` as an agent's client runs it.
+struct Agent {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    modern: bool,
+}
+
+impl Agent {
+    fn start(user: &User, modern: bool) -> Self {
+        let mut child = user.command(&["mcp"]).stdin(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut agent = Self { child, lines, modern };
+        if !modern {
+            let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+            assert_eq!(agent.ask("initialize", params)["result"]["protocolVersion"], "2025-11-25");
+            agent.say(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        }
+        agent
+    }
+
+    fn say(&mut self, message: &Value) {
+        writeln!(self.child.stdin.as_mut().unwrap(), "{message}").unwrap();
+    }
+
+    fn ask(&mut self, method: &str, mut params: Value) -> Value {
+        if self.modern {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
+        self.say(&json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}));
+        let watchdog = Watchdog::over(&self.child);
+        let line = self.lines.next().expect("there is an answer").unwrap();
+        watchdog.call_off();
+        serde_json::from_str(&line).unwrap()
+    }
+
+    #[track_caller]
+    fn call(&mut self, tool: &str, arguments: Value) -> Value {
+        let answer = self.ask("tools/call", json!({"name": tool, "arguments": arguments}));
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        answer["result"]["structuredContent"].clone()
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn an_agent_changes_a_page_in_a_later_conversation_without_its_key() {
+    for modern in [false, true] {
+        let user = User::new();
+        let mut agent = Agent::start(&user, modern);
+        let tools = agent.ask("tools/list", json!({}))["result"]["tools"].clone();
+        let names: Vec<_> = tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["create_page", "delete_page", "get_page", "update_page", "list_pages"]);
+        assert_eq!(tools[3]["inputSchema"]["required"], json!(["slug"]));
+        assert!(
+            tools[3]["inputSchema"]["properties"]["edit_key"]["description"].as_str().unwrap().contains("list_pages")
+        );
+        let created = agent.call("create_page", json!({"title": "By an agent", "content": "One."}));
+        drop(agent);
+
+        let mut agent = Agent::start(&user, modern);
+        let pages = agent.call("list_pages", json!({}));
+        assert_eq!((&pages["pages"][0]["url"], &pages["pages"][0]["title"]), (&created["url"], &json!("By an agent")));
+        assert!(!pages.to_string().contains("hbk_"));
+        let edits = json!({"slug": created["url"], "edits": [{"old": "One", "new": "Two"}]});
+        assert_eq!(agent.call("update_page", edits)["content"], "Two.");
+        assert_eq!(user.done(&["get", created["slug"].as_str().unwrap()], ""), "Two.");
+        agent.call("delete_page", json!({"slug": created["slug"]}));
+        assert_eq!(agent.call("list_pages", json!({})), json!({"pages": []}));
+        let unknown = agent.ask("tools/call", json!({"name": "update_page", "arguments": {"slug": "a-page-22222222"}}));
+        assert_eq!(unknown["result"]["isError"], true, "{unknown}");
+    }
+}
+
+#[test]
+fn an_agent_learns_that_the_server_cannot_be_reached() {
+    let user = User::new();
+    let mut agent = Agent::start(&user, false);
+    let created = agent.call("create_page", json!({"title": "T", "content": "c"}));
+    user.server.stop_now();
+    let answer = agent.ask("tools/call", json!({"name": "get_page", "arguments": {"slug": created["slug"]}}));
+    assert!(answer["error"]["message"].as_str().unwrap().contains("cannot be reached"), "{answer}");
+    agent.say(&json!("no message"));
+    writeln!(agent.child.stdin.as_mut().unwrap(), "{{").unwrap();
+    drop(agent.child.stdin.take());
+    let codes: Vec<Value> = agent
+        .lines
+        .by_ref()
+        .map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()["error"]["code"].clone())
+        .collect();
+    assert_eq!(codes.last(), Some(&json!(-32700)), "{codes:?}");
+}
