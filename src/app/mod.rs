@@ -23,7 +23,7 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::cql;
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
 use crate::domain::origin::Origin;
-use crate::http::{Http, guarded, router};
+use crate::http::{Http, Public, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
 use crate::ports::page_store::PageStore;
 use crate::ports::random::Random;
@@ -55,10 +55,10 @@ pub fn public_router(
     hosts: HostCheck,
     deps: &Deps,
 ) -> Router {
-    router_over(Backends::in_process(store, deps), PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, deps)
+    public_over(Backends::in_process(store, deps), PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, deps).router()
 }
 
-fn router_over(
+fn public_over(
     backends: Backends,
     page_cache_bytes: u64,
     quotas: Quotas,
@@ -66,7 +66,7 @@ fn router_over(
     proxies: TrustedProxies,
     hosts: HostCheck,
     deps: &Deps,
-) -> Router {
+) -> Public {
     let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
         backends.store,
@@ -144,7 +144,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
     let public =
-        router_over(backends, settings.http.page_cache.0, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
+        public_over(backends, settings.http.page_cache.0, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
@@ -156,7 +156,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     operators::start(admin_listener, admin, admin_phases)?;
 
     announce(&base_url, address, admin_address, &handle.location(&settings));
-    let serving = server::serve(listener, public, limits, proxies, server_metrics(metrics), phases);
+    let serving = server::serve(listener, public.app(), limits, proxies, server_metrics(metrics), phases);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, &mut signals, &readiness, drain_limits(&settings.http)) => ended,
         error = handle.fatal_error() => {

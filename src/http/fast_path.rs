@@ -11,6 +11,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{HOST, LINK, TRANSFER_ENCODING};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method};
 use http_body::Body as _;
 
@@ -40,33 +41,35 @@ pub(super) struct FastPath {
 
 /// Answers `request` if its page is ready, or passes it on.
 pub(super) async fn answer_if_ready(State(path): State<Arc<FastPath>>, request: Request, next: Next) -> Response {
-    match path.answer(&request) {
+    let (head, body) = request.into_parts();
+    match path.answer(&head) {
         Some(response) => response,
-        None => next.run(request).await,
+        None => next.run(Request::from_parts(head, body)).await,
     }
 }
 
 impl FastPath {
-    fn answer(&self, request: &Request) -> Option<Response> {
-        let headers = request.headers();
-        let method = match *request.method() {
+    /// The answer to a request with this head and without a body, if its page is ready.
+    pub(super) fn answer(&self, head: &Parts) -> Option<Response> {
+        let headers = &head.headers;
+        let method = match head.method {
             Method::GET => "GET",
             Method::HEAD => "HEAD",
             _ => return None,
         };
-        let (route, slug, slot) = wanted(request.uri().path(), headers)?;
+        let (route, slug, slot) = wanted(head.uri.path(), headers)?;
         let slug = Slug::parse(slug).ok()?;
         let is_plain = headers.get_all(HOST).iter().count() == 1
             && !headers.contains_key(TRANSFER_ENCODING)
-            && !is_too_large(request)
-            && !self.warning.concerns(request);
+            && !is_too_large(&head.uri, headers)
+            && !self.warning.concerns(&head.extensions, headers);
         if !is_plain {
             return None;
         }
         let read = self.reads.begin()?;
         let page = self.http.service.ready(&slug)?;
         let mut response = respond_if_ready(&page, &self.http.compressor, headers, slot)?;
-        if let Some(room) = request.extensions().get::<AnswerRoom>() {
+        if let Some(room) = head.extensions.get::<AnswerRoom>() {
             room.ask().ok()?;
             room.take(response.body().size_hint().lower()).ok()?;
         }

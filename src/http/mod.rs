@@ -33,6 +33,7 @@ use self::static_response::StaticResponse;
 use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::domain::origin::Origin;
+use crate::server::App;
 use crate::telemetry::http::{ReadyReads, RequestTelemetry, observe};
 
 /// The OpenAPI document of a service at `base_url`, as JSON.
@@ -45,7 +46,7 @@ pub fn openapi_document(base_url: &Origin) -> String {
 /// A request passes the layers from the last to the first: telemetry, security headers, CORS, the checks of its head,
 /// the memory for its response; then comes the route. `render_errors` is outside all of them. A read of a page that is
 /// ready is answered before all of this (`fast_path`).
-pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
+pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Public {
     let openapi = StaticResponse::new("application/json", openapi_document(&http.base_url));
     let home = site::home(&http);
     let discovery = discovery::routes(&http.base_url, http.service.quotas());
@@ -78,10 +79,28 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .layer(from_fn_with_state(warning, forwarded_warning::warn))
         .layer(from_fn_with_state(telemetry, observe));
     // Routing adds `Allow` to a response, so only a layer outside the router can read it.
-    Router::new()
-        .fallback_service(routes)
-        .layer(from_fn_with_state(service_desc, render_errors::render_errors))
-        .layer(from_fn_with_state(fast_path, answer_if_ready))
+    let router =
+        Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, render_errors::render_errors));
+    Public { router, fast_path }
+}
+
+/// The public service.
+pub struct Public {
+    router: Router,
+    fast_path: Arc<FastPath>,
+}
+
+impl Public {
+    /// The service behind a listener.
+    pub fn app(self) -> App {
+        let Self { router, fast_path } = self;
+        App::new(router, Arc::new(move |head| fast_path.answer(head)))
+    }
+
+    /// The service as a router, for callers without a listener.
+    pub fn router(self) -> Router {
+        self.router.layer(from_fn_with_state(self.fast_path, answer_if_ready))
+    }
 }
 
 /// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response. A
