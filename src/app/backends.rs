@@ -15,6 +15,7 @@ use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, Settings, StoreKind};
+use crate::domain::network_limits::NetworkLimits;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
@@ -46,12 +47,13 @@ pub(super) enum StoreHandle {
 }
 
 impl Backends {
-    /// `store`, with a limiter and reservations in this process.
-    pub(super) fn in_process(store: Arc<dyn PageStore>, deps: &Deps) -> Self {
+    /// `store`, with reservations and a limiter of clients and `networks` in this process.
+    pub(super) fn in_process(store: Arc<dyn PageStore>, networks: NetworkLimits, deps: &Deps) -> Self {
         let measure = measure(deps);
+        let limiter = MemoryRateLimiter::new(Arc::clone(&deps.clock)).limiting_networks(networks);
         Self {
             store: measure.store(store, System::Redb),
-            limiter: measure.limiter(Arc::new(MemoryRateLimiter::new(Arc::clone(&deps.clock))), System::Process),
+            limiter: measure.limiter(Arc::new(limiter), System::Process),
             reservations: measure
                 .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
@@ -71,7 +73,7 @@ impl Backends {
                 deps.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
-                    Self::in_process(pages, deps)
+                    Self::in_process(pages, settings.rate_limits.network_limits.clone(), deps)
                 } else {
                     let store = measure(deps).store(pages, System::Redb);
                     Self { renewed_pages_are_written_back: true, ..Self::sharing(store, settings, deps)? }
@@ -99,7 +101,7 @@ impl Backends {
         let Deps { clock, random, metrics } = deps;
         let redis = Redis::open(
             &settings.redis,
-            TimeLimits::default(),
+            TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
             Arc::clone(metrics),
@@ -107,7 +109,8 @@ impl Backends {
         let measure = measure(deps);
         Ok(Self {
             store,
-            limiter: measure.limiter(Arc::new(redis.limiter()), System::Redis),
+            limiter: measure
+                .limiter(Arc::new(redis.limiter(settings.rate_limits.network_limits.clone())), System::Redis),
             reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: false,

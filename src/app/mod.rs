@@ -22,6 +22,7 @@ use self::startup::{announce, listen, server_limits, server_metrics};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::cql;
 use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
+use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Http, Public, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
@@ -55,7 +56,8 @@ pub fn public_router(
     hosts: HostCheck,
     deps: &Deps,
 ) -> Router {
-    public_over(Backends::in_process(store, deps), PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, deps).router()
+    let backends = Backends::in_process(store, NetworkLimits::NONE, deps);
+    public_over(backends, PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, deps).router()
 }
 
 fn public_over(

@@ -1,9 +1,11 @@
 //! Settings of the rate limits.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 
+use crate::domain::network_limits::NetworkLimits;
 use crate::domain::quota::Quota;
 use crate::ports::rate_limiter::Quotas;
 
@@ -25,6 +27,9 @@ pub struct RateLimitSettings {
     /// Tokens that a client may ask for within the window; 0 switches the limit off
     #[arg(long, env = "HANDBILL_TOKEN_LIMIT", value_name = "REQUESTS", default_value_t = 60, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
     pub token_limit: u32,
+    /// Windows of whole networks, as multiples of a client's limits: NETWORK/PREFIX=FACTOR, comma-separated, with ipv4 or ipv6 as NETWORK; none switches them off
+    #[arg(long, env = "HANDBILL_NETWORK_LIMITS", value_name = "LIMITS", default_value = "ipv6/56=8,ipv6/48=64,ipv6/32=1024", value_parser = NetworkLimits::from_str)]
+    pub network_limits: NetworkLimits,
     /// The window of every limit, in whole seconds
     #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -46,6 +47,9 @@ pub struct RedisSettings {
     /// Name that the sentinels have for the master; required with --redis-mode sentinel
     #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
     pub redis_sentinel_master: Option<String>,
+    /// How long a request may wait for Redis in all; after that this replica decides alone
+    #[arg(long, env = "HANDBILL_REDIS_TIMEOUT", value_name = "DURATION", default_value = "100ms", value_parser = timeout)]
+    pub redis_timeout: Duration,
     /// User name for the Redis servers. Sentinels use the login in their own addresses
     #[arg(long, env = "HANDBILL_REDIS_USERNAME", value_name = "NAME")]
     pub redis_username: Option<String>,
@@ -55,4 +59,12 @@ pub struct RedisSettings {
     /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's; read like the password file
     #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
+}
+
+/// Shortest and longest time for a call. The longest leaves a request time for its store.
+const TIMEOUTS: std::ops::RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(2);
+
+fn timeout(text: &str) -> Result<Duration, &'static str> {
+    let timeout = humantime::parse_duration(text).ok();
+    timeout.filter(|timeout| TIMEOUTS.contains(timeout)).ok_or("give 10ms to 2s, for example 100ms")
 }

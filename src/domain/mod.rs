@@ -13,6 +13,7 @@ pub mod html_text;
 pub mod invisible;
 pub mod language;
 pub mod markdown;
+pub mod network_limits;
 pub mod oauth;
 pub mod origin;
 pub mod page;

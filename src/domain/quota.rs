@@ -3,6 +3,7 @@
 //! The window is exact: at any time, at most `limit` attempts were admitted within the last `window`. An attempt
 //! exactly `window` ago no longer counts. A refused attempt is not counted.
 
+use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -39,15 +40,26 @@ impl Quota {
     /// If `now` is before the newest counted attempt, the time of that attempt is used instead, so that a clock that
     /// goes back admits nobody twice.
     pub fn decide(&self, counted: &mut Counted, now: Duration) -> Decision {
-        let now = counted.back().map_or(now, |&newest| newest.max(now));
+        let admitted = self.has_room(counted, now);
+        if admitted {
+            counted.push_back(latest(counted, now));
+        }
+        self.decision(admitted, counted, now)
+    }
+
+    /// Whether one more attempt fits into the window at `now`. Removes attempts that have left the window.
+    pub fn has_room(&self, counted: &mut Counted, now: Duration) -> bool {
+        let now = latest(counted, now);
         while counted.front().is_some_and(|&oldest| self.has_left(oldest, now)) {
             counted.pop_front();
         }
+        counted.len() < usize::try_from(self.limit).unwrap_or(usize::MAX)
+    }
+
+    /// The answer to an attempt that was `admitted` or not, where `counted` are the attempts in the window at `now`.
+    pub fn decision(&self, admitted: bool, counted: &Counted, now: Duration) -> Decision {
+        let now = latest(counted, now);
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let admitted = counted.len() < limit;
-        if admitted {
-            counted.push_back(now);
-        }
         let remaining = u32::try_from(limit.saturating_sub(counted.len())).unwrap_or(u32::MAX);
         // If the limit was lowered below the number of counted attempts, several must leave before one more is
         // admitted.
@@ -62,7 +74,29 @@ impl Quota {
     }
 }
 
+/// `now`, or the time of the newest counted attempt if that is later.
+fn latest(counted: &Counted, now: Duration) -> Duration {
+    counted.back().map_or(now, |&newest| newest.max(now))
+}
+
 impl Decision {
+    /// The answer to an attempt that had to fit into several windows, where `self` is that of the client's own window and
+    /// `wider` those of the networks around it. All of them have the same `admitted`.
+    ///
+    /// The client is told of its own quota. The other numbers are those of the window that restricts it most, so that it
+    /// may rely on them.
+    #[must_use]
+    pub fn restricted_by(self, wider: impl IntoIterator<Item = Self>) -> Self {
+        wider.into_iter().fold(self, |narrowest, next| {
+            let is_narrower = match next.remaining.cmp(&narrowest.remaining) {
+                Ordering::Less => true,
+                Ordering::Equal => next.more_after > narrowest.more_after,
+                Ordering::Greater => false,
+            };
+            if is_narrower { Self { quota: narrowest.quota, ..next } } else { narrowest }
+        })
+    }
+
     /// Whole seconds, rounded up and at least 1: a client that waits exactly this long gets through.
     pub fn retry_after_seconds(&self) -> u64 {
         whole_seconds_up(self.more_after).max(1)
@@ -111,6 +145,21 @@ mod tests {
         let quota = Quota { limit: 1, window: HOUR };
         let mut counted = Counted::from([Duration::from_secs(100)]);
         assert!(!quota.decide(&mut counted, Duration::ZERO).admitted);
+    }
+
+    #[test]
+    fn several_windows_tell_the_client_of_its_own_quota_and_the_numbers_of_the_narrowest() {
+        let decision = |limit, remaining, seconds| Decision {
+            admitted: true,
+            quota: Quota { limit, window: HOUR },
+            remaining,
+            more_after: Duration::from_secs(seconds),
+        };
+        let own = decision(10, 5, 60);
+        assert_eq!(own.restricted_by([decision(80, 70, 10), decision(640, 600, 5)]), own);
+        assert_eq!(own.restricted_by([decision(80, 3, 10)]), decision(10, 3, 10));
+        let refused = [decision(80, 0, 30), decision(640, 0, 90), decision(10_240, 0, 20)];
+        assert_eq!(decision(10, 0, 40).restricted_by(refused), decision(10, 0, 90), "the longest wait");
     }
 
     proptest! {

@@ -1,5 +1,6 @@
 //! Creating a page.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use super::error::ServiceError;
@@ -8,6 +9,7 @@ use super::{Limited, PageService, StoreBudget};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
+use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::title::Title;
@@ -42,11 +44,16 @@ impl PageService {
     }
 
     async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
-        let rendered = self.rendering.render(&content).await;
+        let mut slug = self.random_slug(&title);
+        let (rendered, reservation) = self.render_while_reserving(&content, &slug).await;
+        let reserved = (reservation == Reservation::Held).then(|| slug.clone());
+        if reserved.is_none() {
+            slug = self.random_slug(&title);
+        }
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {
-            slug: self.random_slug(&title),
+            slug,
             title: Some(title.clone()),
             content,
             rendered,
@@ -57,7 +64,15 @@ impl PageService {
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
-            if self.reserve_and_insert(&candidate).await? == InsertResult::Inserted {
+            let inserted = StoreBudget::new().wait(self.store.insert_if_absent(Arc::clone(&candidate))).await;
+            // The reservation is kept while the outcome is unknown.
+            if !matches!(
+                inserted,
+                Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)
+            ) {
+                self.release(&reserved, &candidate.slug);
+            }
+            if inserted? == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
             }
             page = Page { slug: self.random_slug(&title), ..Arc::unwrap_or_clone(candidate) };
@@ -65,16 +80,26 @@ impl PageService {
         Err(ServiceError::NoFreeSlug)
     }
 
-    /// Reserves the page's slug and inserts it. The reservation is kept while the outcome is unknown.
-    async fn reserve_and_insert(&self, page: &Arc<Page>) -> Result<InsertResult, ServiceError> {
-        if self.reservations.reserve(&page.slug).await == Reservation::Taken {
-            return Ok(InsertResult::SlugTaken);
+    /// The HTML of `content`, and the reservation of `slug` if it was answered meanwhile. A reservation only saves a write,
+    /// so nobody waits for it.
+    async fn render_while_reserving(&self, content: &Content, slug: &Slug) -> (Rendered, Reservation) {
+        let mut reserving = pin!(self.reservations.reserve(slug));
+        let mut rendering = pin!(self.rendering.render(content));
+        let mut answer = None;
+        loop {
+            tokio::select! {
+                biased;
+                reservation = &mut reserving, if answer.is_none() => answer = Some(reservation),
+                rendered = &mut rendering => return (rendered, answer.unwrap_or(Reservation::Held)),
+            }
         }
-        let inserted = StoreBudget::new().wait(self.store.insert_if_absent(Arc::clone(page))).await;
-        if !matches!(inserted, Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)) {
-            self.reservations.release(&page.slug).await;
-        }
-        inserted
+    }
+
+    /// Ends the reservation of `slug`, if it is the reserved one, while the caller goes on.
+    fn release(&self, reserved: &Option<Slug>, slug: &Slug) {
+        let Some(slug) = reserved.clone().filter(|reserved| reserved == slug) else { return };
+        let reservations = Arc::clone(&self.reservations);
+        drop(tokio::spawn(async move { reservations.release(&slug).await }));
     }
 
     fn random_slug(&self, title: &Title) -> Slug {

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use lru::LruCache;
 
 use crate::domain::client::Client;
+use crate::domain::network_limits::{Network, NetworkLimits, Window};
 use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
@@ -28,13 +29,14 @@ const ENDED_PER_DECISION: usize = 8;
 
 /// Windows by client, ordered by their last admitted attempt. The last attempt is also the last to leave its window,
 /// so the first window in this order is the first to end.
-type Windows = LruCache<Client, Counted, RandomState>;
+type Windows = LruCache<Network, Counted, RandomState>;
 
 /// Counts attempts in this process. A restart forgets them.
 ///
 /// Clients choose their addresses, so the tables are hashed with a key that they cannot know.
 pub struct MemoryRateLimiter {
     clock: SharedClock,
+    networks: NetworkLimits,
     create: Mutex<Windows>,
     edit: Mutex<Windows>,
     token: Mutex<Windows>,
@@ -54,7 +56,14 @@ impl MemoryRateLimiter {
             windows.resize(clients);
             Mutex::new(windows)
         };
-        Self { clock, create: windows(), edit: windows(), token: windows() }
+        let networks = NetworkLimits::NONE;
+        Self { clock, networks, create: windows(), edit: windows(), token: windows() }
+    }
+
+    /// The same limiter, which also limits whole networks.
+    #[must_use]
+    pub fn limiting_networks(self, networks: NetworkLimits) -> Self {
+        Self { networks, ..self }
     }
 
     /// Counts an attempt that another limiter has just admitted. If that makes more attempts than `quota` allows, the
@@ -63,10 +72,12 @@ impl MemoryRateLimiter {
         let mut windows = self.windows(kind);
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
-        let counted = windows.get_or_insert_mut(client, Counted::new);
-        counted.push_back(now);
-        while counted.len() > usize::try_from(quota.limit).unwrap_or(usize::MAX) {
-            counted.pop_front();
+        for Window { network, quota } in self.networks.windows(quota, client) {
+            let counted = windows.get_or_insert_mut(network, Counted::new);
+            counted.push_back(now);
+            while counted.len() > usize::try_from(quota.limit).unwrap_or(usize::MAX) {
+                counted.pop_front();
+            }
         }
     }
 
@@ -99,20 +110,21 @@ impl RateLimiter for MemoryRateLimiter {
         // The time is read under the lock, so that decisions are made in the order of their times.
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
-        if let Some(counted) = windows.peek_mut(&client) {
-            let decision = quota.decide(counted, now);
-            if decision.admitted {
-                windows.promote(&client);
+        let asked = self.networks.windows(quota, client);
+        let mut has_room = |Window { network, quota }: &Window| {
+            windows.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
+        };
+        let admitted = asked.iter().map(&mut has_room).fold(true, |all, one| all && one);
+        let mut decide = |Window { network, quota }: &Window| {
+            if admitted {
+                let counted = windows.get_or_insert_mut(*network, Counted::new);
+                return quota.decide(counted, now);
             }
-            decision
-        } else {
-            let mut counted = Counted::new();
-            let decision = quota.decide(&mut counted, now);
-            if decision.admitted {
-                windows.put(client, counted);
-            }
-            decision
-        }
+            let counted = windows.peek(network).cloned().unwrap_or_default();
+            quota.decision(admitted, &counted, now)
+        };
+        let own = decide(&asked[0]);
+        own.restricted_by(asked[1..].iter().map(decide))
     }
 }
 
@@ -190,6 +202,32 @@ mod tests {
         for number in 0..10_000 {
             assert!(limiter.check(LimitKind::Token, TEN, client(number)).await.admitted);
             assert!(clients(&limiter, LimitKind::Token) <= 100);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_network_is_limited_as_a_whole_and_a_refusal_counts_nowhere() {
+        let limits = "ipv6/56=2,ipv6/48=3".parse().unwrap();
+        let limiter = MemoryRateLimiter::new(Arc::new(TestClock::new())).limiting_networks(limits);
+        let quota = Quota { limit: 2, window: HOUR };
+        let client = |subnet: u128| {
+            Client::from(IpAddr::V6(std::net::Ipv6Addr::from_bits((0x2001_0db8_0001 << 80) | (subnet << 64))))
+        };
+        let check = |subnet| limiter.check(LimitKind::Create, quota, client(subnet));
+        let seen = |decision: Decision| (decision.admitted, decision.remaining, decision.quota.limit);
+        // Subnets 0 to 0xff are one /56, which has 4; all of them are one /48, which has 6.
+        for (subnet, expected) in [
+            (0, (true, 1, 2)),
+            (0, (true, 0, 2)),
+            (0, (false, 0, 2)),
+            (1, (true, 1, 2)),
+            (2, (true, 0, 2)),
+            (3, (false, 0, 2)),
+            (0x100, (true, 1, 2)),
+            (0x200, (true, 0, 2)),
+            (0x300, (false, 0, 2)),
+        ] {
+            assert_eq!(seen(check(subnet).await), expected, "{subnet:#x}");
         }
     }
 }

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::circuit_breaker::Breaker;
+use super::eviction;
 use super::pool::{ConnectError, Connection, Pool};
 use super::time_limits::TimeLimits;
 use crate::ports::clock::SharedClock;
@@ -36,9 +37,28 @@ enum CallError {
     /// Redis may or may not have run the command.
     #[error("no answer in time")]
     NoAnswer,
-    /// Redis, or the connection to it, failed. Redis may or may not have run the command.
+    /// The connection failed. Redis may or may not have run the command.
     #[error("{0}")]
     Failed(RedisError),
+    /// The server takes no writes: it is a replica, or not ready yet. Another server may be the master now.
+    #[error("{0}")]
+    NotMaster(RedisError),
+    /// The server refused the command, for example because its memory is full. It did nothing, and the connection works.
+    #[error("{0}")]
+    Refused(RedisError),
+}
+
+/// The codes of servers that take no writes now.
+const NOT_MASTER: [&str; 4] = ["READONLY", "MASTERDOWN", "LOADING", "CLUSTERDOWN"];
+
+impl From<RedisError> for CallError {
+    fn from(error: RedisError) -> Self {
+        match error.code() {
+            Some(code) if NOT_MASTER.contains(&code) => Self::NotMaster(error),
+            Some(_) => Self::Refused(error),
+            None => Self::Failed(error),
+        }
+    }
 }
 
 impl From<PoolError<ConnectError>> for CallError {
@@ -70,6 +90,7 @@ pub(super) struct RedisConnection {
     metrics: Arc<Metrics>,
     refreshing: AtomicBool,
     breaker: Mutex<Breaker>,
+    looked_for_master_at: Mutex<Option<Duration>>,
     out_of_reach: watch::Sender<bool>,
     probe_key: String,
 }
@@ -90,10 +111,16 @@ impl RedisConnection {
             metrics,
             refreshing: AtomicBool::new(false),
             breaker: Mutex::new(Breaker::new()),
+            looked_for_master_at: Mutex::new(None),
             out_of_reach: watch::Sender::new(false),
             probe_key,
         });
-        drop(tokio::spawn(Arc::clone(&redis).connect()));
+        let first = tokio::spawn(Arc::clone(&redis).connect());
+        drop(tokio::spawn(async move {
+            if let Ok(Ok(connection)) = first.await {
+                eviction::warn(connection).await;
+            }
+        }));
         redis
     }
 
@@ -116,7 +143,9 @@ impl RedisConnection {
         let answer = match tries {
             Tries::One => self.try_within(self.limits.call(), &ask).await,
             Tries::Two => match self.try_within(self.limits.first_try, &ask).await {
-                Err(CallError::NoAnswer | CallError::Failed(_)) => self.try_within(self.limits.second_try, &ask).await,
+                Err(CallError::NoAnswer | CallError::Failed(_) | CallError::NotMaster(_)) => {
+                    self.try_within(self.limits.second_try, &ask).await
+                }
                 outcome => outcome,
             },
         };
@@ -147,10 +176,12 @@ impl RedisConnection {
         F: Future<Output = RedisResult<T>> + Send,
     {
         let began = Instant::now();
-        let asked = async { ask(self.lend().await?).await.map_err(CallError::Failed) };
+        let asked = async { ask(self.lend().await?).await.map_err(CallError::from) };
         let answer = timeout(limit, asked).await.unwrap_or(Err(CallError::NoAnswer));
-        if matches!(answer, Err(CallError::NoAnswer | CallError::Failed(_))) {
-            self.replace_older_than(began);
+        match answer {
+            Err(CallError::NoAnswer | CallError::Failed(_)) => self.replace_older_than(began),
+            Err(CallError::NotMaster(_)) if self.may_look_for_the_master() => self.replace_older_than(began),
+            _ => {}
         }
         answer
     }
@@ -174,6 +205,18 @@ impl RedisConnection {
             self.lost(error);
         }
         Ok(lent?.clone())
+    }
+
+    /// Whether the last search for a new master was long enough ago. A server that takes no writes answers at once, so each
+    /// call would otherwise make a connection.
+    fn may_look_for_the_master(&self) -> bool {
+        let now = self.clock.monotonic();
+        let mut looked_at = self.looked_for_master_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = looked_at.is_none_or(|at| at + self.limits.probe_interval <= now);
+        if may {
+            *looked_at = Some(now);
+        }
+        may
     }
 
     /// Replaces the connections that are older than a failed call, which began at `began`. Its server may have
@@ -239,7 +282,7 @@ impl RedisConnection {
             let mut connection = redis.pool.get().await?.clone();
             let mut write = redis::cmd("SET");
             write.arg(&redis.probe_key).arg(1).arg("EX").arg(PROBE_KEY_SECONDS);
-            write.query_async::<()>(&mut connection).await.map_err(CallError::Failed)
+            write.query_async::<()>(&mut connection).await.map_err(CallError::from)
         });
         matches!(timeout(self.limits.connect, probing).await, Ok(Ok(Ok(()))))
     }

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use redis::{RedisResult, Script};
+use redis::{ErrorKind, RedisResult, Script};
 
 use super::connection::{RedisConnection, Tries};
 use super::keys;
 use super::pool::Connection;
 use crate::backends::memory::MemoryRateLimiter;
 use crate::domain::client::Client;
+use crate::domain::network_limits::{NetworkLimits, Window};
 use crate::domain::quota::{Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
@@ -23,30 +24,66 @@ pub struct RedisLimiter {
     script: Script,
     random: Random,
     metrics: Arc<Metrics>,
+    networks: NetworkLimits,
     local: MemoryRateLimiter,
 }
 
 impl RedisLimiter {
-    pub(super) fn new(redis: Arc<RedisConnection>, clock: SharedClock, random: Random, metrics: Arc<Metrics>) -> Self {
+    pub(super) fn new(
+        redis: Arc<RedisConnection>,
+        clock: SharedClock,
+        random: Random,
+        metrics: Arc<Metrics>,
+        networks: NetworkLimits,
+    ) -> Self {
         let script = Script::new(include_str!("sliding_window.lua"));
-        Self { redis, script, random, metrics, local: MemoryRateLimiter::new(clock) }
+        let local = MemoryRateLimiter::new(clock).limiting_networks(networks.clone());
+        Self { redis, script, random, metrics, networks, local }
     }
 
-    async fn ask(&self, mut connection: Connection, key: String, quota: Quota, attempt: &str) -> RedisResult<Decision> {
-        let window = u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX);
-        let mut call = self.script.key(key);
-        call.arg(quota.limit).arg(window).arg(attempt);
-        let (admitted, remaining, more_after, _): (u8, u32, u64, u64) = call.invoke_async(&mut connection).await?;
-        Ok(Decision { admitted: admitted == 1, quota, remaining, more_after: Duration::from_micros(more_after) })
+    /// The decision on `attempt` in `windows`, of which the first is the client's own.
+    async fn ask(
+        &self,
+        mut connection: Connection,
+        kind: LimitKind,
+        windows: &[Window],
+        attempt: &str,
+    ) -> RedisResult<Decision> {
+        let mut call = self.script.prepare_invoke();
+        for key in keys::windows(kind, windows) {
+            call.key(key);
+        }
+        call.arg(attempt);
+        for Window { quota, .. } in windows {
+            call.arg(quota.limit).arg(u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX));
+        }
+        let answer: Vec<u64> = call.invoke_async(&mut connection).await?;
+        decision(&answer, windows)
+            .ok_or_else(|| (ErrorKind::UnexpectedReturnType, "the script's answer is not ours").into())
     }
+}
+
+/// The decision in the script's answer.
+fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
+    let [admitted, _, counts @ ..] = answer else { return None };
+    if counts.len() != 2 * windows.len() {
+        return None;
+    }
+    let mut decisions = counts.chunks_exact(2).zip(windows).map(|(counts, Window { quota, .. })| Decision {
+        admitted: *admitted == 1,
+        quota: *quota,
+        remaining: u32::try_from(counts[0]).unwrap_or(u32::MAX),
+        more_after: Duration::from_micros(counts[1]),
+    });
+    Some(decisions.next()?.restricted_by(decisions))
 }
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
     async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
-        let key = keys::window(kind, client);
+        let windows = self.networks.windows(quota, client);
         let attempt = hex_id(&self.random);
-        let ask = |connection| self.ask(connection, key.clone(), quota, &attempt);
+        let ask = |connection| self.ask(connection, kind, &windows, &attempt);
         if let Some(decision) = self.redis.call(Tries::Two, ask).await {
             if decision.admitted {
                 self.local.count(kind, quota, client);

@@ -10,7 +10,8 @@
 //!
 //! No caller waits longer than [`TimeLimits::call`] for Redis. If Redis does not answer, a window in this process makes
 //! the decision. This window also counts the attempts that Redis admitted through this replica, so that a client gets
-//! no fresh quota. After a refused connection, or three failures in a row, Redis is not asked at all: the metric
+//! no fresh quota. A Redis that refuses a command, for example because its memory is full, keeps its connection; one that
+//! takes no writes is looked for again, at most once a second. After a refused connection, or three failures in a row, Redis is not asked at all: the metric
 //! `handbill_rate_limit_fallback` is 1 and a warning says so. Once a second this replica checks in the background
 //! whether Redis takes writes again, and then returns to it. Redis does not learn of attempts that were admitted
 //! meanwhile.
@@ -27,11 +28,13 @@
 //!
 //! # Rights that a login needs
 //!
-//! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcard +zrange +zrangebyscore
-//! +zremrangebyscore +zscore +pexpire +set +get +del`; in a cluster also `+cluster`, with sentinels also `+role`.
+//! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcount +zrangebyscore
+//! +zremrangebyscore +zscore +pexpire +set +get +del`, and `+info`
+//! for a warning about evicted keys; in a cluster also `+cluster`, with sentinels also `+role`.
 
 mod circuit_breaker;
 mod connection;
+mod eviction;
 mod keys;
 mod limiter;
 mod pool;
@@ -51,6 +54,7 @@ pub use self::time_limits::TimeLimits;
 use self::connection::RedisConnection;
 use self::pool::Manager;
 use crate::config::RedisSettings;
+use crate::domain::network_limits::NetworkLimits;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 use crate::telemetry::metrics::Metrics;
@@ -79,10 +83,10 @@ impl Redis {
         Ok(Self { connection, clock, random, metrics })
     }
 
-    /// Limits that all replicas share.
-    pub fn limiter(&self) -> RedisLimiter {
+    /// Limits that all replicas share, on clients and on `networks`.
+    pub fn limiter(&self, networks: NetworkLimits) -> RedisLimiter {
         let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
-        RedisLimiter::new(Arc::clone(&self.connection), clock, random, Arc::clone(&self.metrics))
+        RedisLimiter::new(Arc::clone(&self.connection), clock, random, Arc::clone(&self.metrics), networks)
     }
 
     /// Reservations that all replicas see.

@@ -1,19 +1,20 @@
--- Decides one attempt of one client in an exact sliding window, as `domain::quota::Quota::decide` does, in one atomic
--- step and on this server's clock.
+-- Decides one attempt of one client in one or more exact sliding windows, as `domain::quota::Quota::decide` does for each, in
+-- one atomic step and on this server's clock. The attempt is admitted if every window has room, and is then counted in all.
 --
--- KEYS[1]  the window: a sorted set of the admitted attempts, each scored with its time
--- ARGV[1]  the limit, at least 1
--- ARGV[2]  the window's length in microseconds
--- ARGV[3]  the name of this attempt, which no other attempt in the window has
+-- KEYS     the windows: sorted sets of the admitted attempts, each scored with its time. The first is the client's own.
+-- ARGV[1]  the name of this attempt, which no other attempt in the windows has
+-- ARGV[2]  the limit of the first window, at least 1; ARGV[3] its length in microseconds; and so on for each window
 --
--- Returns whether the attempt is admitted (1 or 0), how many more would be admitted now, the microseconds until that
--- number grows, and the time of the decision in microseconds since 1970. All these numbers stay below 2^53 until 2255,
--- so Lua's numbers and the scores hold them exactly.
+-- Returns whether the attempt is admitted (1 or 0) and the time of the decision in microseconds since 1970; then for each
+-- window how many more attempts it would admit now and the microseconds until that number grows. All these numbers stay below
+-- 2^53 until 2255, so Lua's numbers and the scores hold them exactly.
 --
--- The window is a sorted set, because two attempts may have the same time. An attempt whose answer was lost is sent
--- again under its name. If the window already has that name, the attempt is not counted again. The set has at most as
--- many members as the largest limit in force.
-local window, limit, length, attempt = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+-- A window is a sorted set, because two attempts may have the same time. An attempt whose answer was lost is sent again under
+-- its name. If the windows already have that name, the attempt is not counted again.
+--
+-- The first command that writes is ZADD, which Redis refuses when its memory is full. After another write Redis would let the
+-- script go on, and the windows would grow beyond `maxmemory`.
+local attempt = ARGV[1]
 
 -- By default Lua writes large numbers with exponents.
 local function text(number)
@@ -23,39 +24,50 @@ end
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
 
--- The key is kept one millisecond longer than the window, because the server's clock for expiry has whole milliseconds.
-local function keep()
+-- A key is kept one millisecond longer than its window, because the server's clock for expiry has whole milliseconds.
+local function keep(window, length)
   redis.call('PEXPIRE', window, text(math.ceil(length / 1000) + 1))
 end
 
--- Attempts with a time in the future were counted before the clock went back, on this server or on the master that it
--- replaced. They count as made now, so nobody is admitted twice, and nobody waits longer than one window.
-local ahead = redis.call('ZRANGEBYSCORE', window, '(' .. text(now), '+inf')
-for _, early in ipairs(ahead) do
-  redis.call('ZADD', window, text(now), early)
-end
-if #ahead > 0 then
-  keep()
-end
-
--- An attempt exactly one window ago no longer counts.
-redis.call('ZREMRANGEBYSCORE', window, '-inf', text(now - length))
-
-local counted = redis.call('ZCARD', window)
+local repeated = redis.call('ZSCORE', KEYS[1], attempt)
 local admitted = 1
-if not redis.call('ZSCORE', window, attempt) then
-  if counted < limit then
-    redis.call('ZADD', window, text(now), attempt)
-    keep()
-    counted = counted + 1
-  else
+local windows = {}
+for number, window in ipairs(KEYS) do
+  local limit, length = tonumber(ARGV[2 * number]), tonumber(ARGV[2 * number + 1])
+  -- Attempts with a time in the future were counted before the clock went back, on this server or on the master that it
+  -- replaced. They count as made now, so nobody is admitted twice, and nobody waits longer than one window.
+  local ahead = redis.call('ZRANGEBYSCORE', window, '(' .. text(now), '+inf')
+  for _, early in ipairs(ahead) do
+    redis.call('ZADD', window, text(now), early)
+  end
+  if #ahead > 0 then
+    keep(window, length)
+  end
+  -- An attempt exactly one window ago no longer counts.
+  local since = '(' .. text(now - length)
+  local counted = redis.call('ZCOUNT', window, since, '+inf')
+  if not repeated and counted >= limit then
     admitted = 0
+  end
+  windows[number] = { key = window, limit = limit, length = length, since = since, counted = counted }
+end
+
+if admitted == 1 and not repeated then
+  for _, window in ipairs(windows) do
+    redis.call('ZADD', window.key, text(now), attempt)
+    redis.call('ZREMRANGEBYSCORE', window.key, '-inf', text(now - window.length))
+    keep(window.key, window.length)
+    window.counted = window.counted + 1
   end
 end
 
--- If the limit was lowered below the count, several attempts must leave before one more is admitted.
-local must_leave = math.max(counted - limit, 0)
-local next_to_leave = redis.call('ZRANGE', window, must_leave, must_leave, 'WITHSCORES')
-local more_after = tonumber(next_to_leave[2]) + length - now
-
-return { admitted, math.max(limit - counted, 0), more_after, now }
+local answer = { admitted, now }
+for _, window in ipairs(windows) do
+  -- If the limit was lowered below the count, several attempts must leave before one more is admitted.
+  local must_leave = math.max(window.counted - window.limit, 0)
+  local next_to_leave = redis.call('ZRANGEBYSCORE', window.key, window.since, '+inf', 'WITHSCORES', 'LIMIT', must_leave, 1)
+  local more_after = next_to_leave[2] and tonumber(next_to_leave[2]) + window.length - now or 0
+  table.insert(answer, math.max(window.limit - window.counted, 0))
+  table.insert(answer, more_after)
+end
+return answer

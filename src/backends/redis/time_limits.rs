@@ -2,6 +2,12 @@
 
 use std::time::Duration;
 
+/// Limit for making a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Time between two probes.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// How long calls wait for Redis.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeLimits {
@@ -24,12 +30,13 @@ impl TimeLimits {
     }
 }
 
-impl Default for TimeLimits {
-    /// A call gets half a second. A healthy Redis needs far less. The limit is generous because each call that is given
-    /// up may let a client have one attempt too many. It is still short enough for the three calls of a create while
-    /// Redis hangs and the breaker is not open yet.
-    fn default() -> Self {
-        let (first_try, second_try) = (Duration::from_millis(250), Duration::from_millis(250));
-        Self { first_try, second_try, connect: Duration::from_secs(3), probe_interval: Duration::from_secs(1) }
+impl TimeLimits {
+    /// Limits of which a caller waits for at most `call` in total.
+    ///
+    /// A healthy Redis needs far less than the default of 100 ms. Each call that is given up may let a client have one
+    /// attempt too many, so a longer time counts more exactly while Redis is slow.
+    pub fn of_calls(call: Duration) -> Self {
+        let (connect, probe_interval) = (CONNECT_TIMEOUT, PROBE_INTERVAL);
+        Self { first_try: call / 2, second_try: call / 2, connect, probe_interval }
     }
 }

@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::backends::redis::{Redis, TimeLimits};
 use handbill::domain::client::Client;
+use handbill::domain::network_limits::NetworkLimits;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
@@ -126,8 +127,14 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         stores.push(Arc::new(store));
     }
     let metrics = Arc::new(Metrics::new());
-    let redis =
-        Redis::open(&service.redis_settings(), TimeLimits::default(), clock.clone(), Random::System, metrics).unwrap();
+    let redis = Redis::open(
+        &service.redis_settings(),
+        TimeLimits::of_calls(std::time::Duration::from_millis(500)),
+        clock.clone(),
+        Random::System,
+        metrics,
+    )
+    .unwrap();
     let unlimited = Quotas { create: None, edit: None, token: None };
     for (round, reservations) in
         [Arc::new(redis.reservations()) as Arc<dyn SlugReservations>, Arc::new(Lost)].iter().enumerate()
@@ -135,7 +142,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         let racing = (0..24).map(|racer| {
             let racing = Racer { number: u8::try_from(racer).unwrap(), drawn: 0 };
             let random = Random::Controlled(Arc::new(Mutex::new(racing)));
-            let limiter = Arc::new(redis.limiter());
+            let limiter = Arc::new(redis.limiter(NetworkLimits::NONE));
             let (store, clock) = (Arc::clone(&stores[racer % 3]), clock.clone());
             let service = PageService::new(
                 store,

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use handbill::domain::network_limits::NetworkLimits;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::RateLimiter;
 use handbill::ports::slug_reservations::SlugReservations;
@@ -17,7 +18,7 @@ pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
 /// Every limiter and its name. No test controls the clock of Redis, so `services::redis::window` moves the counted
 /// attempts instead, and shows that these windows slide as those in memory do.
 pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
-    vec![("Redis", Arc::new(servers::redis().limiter()))]
+    vec![("Redis", Arc::new(servers::redis().limiter(NetworkLimits::NONE)))]
 }
 
 /// Every kind of reservations and its name.

@@ -58,6 +58,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
+        ("network-limits", &["", "56=8", "ipv6/64=8", "ipv6/56=1", "ipv6/56=8,ipv6/48=8", "everyone"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
         (
             "otlp-endpoint",
@@ -354,6 +355,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("create-limit", "10"),
         ("edit-limit", "60"),
         ("token-limit", "60"),
+        ("network-limits", "ipv6/56=8,ipv6/48=64,ipv6/32=1024"),
         ("rate-window", "1h"),
         ("otlp-endpoint", "none, and no traces"),
         ("otlp-sampling", "1"),

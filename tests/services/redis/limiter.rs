@@ -1,16 +1,22 @@
 //! Limits that replicas share, on every kind of Redis.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use handbill::backends::redis::TimeLimits;
+use handbill::backends::memory::MemoryRateLimiter;
+use handbill::backends::redis::Redis;
 use handbill::domain::client::Client;
+use handbill::domain::network_limits::NetworkLimits;
 use handbill::domain::quota::Quota;
+use handbill::ports::clock::SystemClock;
+use handbill::ports::random::{Random, hex_id};
 use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use handbill::telemetry::metrics::Metrics;
 use redis::AsyncCommands;
 
-use super::servers::{ALL, OwnServer, PATIENT, Replica, client, connect, to};
+use super::servers::{ALL, OwnServer, PATIENT, Replica, client, connect, to, usual};
 
 const HOUR: Duration = Duration::from_hours(1);
 const TEN: Quota = Quota { limit: 10, window: HOUR };
@@ -107,11 +113,75 @@ async fn a_connection_that_was_cut_is_made_again_within_the_same_decision() {
 async fn a_shared_server_answers_within_the_limits_that_the_service_has() {
     // The limits must not reject a healthy server. On a slow machine the replica may decide a few attempts alone.
     for servers in ALL {
-        let replica = Replica::start(&servers.settings(), TimeLimits::default());
+        let replica = Replica::start(&servers.settings(), usual());
         let client = client();
         for _ in 0..20 {
             replica.limiter.check(LimitKind::Create, TEN, client).await;
         }
         assert!(!replica.limiter.check(LimitKind::Create, TEN, client).await.admitted, "{servers:?}");
     }
+}
+
+#[tokio::test]
+async fn a_network_is_limited_across_its_clients_and_replicas_as_in_one_process() {
+    let networks: NetworkLimits = "ipv6/56=2,ipv6/48=3".parse().unwrap();
+    for servers in ALL {
+        let replicas = [0, 1].map(|_| {
+            let (clock, metrics) = (Arc::new(SystemClock::new()), Arc::new(Metrics::new()));
+            Redis::open(&servers.settings(), PATIENT, clock, Random::System, metrics).unwrap().limiter(networks.clone())
+        });
+        let alone = MemoryRateLimiter::new(Arc::new(SystemClock::new())).limiting_networks(networks.clone());
+        // A /48 of its own, so that no other test counts in it.
+        let site =
+            u128::from(hex_id(&Random::System).bytes().fold(7_u32, |sum, byte| sum.wrapping_mul(31) + u32::from(byte)));
+        let client = |subnet: u128| {
+            Client::from(IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) | (site << 80) | (subnet << 64))))
+        };
+        let quota = Quota { limit: 2, window: Duration::from_hours(1) };
+        for (number, subnet) in [0, 0, 0, 1, 1, 1, 0x100, 0x100, 0x200, 0x300].into_iter().enumerate() {
+            let shared = replicas[number % 2].check(LimitKind::Create, quota, client(subnet)).await;
+            let expected = alone.check(LimitKind::Create, quota, client(subnet)).await;
+            assert_eq!(
+                (shared.admitted, shared.remaining),
+                (expected.admitted, expected.remaining),
+                "{servers:?} {number}"
+            );
+            assert_eq!(shared.quota, quota);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_full_redis_takes_no_window_and_keeps_its_connection() {
+    let server = OwnServer::start();
+    let mut connection = connect(&server.address()).await;
+    let () = redis::cmd("CONFIG")
+        .arg("SET")
+        .arg("maxmemory-policy")
+        .arg("noeviction")
+        .query_async(&mut connection)
+        .await
+        .unwrap();
+    let replica = Replica::start(&to(&server.address()), PATIENT);
+    replica.limiter.check(LimitKind::Create, TEN, client()).await;
+    let used = |info: String| -> u64 {
+        info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap().trim().parse().unwrap()
+    };
+    let info = redis::cmd("INFO").arg("memory").query_async::<String>(&mut connection).await.unwrap();
+    let limit = used(info) + 256 * 1024;
+    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(limit).query_async(&mut connection).await.unwrap();
+    let connections = |info: String| -> u64 {
+        info.lines().find_map(|line| line.strip_prefix("total_connections_received:")).unwrap().trim().parse().unwrap()
+    };
+    let before = connections(redis::cmd("INFO").arg("stats").query_async(&mut connection).await.unwrap());
+    for _ in 0..5_000 {
+        assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
+    }
+    assert!(replica.decided_alone() > 0, "a full Redis counts nothing more");
+    let after = redis::cmd("INFO").arg("memory").query_async::<String>(&mut connection).await.unwrap();
+    // The last window that fitted, and what the connections of this test use, come on top.
+    assert!(used(after) < limit + 128 * 1024, "the windows stay within maxmemory");
+    let after = connections(redis::cmd("INFO").arg("stats").query_async(&mut connection).await.unwrap());
+    // Only probes make connections, one each.
+    assert!(after - before <= 5, "{before} {after}");
 }

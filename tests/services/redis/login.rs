@@ -16,7 +16,7 @@ use redis::{Client, FromRedisValue, TlsCertificates};
 use tempfile::TempDir;
 
 use super::faults::{SHORT, come_back};
-use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to};
+use super::servers::{OwnServer, PATIENT, Replica, StillClock, client, to, usual};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
@@ -45,7 +45,7 @@ impl Guarded {
         fs::write(
             directory.path().join("users"),
             "user default off\nuser admin on >opensesame ~* &* +@all\nuser handbill on >correcthorse ~handbill:* +@connection +evalsha +script|load +time \
-             +zadd +zcard +zrange +zrangebyscore +zremrangebyscore +zscore +pexpire +set +get +del\n",
+             +zadd +zcount +zrangebyscore +zremrangebyscore +zscore +pexpire +set +get +del +info\n",
         )
         .unwrap();
         let server = OwnServer::start_in(
@@ -196,7 +196,7 @@ async fn a_replica_that_a_new_password_shuts_out_returns_once_its_file_has_it() 
 
 fn refusal(settings: &RedisSettings) -> OpenError {
     let clock = Arc::new(StillClock);
-    let opened = Redis::open(settings, TimeLimits::default(), clock, Random::System, Arc::new(Metrics::new()));
+    let opened = Redis::open(settings, usual(), clock, Random::System, Arc::new(Metrics::new()));
     opened.err().expect("the settings are refused")
 }
 
@@ -239,6 +239,6 @@ async fn several_addresses_mean_a_cluster() {
         redis_url: vec![RedisUrl("redis://127.0.0.1:1".to_owned()), RedisUrl("redis://127.0.0.1:2".to_owned())],
         ..to("")
     };
-    let replica = Replica::start(&settings, TimeLimits::default());
+    let replica = Replica::start(&settings, usual());
     assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
 }

@@ -2,14 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use handbill::backends::redis::TimeLimits;
 use handbill::config::RedisMode;
 use handbill::domain::quota::Quota;
 use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
 use rustix::process::Signal;
 
 use super::faults::come_back;
-use super::servers::{OwnServers, Replica, client, connect};
+use super::servers::{OwnServers, Replica, client, connect, usual};
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
@@ -20,7 +19,7 @@ const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 async fn when_sentinels_name_another_master_the_replica_goes_there() {
     for signal in [Signal::KILL, Signal::STOP] {
         let servers = OwnServers::start(RedisMode::Sentinel);
-        let mut replica = Replica::start(&servers.settings, TimeLimits::default());
+        let mut replica = Replica::start(&servers.settings, usual());
         let client = client();
         for _ in 0..10 {
             replica.limiter.check(LimitKind::Create, TEN, client).await;
@@ -56,7 +55,7 @@ async fn until_its_successor_knows(url: &str) {
 async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_by_its_successor() {
     for signal in [Signal::KILL, Signal::STOP] {
         let servers = OwnServers::start(RedisMode::Cluster);
-        let mut replica = Replica::start(&servers.settings, TimeLimits::default());
+        let mut replica = Replica::start(&servers.settings, usual());
         let clients: Vec<_> = (0..24).map(|_| client()).collect();
         for client in &clients {
             for _ in 0..10 {

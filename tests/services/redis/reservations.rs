@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use handbill::backends::redis::TimeLimits;
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::title::Title;
 use handbill::ports::random::{Random, index_below};
 use handbill::ports::slug_reservations::{Reservation, SlugReservations, TIME_TO_LIVE};
 use redis::AsyncCommands;
 
-use super::servers::{ALL, OwnServer, PATIENT, Replica, connect, free_port, to};
+use super::servers::{ALL, OwnServer, PATIENT, Replica, connect, free_port, to, usual};
 
 fn slug() -> Slug {
     let title = Title::parse("A test page").unwrap();
@@ -63,7 +62,7 @@ async fn a_reservation_that_nobody_releases_ends_by_itself() {
 
 #[tokio::test]
 async fn without_redis_every_slug_is_held() {
-    let replica = Replica::start(&to(&format!("redis://127.0.0.1:{}", free_port())), TimeLimits::default());
+    let replica = Replica::start(&to(&format!("redis://127.0.0.1:{}", free_port())), usual());
     let slug = slug();
     for _ in 0..10 {
         assert_eq!(replica.reservations.reserve(&slug).await, Reservation::Held);
@@ -74,7 +73,7 @@ async fn without_redis_every_slug_is_held() {
 #[tokio::test]
 async fn a_redis_that_does_not_answer_holds_no_create_up() {
     let server = OwnServer::start();
-    let replica = Replica::start(&to(&server.address()), TimeLimits::default());
+    let replica = Replica::start(&to(&server.address()), usual());
     replica.reservations.reserve(&slug()).await;
     server.freeze();
     let started = Instant::now();

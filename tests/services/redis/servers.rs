@@ -11,6 +11,7 @@ use std::time::Duration;
 use handbill::backends::redis::{Redis, RedisLimiter, RedisReservations, TimeLimits};
 use handbill::config::{RedisMode, RedisSettings, RedisUrl};
 use handbill::domain::client::Client;
+use handbill::domain::network_limits::NetworkLimits;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::Clock;
 use handbill::ports::random::{Random, index_below};
@@ -27,6 +28,11 @@ pub(crate) const PATIENT: TimeLimits = TimeLimits {
     connect: Duration::from_mins(1),
     probe_interval: Duration::from_secs(1),
 };
+
+/// Limits of a service with more time for Redis than by default, because test machines are slow.
+pub(crate) fn usual() -> TimeLimits {
+    TimeLimits::of_calls(Duration::from_millis(500))
+}
 
 /// The servers that all tests share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +76,7 @@ pub(crate) fn to(address: &str) -> RedisSettings {
         redis_username: None,
         redis_password_file: None,
         redis_ca_file: None,
+        redis_timeout: Duration::from_millis(500),
     }
 }
 
@@ -99,7 +106,8 @@ impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = Arc::new(Metrics::new());
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
-        let (limiter, reservations, out_of_reach) = (redis.limiter(), redis.reservations(), redis.out_of_reach());
+        let (limiter, reservations, out_of_reach) =
+            (redis.limiter(NetworkLimits::NONE), redis.reservations(), redis.out_of_reach());
         Self { limiter, reservations, metrics, out_of_reach }
     }
 
