@@ -1,42 +1,88 @@
-//! A bare axum handler that answers with the bytes of files, the least that a service on Handbill's own stack can cost.
+//! The least that a service on Handbill's own stack can cost: a server that answers with the bytes of files.
 //!
-//!     yardstick <folder>
+//!     yardstick axum <folder>      a bare axum handler
+//!     yardstick hyper <folder>     hyper alone, without routing
 //!
 //! Each file in the folder is served under its own name. Its headers are in the file of the same name with `.headers`
-//! added, one `name: value` a line. The start-up line on standard output names the listener.
+//! added, one `name: value` a line. A request whose `If-None-Match` is the file's `etag` is answered 304, with the same
+//! headers. The start-up line on standard output names the listener.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::{Path as Segment, State};
+use axum::http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use http_body_util::Full;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpListener;
 
+type Failure = Box<dyn Error + Send + Sync>;
 type Files = Arc<HashMap<String, (HeaderMap, Bytes)>>;
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let folder = std::env::args_os().nth(1).ok_or("which folder?")?;
-    let app = Router::new().route("/{name}", get(file)).with_state(Arc::new(files(&folder.into())?));
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+async fn main() -> Result<(), Failure> {
+    let usage = "yardstick axum|hyper <folder>";
+    let mut arguments = std::env::args_os().skip(1);
+    let stack = arguments.next().ok_or(usage)?;
+    let files = Arc::new(files(&PathBuf::from(arguments.next().ok_or(usage)?))?);
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listens on http://{}", listener.local_addr()?);
-    Ok(axum::serve(listener, app).await?)
-}
-
-async fn file(State(files): State<Files>, Path(name): Path<String>) -> Response {
-    match files.get(&name) {
-        Some((headers, bytes)) => (headers.clone(), bytes.clone()).into_response(),
-        None => StatusCode::NOT_FOUND.into_response(),
+    match stack.to_str() {
+        Some("axum") => {
+            let app = Router::new().route("/{name}", get(file)).with_state(files);
+            Ok(axum::serve(listener, app).await?)
+        }
+        Some("hyper") => bare_hyper(listener, files).await,
+        _ => Err(usage.into()),
     }
 }
 
-fn files(folder: &PathBuf) -> Result<HashMap<String, (HeaderMap, Bytes)>, Box<dyn Error>> {
+async fn file(State(files): State<Files>, Segment(name): Segment<String>, request: HeaderMap) -> Response {
+    let (status, headers, bytes) = answer(&files, &name, &request);
+    (status, headers, bytes).into_response()
+}
+
+async fn bare_hyper(listener: TcpListener, files: Files) -> Result<(), Failure> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        let files = Arc::clone(&files);
+        tokio::spawn(async move {
+            let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+                let (status, headers, bytes) = answer(&files, &request.uri().path()[1..], request.headers());
+                let mut response = hyper::Response::new(Full::new(bytes));
+                (*response.status_mut(), *response.headers_mut()) = (status, headers);
+                std::future::ready(Ok::<_, Infallible>(response))
+            });
+            // The client ends the connection, at any moment.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+        });
+    }
+}
+
+fn answer(files: &Files, name: &str, request: &HeaderMap) -> (StatusCode, HeaderMap, Bytes) {
+    let Some((headers, bytes)) = files.get(name) else {
+        return (StatusCode::NOT_FOUND, HeaderMap::new(), Bytes::new());
+    };
+    let mut headers = headers.clone();
+    if request.get(IF_NONE_MATCH).is_some_and(|tag| headers.get(ETAG) == Some(tag)) {
+        headers.remove(CONTENT_TYPE);
+        return (StatusCode::NOT_MODIFIED, headers, Bytes::new());
+    }
+    (StatusCode::OK, headers, bytes.clone())
+}
+
+fn files(folder: &Path) -> Result<HashMap<String, (HeaderMap, Bytes)>, Failure> {
     let mut files = HashMap::new();
     for entry in std::fs::read_dir(folder)? {
         let path = entry?.path();

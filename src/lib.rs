@@ -5,7 +5,7 @@
 //! Modules depend on each other in one direction only:
 //!
 //! ```text
-//! http, mcp  →  api  →  service  →  ports (traits)  ←  backends
+//! http, mcp, operators  →  api  →  service  →  ports (traits)  ←  backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
@@ -22,13 +22,15 @@
 //! | the JSON of a request or response | [`api::types`] |
 //! | the name of the service and the addresses of its documents | [`api::metadata`] |
 //! | a route, a layer or a header | [`http`] |
-//! | a page for people | [`http`], in its `site` |
+//! | a page for people, the editor and its scripts | [`http`], in its `site` |
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
+//! | what operators may do with pages, and its API | [`operators`], over [`service`] |
 //! | the number of connections, their memory and their timeouts | [`server`] |
 //! | the promises of stores, limiters, reservations, clocks and randomness | [`ports`] |
 //! | the storage of pages, limits and reservations | [`backends`], each behind a trait of [`ports`] |
 //! | the schema of the cluster | `migrations/`, applied by [`backends::cql`] |
+//! | the files of an export or backup, and what an import stores | [`transfer`], the format in [`domain::archive`] |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`] |
@@ -56,7 +58,9 @@ pub mod config;
 pub mod domain;
 pub mod http;
 pub mod mcp;
+pub mod operators;
 pub mod ports;
 pub mod server;
 pub mod service;
 pub mod telemetry;
+pub mod transfer;

@@ -12,7 +12,7 @@ use axum::Router;
 use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, public_router};
+use handbill::app::{Deps, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
@@ -134,10 +134,11 @@ impl Service {
         let base_url = Origin::parse("https://pages.example").unwrap();
         let router = public_router(
             Arc::new(RedbStore::in_memory().unwrap()),
-            Quotas { create: None, edit: None, token: None },
+            Quotas { create: None, edit: None, token: None, preview: None },
             base_url.clone(),
             TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
             HostCheck::new(&base_url, Vec::new(), Vec::new()),
+            Publishing::default(),
             &deps,
         );
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };

@@ -59,7 +59,8 @@ class Cluster:
             if line and not line.startswith((" ", "#")):
                 in_resolvers = line.startswith("resolvers")
             words = line.split()
-            if in_resolvers:
+            # The load is one client, and sends more than one client may.
+            if in_resolvers or ("-request " in line and "per_address" in line):
                 continue
             if words[:1] == ["bind"]:
                 line = f"    bind {self.network}.30:8080"

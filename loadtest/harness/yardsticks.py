@@ -84,7 +84,7 @@ def start(processes, binary, yardstick, replicas=()):
         kept = [f"{header.lower()}: {value}" for header, value in headers.items() if header.lower() not in OWN]
         (files / f"{view}.headers").write_text("\n".join(kept) + "\n")
 
-    axum = processes.start([yardstick, files], "axum", cpus=[core])
+    axum = processes.start([yardstick, "axum", files], "axum", cpus=[core])
     axum_url = said(axum, r"listens on (http://\S+)")
     nginx, nginx_url = start_nginx(processes, files, core)
     views = subjects[0].addresses
@@ -96,7 +96,8 @@ def start(processes, binary, yardstick, replicas=()):
     return subjects
 
 
-def start_nginx(processes, files, core):
+def start_nginx(processes, files, core, log="/dev/null"):
+    """Starts nginx with one worker. It writes each line of its log at once, without a buffer."""
     port, folder = free_port(), processes.folder
     locations = ""
     for headers in files.glob("*.headers"):
@@ -116,7 +117,7 @@ http {{
 {temporary}
 log_format line escape=json '{{"timestamp":"$time_iso8601","level":"INFO","message":"answered","status":$status,'
     '"duration_seconds":$request_time,"span":{{"method":"$request_method","request_id":"$request_id"}}}}';
-access_log /dev/null line;
+access_log {log} line;
 sendfile on; tcp_nopush on; tcp_nodelay on; keepalive_timeout 75s; keepalive_requests 1000000000;
 server_tokens off; etag off; max_ranges 0;
 server {{ listen 127.0.0.1:{port}; root {files}; add_header Last-Modified ""; {locations} }}

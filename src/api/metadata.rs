@@ -144,8 +144,12 @@ pub mod path {
     pub const AI_CATALOG: &str = "/.well-known/ai-catalog.json";
     /// The A2A agent card.
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
+    /// Whom to tell about vulnerabilities (RFC 9116).
+    pub const SECURITY: &str = "/.well-known/security.txt";
     /// Instructions for agents, in prose.
     pub const LLMS: &str = "/llms.txt";
+    /// The help for people.
+    pub const HELP: &str = "/help";
     /// The icon. Its address never changes.
     pub const ICON: &str = "/favicon.ico";
 }

@@ -10,12 +10,16 @@ use super::deps::Deps;
 use super::error::StartError;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
+use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
-use crate::config::{CqlSettings, Settings, StoreKind};
+use crate::config::{CqlSettings, EmbeddedSettings, Settings, StoreKind};
 use crate::domain::network_limits::NetworkLimits;
+use crate::ports::audit_log::AuditLog;
+use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
@@ -46,6 +50,16 @@ pub(super) enum StoreHandle {
     Cluster(oneshot::Receiver<cql::ConnectError>),
 }
 
+/// The parts of a store that operators use.
+pub(super) struct OperatedStore {
+    /// The list of what operators did.
+    pub(super) audit: Arc<dyn AuditLog>,
+    /// The records one after another.
+    pub(super) scan: Arc<dyn PageScan>,
+    /// The switch that pauses creates.
+    pub(super) switch: Arc<dyn CreatesSwitch>,
+}
+
 impl Backends {
     /// `store`, with reservations and a limiter of clients and `networks` in this process.
     pub(super) fn in_process(store: Arc<dyn PageStore>, networks: NetworkLimits, deps: &Deps) -> Self {
@@ -69,7 +83,7 @@ impl Backends {
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
-                let store = Arc::new(open_embedded(settings.embedded.data_dir.clone(), &deps.metrics).await?);
+                let store = Arc::new(open_embedded(&settings.embedded, &deps.metrics).await?);
                 deps.metrics.store_available.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
@@ -84,10 +98,7 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
-                if settings.redis.redis_url.is_empty() {
-                    return Err(StartError::NoRedis);
-                }
-                let (store, failed) = connect_cluster(&settings.cql, deps, readiness)?;
+                let (store, failed) = connect_cluster(&settings.cql, deps, readiness);
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
                 let store = Coalescing::new(measure(deps).store(store, System::Cassandra), Arc::clone(&deps.metrics));
@@ -130,6 +141,18 @@ impl StoreHandle {
         }
     }
 
+    /// The parts that the operators' API uses besides the store itself; `None` if the store does not have them.
+    pub(super) fn operated(&self, settings: &Settings) -> Option<OperatedStore> {
+        match self {
+            Self::Embedded(store) => Some(OperatedStore {
+                audit: Arc::clone(store) as _,
+                scan: Arc::clone(store) as _,
+                switch: Arc::new(CreatesFile::new(settings.embedded.creates_file())),
+            }),
+            Self::Cluster(_) => None,
+        }
+    }
+
     /// Returns the reason once the store cannot be used, now or ever again.
     pub(super) async fn fatal_error(&mut self) -> StartError {
         match self {
@@ -162,8 +185,10 @@ fn absolute(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-async fn open_embedded(data_dir: PathBuf, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
-    let opened = tokio::task::spawn_blocking(move || RedbStore::open(&data_dir)).await;
+async fn open_embedded(settings: &EmbeddedSettings, metrics: &Arc<Metrics>) -> Result<RedbStore, StartError> {
+    let data_dir = settings.data_dir.clone();
+    let cache_bytes = usize::try_from(settings.store_cache.0).unwrap_or(usize::MAX);
+    let opened = tokio::task::spawn_blocking(move || RedbStore::open_with_cache(&data_dir, cache_bytes)).await;
     let store = opened.map_err(io::Error::other)??;
     let commit_writes = metrics.commit_writes.clone();
     store.observe_commits(move |committed| {
@@ -179,9 +204,7 @@ fn connect_cluster(
     settings: &CqlSettings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
-) -> Result<(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>), StartError> {
-    // Settings that make no sense by themselves are refused at once.
-    cql::builder(settings).map_err(cql::ConnectError::from)?;
+) -> (Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
@@ -200,7 +223,7 @@ fn connect_cluster(
             Err(error) => drop(fail.send(error)),
         }
     });
-    Ok((pending, failed))
+    (pending, failed)
 }
 
 /// Reports in the log and at `/readyz` why the cluster is not connected yet.

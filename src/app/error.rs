@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
+use super::moderation::ModerationError;
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::{cql, redis};
+use crate::operators::guard::TokenError;
 use crate::telemetry::export::ExportError;
 
 /// Why the service did not start, or stopped by itself.
@@ -38,6 +40,12 @@ pub enum StartError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Cluster(#[from] cql::ConnectError),
+    /// The blocklist or the switch of creates cannot be read.
+    #[error(transparent)]
+    Moderation(#[from] ModerationError),
+    /// The operators' token cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -50,6 +58,32 @@ impl StartError {
     /// Whether the service had started, so that starting it again may help.
     pub fn is_after_the_start(&self) -> bool {
         matches!(self, Self::StoreEnded(_))
+    }
+}
+
+/// Why texts were not swept.
+#[derive(Debug, Error)]
+pub enum SweepError {
+    /// The embedded store deletes each text with its page.
+    #[error("the embedded store leaves nothing to sweep: use it with --store scylla")]
+    Embedded,
+    /// The sweep ended early. Running it again is safe.
+    #[error(transparent)]
+    Cluster(#[from] cql::SweepError),
+    /// A runtime cannot be created.
+    #[error("the operating system refused a basic resource ({0})")]
+    System(#[from] io::Error),
+}
+
+impl SweepError {
+    /// The exit code: 2 for a command that was refused, 1 for one that failed on its way.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Cluster(cql::SweepError::Database(_)) => 1,
+            Self::Embedded
+            | Self::Cluster(cql::SweepError::Connect(_) | cql::SweepError::OutOfReach)
+            | Self::System(_) => 2,
+        }
     }
 }
 

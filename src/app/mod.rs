@@ -3,8 +3,15 @@
 mod backends;
 mod deps;
 mod error;
+mod moderation;
+pub mod moving;
 mod operators;
+mod operators_api;
+mod remote_records;
 mod startup;
+mod sweep;
+pub mod upkeep;
+mod watched_file;
 
 use std::process::{self, ExitCode};
 use std::sync::Arc;
@@ -15,24 +22,29 @@ use futures_util::FutureExt;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
-use self::backends::{Backends, STORE};
+use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
-pub use self::error::{MigrateError, StartError};
+pub use self::error::{MigrateError, StartError, SweepError};
+use self::moderation::Moderation;
+pub use self::moderation::ModerationError;
+pub use self::operators_api::{Operated, operators_router};
 use self::startup::{announce, listen, server_limits, server_metrics};
+pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
-use crate::backends::cql;
-use crate::config::{HttpSettings, MigrateSettings, Settings, StoreKind};
+use crate::backends::{cql, redis};
+use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
-use crate::http::{Http, Public, guarded, router};
+use crate::http::{Http, Public, SiteSettings, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
+use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::{PageCache, PageCacheMetrics, PageService};
+use crate::service::{LimitTiers, PageCache, PageCacheMetrics, PageService, PublishingPolicy};
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -47,17 +59,39 @@ const PAGE_CACHE_BYTES: u64 = 32 * 1024 * 1024;
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
 
-/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the tools.
+/// The operators' decisions about publishing. The default allows everything and names nobody.
+#[derive(Default)]
+pub struct Publishing {
+    /// The policy for content and creates.
+    pub policy: PublishingPolicy,
+    /// Networks that have limits of their own.
+    pub tiers: LimitTiers,
+    /// The operators' contacts and wishes, as pages show them.
+    pub site: SiteSettings,
+}
+
+impl Publishing {
+    fn of(settings: &Settings, policy: PublishingPolicy) -> Self {
+        let (limits, moderation) = (&settings.rate_limits, &settings.moderation);
+        let ContactSettings { abuse_contact, security_contact } = moderation.contacts.clone();
+        let site = SiteSettings { abuse_contact, security_contact, noindex_all: moderation.noindex_all };
+        Self { policy, tiers: LimitTiers::new(&limits.limit_tier, limits.rate_window), site }
+    }
+}
+
+/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the
+/// tools.
 pub fn public_router(
     store: Arc<dyn PageStore>,
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
+    publishing: Publishing,
     deps: &Deps,
 ) -> Router {
     let backends = Backends::in_process(store, NetworkLimits::NONE, deps);
-    public_over(backends, PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, deps).router()
+    public_over(backends, PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, publishing, deps).router()
 }
 
 fn public_over(
@@ -67,8 +101,10 @@ fn public_over(
     base_url: Origin,
     proxies: TrustedProxies,
     hosts: HostCheck,
+    publishing: Publishing,
     deps: &Deps,
 ) -> Public {
+    let Publishing { policy, tiers, site } = publishing;
     let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
         backends.store,
@@ -78,8 +114,10 @@ fn public_over(
         Arc::clone(clock),
         random.clone(),
         quotas,
-    );
-    service = service.keeping_pages_in(PageCache::new(
+    )
+    .with_policy(policy)
+    .with_tiers(tiers)
+    .keeping_pages_in(PageCache::new(
         page_cache_bytes,
         PageCacheMetrics {
             hits: metrics.page_cache_hits.clone(),
@@ -102,7 +140,25 @@ fn public_over(
         proxies: proxies.clone(),
         metrics: Arc::clone(metrics),
     };
-    router(Http::new(service, base_url, proxies), mcp::router(tools, hosts, guarded), telemetry)
+    router(Http::new(service, base_url, proxies, site), mcp::router(tools, hosts, guarded), telemetry)
+}
+
+/// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
+/// does not touch the store's files, so that it can run beside the process that serves.
+pub fn check(settings: &Settings) -> Result<(), StartError> {
+    let has_redis = !settings.redis.redis_url.is_empty();
+    if settings.store.store == StoreKind::Scylla {
+        if !has_redis {
+            return Err(StartError::NoRedis);
+        }
+        cql::builder(&settings.cql).map_err(cql::ConnectError::from)?;
+    }
+    if has_redis {
+        redis::check(&settings.redis)?;
+    }
+    TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
+    Moderation::open(settings.moderation.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
+    Ok(())
 }
 
 /// Serves until a signal ends it. Lines for the operator go to `log`.
@@ -129,11 +185,16 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let deps = Deps { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Deps::system() };
     let Deps { clock, random, metrics } = &deps;
-    let sampling = settings.traces.otlp_sampling;
-    let exporting =
-        settings.traces.otlp_endpoint.as_ref().map(|to| export::start(to, sampling, metrics, clock, random));
+    let TraceChoice { traces, warnings } = config::traces(&settings.traces);
+    let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
-    logs::install(&settings.logs, log, tracer);
+    let log_filter = logs::install(&settings.logs, log, tracer);
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    check(&settings)?;
+    let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
+    let mut moderation = Moderation::open(settings.moderation.blocklist_file.clone(), metrics)?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;
@@ -145,8 +206,19 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
-    let public =
-        public_over(backends, settings.http.page_cache.0, quotas, base_url.clone(), proxies.clone(), hosts, &deps);
+    let store = Arc::clone(&backends.store);
+    let policy = moderation.policy();
+    let publishing = Publishing::of(&settings, policy.clone());
+    let public = public_over(
+        backends,
+        settings.http.page_cache.0,
+        quotas,
+        base_url.clone(),
+        proxies.clone(),
+        hosts,
+        publishing,
+        &deps,
+    );
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
@@ -154,6 +226,18 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
+    let operated = handle.operated(&settings);
+    if let Some(operated) = &operated {
+        moderation.read_switch(&*operated.switch).await?;
+    }
+    tokio::spawn(moderation.follow(operated.as_ref().map(|operated| Arc::clone(&operated.switch))));
+    let admin = match operated {
+        Some(OperatedStore { audit, scan, switch }) => {
+            let operated = Operated { store, audit, scan, switch, policy, log: log_filter };
+            admin.merge(operators_router(operated, token_file, &deps))
+        }
+        None => admin,
+    };
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;
 

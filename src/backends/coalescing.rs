@@ -1,154 +1,89 @@
-//! Concurrent lookups of one slug share one read of the store.
+//! Concurrent lookups of one slug share one read of the store, and so do concurrent reads of one head or one page.
 //!
 //! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
 //! as [`PageStore::lookup`] promises. So however many lookups of a slug arrive, they wait for at most one read in
-//! progress, and share the one read that follows it. An answer is not kept after it has been sent.
+//! progress, and share the one read that follows it. An answer is not kept after it has been sent. [`super::read_schedule`]
+//! says when the next read may begin.
 //!
 //! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves
 //! its slug usable.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use async_trait::async_trait;
-use thiserror::Error;
-use tokio::sync::oneshot;
-use tokio::time::timeout;
 
-use crate::domain::page::{Page, PageState, PageVersion};
+use super::sharing::Sharing;
+use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
-use crate::telemetry::spans::with_current_span;
 
-/// Longest wait for the read in progress. After this time the next read begins although that one is still running, so
-/// one hung read delays later lookups by at most this much.
-const READ_TIMEOUT: Duration = Duration::from_millis(100);
+type Answer<T> = Result<T, StoreError>;
 
-type Answer = Result<Lookup, StoreError>;
-
-/// The callers that wait for a read that has not begun.
-type Waiters = Vec<oneshot::Sender<Answer>>;
-
-/// A store whose concurrent lookups of one slug share a read. Writes pass through.
+/// A store whose concurrent reads of one kind and slug share a read. Writes pass through.
 pub struct Coalescing {
-    shared: Arc<Shared>,
-}
-
-struct Shared {
     store: Arc<dyn PageStore>,
-    metrics: Arc<Metrics>,
-    /// The waiters for the next read of each slug. A slug is in the map while a task reads it.
-    waiting: Mutex<HashMap<Slug, Waiters>>,
+    lookups: Arc<Sharing<Slug, Lookup>>,
+    heads: Arc<Sharing<Slug, Head>>,
+    pages: Arc<Sharing<(Slug, PageState), Option<Arc<Page>>>>,
 }
 
 impl Coalescing {
     /// Wraps `store` so that its lookups share reads. Lookups need a Tokio runtime.
     pub fn new(store: Arc<dyn PageStore>, metrics: Arc<Metrics>) -> Self {
-        Self { shared: Arc::new(Shared { store, metrics, waiting: Mutex::default() }) }
+        Self { store, lookups: Sharing::new(&metrics), heads: Sharing::new(&metrics), pages: Sharing::new(&metrics) }
     }
 }
 
 #[async_trait]
 impl PageStore for Coalescing {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.shared.store.insert_if_absent(page).await
+        self.store.insert_if_absent(page).await
     }
 
-    async fn lookup(&self, slug: &Slug) -> Answer {
-        let (reader, answer) = oneshot::channel();
-        if self.shared.join(slug, reader) {
-            let reads = Arc::clone(&self.shared).read_while_wanted(slug.clone());
-            tokio::spawn(with_current_span(reads));
-        }
-        answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(Box::new(ReadBroken))))
+    async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
+        let (store, read_slug) = (Arc::clone(&self.store), slug.clone());
+        let read = move || {
+            let (store, slug) = (Arc::clone(&store), read_slug.clone());
+            async move { store.lookup(&slug).await }
+        };
+        self.lookups.read(slug.clone(), read).await
+    }
+
+    async fn head(&self, slug: &Slug) -> Answer<Head> {
+        let (store, read_slug) = (Arc::clone(&self.store), slug.clone());
+        let read = move || {
+            let (store, slug) = (Arc::clone(&store), read_slug.clone());
+            async move { store.head(&slug).await }
+        };
+        self.heads.read(slug.clone(), read).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Answer<Option<Arc<Page>>> {
+        let (store, shared_head) = (Arc::clone(&self.store), Arc::new(head.clone()));
+        let read = move || {
+            let (store, head) = (Arc::clone(&store), Arc::clone(&shared_head));
+            async move { store.page(&head).await }
+        };
+        self.pages.read((head.slug.clone(), head.state()), read).await
     }
 
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
         self.shared.store.known_state(slug)
     }
 
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.store.known_state(slug)
+    }
+
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        self.shared.store.compare_and_set(expected, next).await
+        self.store.compare_and_set(expected, next).await
     }
 }
-
-impl Shared {
-    fn waiting(&self) -> MutexGuard<'_, HashMap<Slug, Waiters>> {
-        // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Adds a reader to the next read of `slug`. Returns whether the caller must start the task that reads.
-    fn join(&self, slug: &Slug, reader: oneshot::Sender<Answer>) -> bool {
-        let mut waiting = self.waiting();
-        if let Some(readers) = waiting.get_mut(slug) {
-            if !readers.is_empty() {
-                self.metrics.lookup_joins.inc();
-            }
-            readers.push(reader);
-            false
-        } else {
-            waiting.insert(slug.clone(), vec![reader]);
-            true
-        }
-    }
-
-    /// Reads `slug` for its waiters, again and again until nobody waits.
-    async fn read_while_wanted(self: Arc<Self>, slug: Slug) {
-        while let Some(readers) = self.take(&slug) {
-            let store = Arc::clone(&self.store);
-            let slug = slug.clone();
-            let read = with_current_span(async move { fan_out(readers, store.lookup(&slug).await) });
-            // After the timeout the read continues by itself and answers its readers.
-            let _ = timeout(READ_TIMEOUT, tokio::spawn(read)).await;
-        }
-    }
-
-    /// Takes the waiters for `slug`, for a read that begins now. Later waiters wait for the next read. If nobody waits,
-    /// removes the slug from the map and returns `None`.
-    fn take(&self, slug: &Slug) -> Option<Waiters> {
-        let mut waiting = self.waiting();
-        let mut readers = std::mem::take(waiting.get_mut(slug)?);
-        readers.retain(|reader| !reader.is_closed());
-        if readers.is_empty() {
-            waiting.remove(slug);
-            return None;
-        }
-        Some(readers)
-    }
-}
-
-/// Sends one answer to all readers, some of which may have disconnected.
-fn fan_out(readers: Waiters, answer: Answer) {
-    match answer {
-        Ok(lookup) => {
-            for reader in readers {
-                drop(reader.send(Ok(lookup.clone())));
-            }
-        }
-        Err(error) => {
-            let (kind, cause): (fn(_) -> _, _) = match error {
-                StoreError::Unavailable(cause) => (StoreError::Unavailable, cause),
-                StoreError::OutcomeUnknown(cause) => (StoreError::OutcomeUnknown, cause),
-                StoreError::Unreadable(cause) => (StoreError::Unreadable, cause),
-            };
-            let cause: Arc<dyn std::error::Error + Send + Sync> = Arc::from(cause);
-            for reader in readers {
-                drop(reader.send(Err(kind(Box::new(Arc::clone(&cause))))));
-            }
-        }
-    }
-}
-
-/// A read ended without an answer: it panicked, or the runtime is shutting down.
-#[derive(Debug, Error)]
-#[error("the read ended without an answer")]
-struct ReadBroken;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     use futures_util::FutureExt;
@@ -157,6 +92,7 @@ mod tests {
     use tokio::sync::Semaphore;
     use tokio::task::yield_now;
 
+    use super::super::read_schedule::{HUNG_AFTER, SILENT_AFTER};
     use super::*;
     use crate::domain::page::Tombstone;
     use crate::domain::timestamp::UnixMillis;
@@ -210,7 +146,7 @@ mod tests {
             unreachable!("these tests only read")
         }
 
-        async fn lookup(&self, slug: &Slug) -> Answer {
+        async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
             self.reads.fetch_add(1, Ordering::SeqCst);
             let number = self.committed();
             for _ in 0..self.turns {
@@ -224,6 +160,14 @@ mod tests {
             let (version, never) = (PageVersion::new(number), UnixMillis::new(0));
             let slug = slug.clone();
             Ok(Lookup::Deleted(Tombstone { slug, version, created_at: never, deleted_at: never, takedown: None }))
+        }
+
+        async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+            unreachable!("these tests only look up")
+        }
+
+        async fn page(&self, _: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+            unreachable!("these tests only look up")
         }
 
         async fn compare_and_set(&self, _: PageVersion, _: Record) -> Result<CasResult, StoreError> {
@@ -243,7 +187,7 @@ mod tests {
             self.store.insert_if_absent(page).await
         }
 
-        async fn lookup(&self, slug: &Slug) -> Answer {
+        async fn lookup(&self, slug: &Slug) -> Answer<Lookup> {
             let read = {
                 let mut running = self.running.lock().unwrap();
                 let finished = running.as_ref().is_none_or(|read| read.peek().is_some());
@@ -256,12 +200,20 @@ mod tests {
             Ok(read.await.unwrap())
         }
 
+        async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+            unreachable!("these tests only look up")
+        }
+
+        async fn page(&self, _: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+            unreachable!("these tests only look up")
+        }
+
         async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
             self.store.compare_and_set(expected, next).await
         }
     }
 
-    fn number(answer: Answer) -> u64 {
+    fn number(answer: Answer<Lookup>) -> u64 {
         let Ok(Lookup::Deleted(tombstone)) = answer else { panic!("{answer:?}") };
         tombstone.version.get()
     }
@@ -325,7 +277,7 @@ mod tests {
             })
         });
         join_all(readers).await.into_iter().for_each(Result::unwrap);
-        while !sharing.shared.waiting().is_empty() {
+        while !sharing.lookups.is_idle() {
             yield_now().await;
         }
     }
@@ -347,7 +299,7 @@ mod tests {
         assert!(first.await.unwrap() && answers.into_iter().all(|answered| answered));
         assert_eq!(store.reads(), 2);
         assert_eq!(metrics.lookup_joins.get(), 998);
-        while !sharing.shared.waiting().is_empty() {
+        while !sharing.lookups.is_idle() {
             yield_now().await;
         }
     }
@@ -380,7 +332,7 @@ mod tests {
         assert!(first.await.unwrap_err().is_cancelled());
         store.gate.add_permits(10);
         assert_eq!(second.await.unwrap(), 0);
-        while !sharing.shared.waiting().is_empty() {
+        while !sharing.lookups.is_idle() {
             yield_now().await;
         }
     }
@@ -408,6 +360,39 @@ mod tests {
         assert!(sharing.lookup(&slug('b')).await.is_ok());
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn a_slug_whose_reads_hang_has_two_in_flight_and_refuses_the_rest_until_it_answers() {
+        let store = Growing::behind_a_gate(0);
+        let sharing = sharing(&store);
+        let read = || {
+            let sharing = sharing.clone();
+            tokio::spawn(async move { sharing.lookup(&slug('b')).await.is_ok() })
+        };
+        let mut hanging = vec![read()];
+        for reads in 1..=2 {
+            while store.reads() < reads {
+                tokio::time::sleep(SILENT_AFTER / 10).await;
+            }
+            hanging.push(read());
+        }
+        tokio::time::sleep(HUNG_AFTER).await;
+        for _ in 0..100 {
+            assert!(!read().await.unwrap(), "refused at once");
+        }
+        assert_eq!(store.reads(), 2);
+        let other = tokio::spawn({
+            let sharing = sharing.clone();
+            async move { sharing.lookup(&slug('c')).await.is_ok() }
+        });
+        while store.reads() < 3 {
+            yield_now().await;
+        }
+        store.gate.add_permits(Semaphore::MAX_PERMITS / 2);
+        assert_eq!(join_all(hanging).await.into_iter().map(Result::unwrap).collect::<Vec<_>>(), [true, true, false]);
+        assert!(other.await.unwrap(), "another slug is read all the same");
+        assert!(read().await.unwrap());
+    }
+
     // The paused clock moves as soon as all tasks wait. The hung read never ends, so the timeout expires.
     #[tokio::test(start_paused = true)]
     async fn a_read_that_hangs_does_not_hold_up_those_that_come_after_it() {
@@ -424,9 +409,9 @@ mod tests {
             let sharing = sharing.clone();
             async move { sharing.lookup(&slug('b')).await.is_ok() }
         });
-        tokio::time::timeout(READ_TIMEOUT * 2, async {
+        tokio::time::timeout(SILENT_AFTER * 2, async {
             while store.reads() < 2 {
-                tokio::time::sleep(READ_TIMEOUT / 10).await;
+                tokio::time::sleep(SILENT_AFTER / 10).await;
             }
         })
         .await

@@ -9,11 +9,11 @@ use async_trait::async_trait;
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageState, PageVersion};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::quota::{Decision, Quota};
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
 use crate::ports::slug_reservations::{Reservation, SlugReservations};
@@ -121,6 +121,20 @@ impl PageStore for Instrumented<dyn PageStore> {
         self.inner.known_state(slug)
     }
 
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        let name = |answer: &Head| match answer {
+            Head::Active(_) => "active",
+            Head::Deleted(_) => "deleted",
+            Head::Absent => "absent",
+        };
+        self.record("head", name, self.inner.head(slug)).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        let name = |answer: &Option<Arc<Page>>| if answer.is_some() { "active" } else { "stale" };
+        self.record("page", name, self.inner.page(head)).await
+    }
+
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         let name = |answer: &CasResult| match answer {
             CasResult::Swapped => "done",
@@ -171,5 +185,9 @@ impl Renderer for Instrumented<dyn Renderer> {
         self.measure.metrics.renders.observe(took.as_secs_f64());
         span.done("done", false);
         rendered
+    }
+
+    async fn first_heading(&self, content: &Content) -> Option<String> {
+        self.inner.first_heading(content).await
     }
 }

@@ -2,7 +2,10 @@
 
 pub mod coalescing;
 pub mod cql;
+pub mod creates_file;
 pub mod instrumented;
 pub mod memory;
+mod read_schedule;
 pub mod redb;
 pub mod redis;
+mod sharing;

@@ -1,18 +1,25 @@
 //! Subcommands.
 
 mod command_line;
+mod fingerprint;
 mod healthcheck;
+mod manual;
+mod operate;
 mod render;
 
 use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap_complete::Shell;
 
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
-use crate::config::{AddressSettings, AdminSettings, MigrateSettings, Settings, unknown_variables, variables};
+use crate::config::{
+    AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, SweepSettings, unknown_variables, variables,
+};
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
 
@@ -29,25 +36,63 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Subcommands>,
     #[command(flatten)]
-    settings: Settings,
+    settings: ServeSettings,
 }
 
 #[derive(Subcommand)]
 enum Subcommands {
     /// Serve pages (the default)
-    Serve(Box<Settings>),
+    Serve(Box<ServeSettings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
+    /// Delete texts in the cluster that no page shows any more, which crashes leave behind
+    Sweep(Box<SweepSettings>),
     /// Print the OpenAPI document
-    Openapi(AddressSettings),
+    Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
     Healthcheck(AdminSettings),
+    /// Take pages down, through the running process
+    Takedown(operate::takedown::Takedown),
+    /// Show what is known of pages, without their text
+    Inspect(operate::inspect::Inspect),
+    /// Print what operators did, as one JSON object a line
+    Audit(operate::audit::Audit),
+    /// Write every page and deletion to a file, also while the service runs
+    Export(operate::moving::Export),
+    /// Store the pages and deletions of such files; never over a newer page or a deletion
+    Import(operate::moving::Import),
+    /// Export into a folder, under a name with the time
+    Backup(operate::moving::Backup),
+    /// Make a new embedded store from a backup, without the pages that were deleted since
+    Restore(operate::moving::Restore),
+    /// Read everything in the embedded store, and say what is damaged
+    Check(operate::upkeep::Check),
+    /// Write the embedded store into a new file, without what was deleted
+    Compact(operate::upkeep::Compact),
+    /// Refuse every create, until handbill resume
+    Pause(operate::creates::Switch),
+    /// Allow creates again
+    Resume(operate::creates::Switch),
+    /// Limit how many pages all clients together may create within any hour
+    Budget(operate::creates::Budget),
+    /// Print the fingerprints of Markdown, for --blocklist-file
+    Fingerprint {
+        /// File with the Markdown [default: standard input]
+        file: Option<PathBuf>,
+    },
     /// Render Markdown from standard input to HTML on standard output
     Render {
         /// Each line is a JSON object with `input`, and is printed with `html` added
         #[arg(long)]
         jsonl: bool,
     },
+    /// Print completions for a shell; docs/operations.md says where each shell looks for them
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the man page
+    Manpage,
     #[command(flatten)]
     Client(ClientCommand),
 }
@@ -85,7 +130,10 @@ fn run_with(log: &LogQueue) -> ExitCode {
         log.line(&format!("handbill: warning: the environment variable {name} is not a setting and is ignored"));
     }
     let outcome = match cli.command.unwrap_or_else(|| Subcommands::Serve(Box::new(cli.settings))) {
-        Subcommands::Serve(settings) => app::serve(*settings, log).or_else(|error| {
+        Subcommands::Serve(serve) if serve.check_config => app::check(&serve.settings)
+            .map_err(|error| error.to_string())
+            .and_then(|()| print("The settings are valid.\n")),
+        Subcommands::Serve(serve) => app::serve(serve.settings, log).or_else(|error| {
             let code = if error.is_after_the_start() { FAILED } else { REFUSED };
             Ok(end(&error.to_string(), code, log))
         }),
@@ -93,9 +141,30 @@ fn run_with(log: &LogQueue) -> ExitCode {
             let done = app::migrate(&settings, log).map_err(|error| error.to_string());
             done.and_then(|done| print(&format!("{done}\n")))
         }
-        Subcommands::Openapi(address) => print(&openapi_document(&address.origin(address.listen))),
+        Subcommands::Sweep(settings) => match app::sweep(&settings, log) {
+            Ok(done) => print(&format!("{done}\n")),
+            Err(error) => Ok(end(&error.to_string(), error.exit_code(), log)),
+        },
+        Subcommands::Openapi(DocumentSettings { address, contacts }) => {
+            print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
+        }
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
+        Subcommands::Takedown(takedown) => takedown.run(),
+        Subcommands::Inspect(inspect) => inspect.run(),
+        Subcommands::Audit(audit) => audit.run(),
+        Subcommands::Export(export) => export.run(),
+        Subcommands::Import(import) => import.run(),
+        Subcommands::Backup(backup) => backup.run(),
+        Subcommands::Restore(restore) => restore.run(),
+        Subcommands::Check(check) => check.run(),
+        Subcommands::Compact(compact) => compact.run(),
+        Subcommands::Pause(switch) => switch.run(true),
+        Subcommands::Resume(switch) => switch.run(false),
+        Subcommands::Budget(budget) => budget.run(),
+        Subcommands::Fingerprint { file } => fingerprint::run(file),
         Subcommands::Render { jsonl } => render::run(jsonl),
+        Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
+        Subcommands::Manpage => print(&manual::man_page(command)),
         Subcommands::Client(command) => Ok(client::run(command)),
     };
     outcome.unwrap_or_else(|error| refuse(&error, log))
@@ -132,7 +201,6 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
 mod tests {
     use std::fmt::Write;
     use std::fs;
-    use std::path::Path;
 
     use clap::Subcommand;
 
@@ -160,27 +228,31 @@ mod tests {
 
     #[test]
     fn the_readme_lists_every_setting_as_help_does() {
-        let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
+        let readme = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
         let (_, after) = readme.split_once("made from `handbill --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
         assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
     }
 
-    /// The names of a command's options.
-    fn options(command: &clap::Command) -> Vec<String> {
-        command.get_arguments().filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
+    /// The subcommands that ask no service and have no settings.
+    const LOCAL: [&str; 4] = ["render", "fingerprint", "completions", "manpage"];
+
+    /// The names of a command's settings: its options that are variables too.
+    fn settings(command: &clap::Command) -> Vec<String> {
+        let settings = command.get_arguments().filter(|arg| arg.get_env().is_some());
+        settings.filter_map(|arg| arg.get_long()).map(str::to_owned).collect()
     }
 
     #[test]
-    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_options_of_the_service() {
+    fn each_option_is_in_a_group_and_subcommands_for_operators_have_only_settings_of_the_service() {
         let command = Cli::command();
-        let is_of_another_kind = |name: &str| name == "render" || ClientCommand::has_subcommand(name);
+        let is_of_another_kind = |name: &str| LOCAL.contains(&name) || ClientCommand::has_subcommand(name);
         for arg in command.get_arguments() {
             assert!(arg.get_help_heading().is_some() && !arg.is_global_set(), "{arg}");
         }
         for subcommand in command.get_subcommands().filter(|subcommand| !is_of_another_kind(subcommand.get_name())) {
-            let (own, all) = (options(subcommand), options(&command));
+            let (own, all) = (settings(subcommand), settings(&command));
             assert!(!own.is_empty() && own.iter().all(|option| all.contains(option)), "{own:?}");
         }
     }

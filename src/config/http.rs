@@ -82,14 +82,14 @@ const MIN_SEND_BUDGET: u64 = 16 * 1024 * 1024;
 const MIN_PAGE_CACHE: u64 = 1024 * 1024;
 
 /// Largest budget: more than any machine has.
-const MAX_BUDGET: u64 = 1 << 40;
+pub(super) const MAX_BUDGET: u64 = 1 << 40;
 
 /// Bytes, written as a whole number of bytes, `KiB`, `MiB` or `GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
-    fn parse(text: &str) -> Option<Self> {
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let unit: u64 = match text[digits.len()..].trim() {

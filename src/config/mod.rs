@@ -5,21 +5,30 @@
 
 mod cql;
 mod http;
+mod moderation;
+mod moving;
+mod operators;
+mod otel;
 mod rate_limits;
 mod redis;
 mod store;
+mod sweep;
 mod telemetry;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 
 use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
 pub use self::http::{AddressSettings, HttpSettings};
+pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
+pub use self::moving::MovingSettings;
+pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
+pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
+pub use self::sweep::{SweepOptions, SweepSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};
 
 /// Prefix of all our environment variables.
@@ -39,14 +48,29 @@ pub struct Settings {
     pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
+    #[command(flatten, next_help_heading = "Moderation")]
+    pub moderation: ModerationSettings,
     #[command(flatten, next_help_heading = "Redis")]
     pub redis: RedisSettings,
     #[command(flatten, next_help_heading = "Traces")]
     pub traces: TraceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub admin: AdminSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub operators: OperatorSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
+}
+
+/// The settings of `serve`, and whether it only checks them.
+#[derive(Args, Debug)]
+#[expect(missing_docs, reason = "as for `Settings`")]
+pub struct ServeSettings {
+    /// Check the settings and the files that they name, say whether serve could start with them, and end: exit code 0 or 2
+    #[arg(long, help_heading = "Start")]
+    pub check_config: bool,
+    #[command(flatten)]
+    pub settings: Settings,
 }
 
 /// The settings that `migrate` uses.
@@ -61,14 +85,6 @@ pub struct MigrateSettings {
     pub logs: LogSettings,
 }
 
-/// Settings of the operators' listener.
-#[derive(Args, Debug)]
-pub struct AdminSettings {
-    /// Operators' listener: /metrics, /livez and /readyz. The public must never reach it
-    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
-    pub admin_listen: SocketAddr,
-}
-
 /// The environment variables whose names begin like those of settings.
 pub fn variables() -> Vec<(String, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "settings are read here")]
@@ -76,6 +92,12 @@ pub fn variables() -> Vec<(String, OsString)> {
     all.filter_map(|(name, value)| Some((name.into_string().ok()?, value)))
         .filter(|(name, _)| name.starts_with(VARIABLE_PREFIX))
         .collect()
+}
+
+/// The traces that `settings` and the environment's `OTEL_` variables ask for.
+pub fn traces(settings: &TraceSettings) -> TraceChoice {
+    #[expect(clippy::disallowed_methods, reason = "settings are read here")]
+    TraceChoice::of(settings, |name| std::env::var(name).ok())
 }
 
 /// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.

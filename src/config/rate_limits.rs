@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use clap::Args;
 
+use crate::domain::limit_tier::{self, LimitTier};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::quota::Quota;
 use crate::ports::rate_limiter::Quotas;
 
 /// Highest limit. A window remembers each of its attempts in 16 bytes.
-const MAX_LIMIT: i64 = 1_000_000;
+const MAX_LIMIT: i64 = limit_tier::MAX_LIMIT as i64;
 
 /// Longest window.
 const MAX_WINDOW: Duration = Duration::from_hours(31 * 24);
@@ -30,6 +31,12 @@ pub struct RateLimitSettings {
     /// Windows of whole networks, as multiples of a client's limits: NETWORK/PREFIX=FACTOR, comma-separated, with ipv4 or ipv6 as NETWORK; none switches them off
     #[arg(long, env = "HANDBILL_NETWORK_LIMITS", value_name = "LIMITS", default_value = "ipv6/56=8,ipv6/48=64,ipv6/32=1024", value_parser = NetworkLimits::from_str)]
     pub network_limits: NetworkLimits,
+    /// Networks whose clients have other limits, as CIDR=CREATES/EDITS, comma-separated or repeated; the smallest network that contains a client counts [default: none]
+    #[arg(long, env = "HANDBILL_LIMIT_TIER", value_name = "CIDR=N/N,…", value_delimiter = ',', value_parser = LimitTier::parse)]
+    pub limit_tier: Vec<LimitTier>,
+    /// Previews that a client may ask for within the window; a preview publishes nothing; 0 switches the limit off
+    #[arg(long, env = "HANDBILL_PREVIEW_LIMIT", value_name = "REQUESTS", default_value_t = 600, value_parser = clap::value_parser!(u32).range(0..=MAX_LIMIT))]
+    pub preview_limit: u32,
     /// The window of every limit, in whole seconds
     #[arg(long, env = "HANDBILL_RATE_WINDOW", value_name = "DURATION", default_value = "1h", value_parser = window)]
     pub rate_window: Duration,
@@ -39,7 +46,12 @@ impl RateLimitSettings {
     /// The quotas that these settings describe.
     pub fn quotas(&self) -> Quotas {
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.rate_window });
-        Quotas { create: quota(self.create_limit), edit: quota(self.edit_limit), token: quota(self.token_limit) }
+        Quotas {
+            create: quota(self.create_limit),
+            edit: quota(self.edit_limit),
+            token: quota(self.token_limit),
+            preview: quota(self.preview_limit),
+        }
     }
 }
 

@@ -59,6 +59,12 @@ pub struct RedisSettings {
     /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's; read like the password file
     #[arg(long, env = "HANDBILL_REDIS_CA_FILE", value_name = "FILE")]
     pub redis_ca_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it; read like the password file
+    #[arg(long, env = "HANDBILL_REDIS_CLIENT_CERT_FILE", value_name = "FILE")]
+    pub redis_client_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of that certificate
+    #[arg(long, env = "HANDBILL_REDIS_CLIENT_KEY_FILE", value_name = "FILE")]
+    pub redis_client_key_file: Option<PathBuf>,
 }
 
 /// Shortest and longest time for a call. The longest leaves a request time for its store.

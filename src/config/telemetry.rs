@@ -31,9 +31,9 @@ pub struct TraceSettings {
     /// Collector that receives traces, as OTLP over HTTP, for example `http://collector:4318` [default: none, and no traces]
     #[arg(long, env = "HANDBILL_OTLP_ENDPOINT", value_name = "URL", value_parser = endpoint)]
     pub otlp_endpoint: Option<Url>,
-    /// Share of the traces that begin here which is sent, from 0 to 1; 0 sends no trace at all. A trace that a trusted proxy began is sent if the proxy's part is
-    #[arg(long, env = "HANDBILL_OTLP_SAMPLING", value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
-    pub otlp_sampling: f64,
+    /// Share of the traces that begin here which is sent, from 0 to 1; 0 sends no trace at all. A trace that a trusted proxy began is sent if the proxy's part is [default: 1]
+    #[arg(long, env = "HANDBILL_OTLP_SAMPLING", value_name = "SHARE", value_parser = share)]
+    pub otlp_sampling: Option<f64>,
 }
 
 fn log_format(text: &str) -> Result<LogFormat, &'static str> {
@@ -50,7 +50,7 @@ fn log_filter(text: &str) -> Result<EnvFilter, ParseError> {
 }
 
 /// An address that a path can be appended to. It has no login, since logs and messages show the address.
-fn endpoint(text: &str) -> Result<Url, &'static str> {
+pub(super) fn endpoint(text: &str) -> Result<Url, &'static str> {
     let fault = "give an address such as http://collector:4318, without login, query and fragment";
     let url = Url::parse(text).map_err(|_| fault)?;
     let is_bare =
@@ -58,7 +58,7 @@ fn endpoint(text: &str) -> Result<Url, &'static str> {
     if matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare { Ok(url) } else { Err(fault) }
 }
 
-fn share(text: &str) -> Result<f64, &'static str> {
+pub(super) fn share(text: &str) -> Result<f64, &'static str> {
     let share: f64 = text.parse().map_err(|_| "it is not a number")?;
     if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("it is not between 0 and 1") }
 }

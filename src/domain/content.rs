@@ -34,6 +34,11 @@ impl Content {
         }
     }
 
+    /// The source that a store has kept. It is not checked again, so that a lower limit leaves older pages readable.
+    pub fn from_stored(markdown: String) -> Self {
+        Self(markdown)
+    }
+
     /// The Markdown source.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -4,20 +4,28 @@
 //! Parsing returns errors and never panics; rendering never fails.
 
 pub mod archive;
+pub mod audit;
 pub mod authority;
+pub mod blocklist;
 pub mod client;
+pub mod contact;
 pub mod content;
+pub mod creates;
 pub mod edit_key;
 pub mod excerpt;
+pub mod fingerprint;
 pub mod html_text;
 pub mod invisible;
 pub mod language;
+pub mod limit_tier;
+pub mod link_hosts;
 pub mod markdown;
 pub mod network_limits;
 pub mod oauth;
 pub mod origin;
 pub mod page;
 pub mod quota;
+pub mod selection;
 pub mod slug;
 pub mod takedown;
 pub mod text_edits;

@@ -37,12 +37,85 @@ impl PageVersion {
 
 /// Identifies one state of a page among all its past and future states. The version alone is not enough: a page that
 /// was restored from a backup continues from an older version.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageState {
     /// The version of the write that made this state.
     pub version: PageVersion,
     /// The time of that write.
     pub updated_at: UnixMillis,
+}
+
+/// Names one text among all texts that a page has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TextId {
+    /// The version of the write that made this the page's text.
+    pub version: PageVersion,
+    /// Random bits of that write, because several writers may try to make the same version.
+    pub nonce: [u8; 16],
+}
+
+/// Where a store keeps the text of a page, as far as this is known. A store whose records hold the text always says
+/// `Unknown`.
+///
+/// All values are equal: a page is the same page wherever its text is kept.
+#[derive(Clone, Copy, Debug, Default, Eq)]
+pub enum TextPlace {
+    /// The text was not read from the store, and it is not known which text it replaces.
+    #[default]
+    Unknown,
+    /// The store has the text under this name.
+    Stored(TextId),
+    /// The text is new. It replaces the text that the store has under this name.
+    Replaces(TextId),
+}
+
+impl PartialEq for TextPlace {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl TextPlace {
+    /// The place of a new text that replaces the text at this place.
+    #[must_use]
+    pub fn replaced(self) -> Self {
+        match self {
+            Self::Stored(id) | Self::Replaces(id) => Self::Replaces(id),
+            Self::Unknown => Self::Unknown,
+        }
+    }
+
+    /// The text that the store has under the page's slug, if that is known.
+    pub fn stored(self) -> Option<TextId> {
+        match self {
+            Self::Stored(id) | Self::Replaces(id) => Some(id),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Everything about a page except its text: enough to check a key or a precondition, to delete the page, and to tell a
+/// client that its copy is current.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageHead {
+    /// As [`Page::slug`].
+    pub slug: Slug,
+    /// As [`Page::title`].
+    pub title: Option<Title>,
+    /// As [`Page::key_hash`].
+    pub key_hash: EditKeyHash,
+    /// As [`Page::version`].
+    pub version: PageVersion,
+    /// As [`Page::created_at`].
+    pub created_at: UnixMillis,
+    /// As [`Page::updated_at`].
+    pub updated_at: UnixMillis,
+    /// As [`Rendered::link_origins`] of the page's text.
+    pub link_origins: Vec<String>,
+    /// As [`Rendered::renderer_version`] of the page's text.
+    pub renderer_version: u16,
+    /// As [`Page::text`].
+    pub text: TextPlace,
 }
 
 /// A page that can be read.
@@ -64,6 +137,8 @@ pub struct Page {
     pub created_at: UnixMillis,
     /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
+    /// Where the store keeps `content` and `rendered`.
+    pub text: TextPlace,
 }
 
 /// The record that remains of a deleted page. It keeps the slug from being used again, and contains none of the page's
@@ -110,10 +185,67 @@ impl Page {
             version: self.version.next(),
             created_at: self.created_at,
             updated_at: now.strictly_after(self.updated_at),
+            text: if edit.content.is_some() { self.text.replaced() } else { self.text },
+        }
+    }
+
+    /// The page without its text.
+    pub fn head(&self) -> PageHead {
+        PageHead {
+            slug: self.slug.clone(),
+            title: self.title.clone(),
+            key_hash: self.key_hash,
+            version: self.version,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            link_origins: self.rendered.link_origins.clone(),
+            renderer_version: self.rendered.renderer_version,
+            text: self.text,
         }
     }
 
     /// The tombstone of this page when it is deleted at `now`.
+    pub fn tombstone(&self, now: UnixMillis) -> Tombstone {
+        self.head().tombstone(now)
+    }
+}
+
+impl PageHead {
+    /// The current state of the page.
+    pub fn state(&self) -> PageState {
+        PageState { version: self.version, updated_at: self.updated_at }
+    }
+
+    /// The page with this head, and with its text.
+    pub fn with_text(self, content: Content, rendered: Rendered) -> Page {
+        Page {
+            slug: self.slug,
+            title: self.title,
+            content,
+            rendered,
+            key_hash: self.key_hash,
+            version: self.version,
+            created_at: self.created_at,
+            updated_at: self.updated_at,
+            text: self.text,
+        }
+    }
+
+    /// The page after an update at the time `now` that replaces the text, and the title if there is a new one. The
+    /// present text is not needed.
+    #[must_use]
+    pub fn rewritten(
+        &self,
+        title: Option<Option<Title>>,
+        content: Content,
+        rendered: Rendered,
+        now: UnixMillis,
+    ) -> Page {
+        let head = Self { text: self.text.replaced(), ..self.clone() };
+        head.with_text(content, rendered).edited(&PageEdit { title, content: None }, None, now)
+    }
+
+    /// The tombstone of the page when it is deleted at `now`.
     pub fn tombstone(&self, now: UnixMillis) -> Tombstone {
         Tombstone {
             slug: self.slug.clone(),

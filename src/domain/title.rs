@@ -52,6 +52,11 @@ impl Title {
         }
     }
 
+    /// The title that a store has kept. It is not checked again, so that a lower limit leaves older pages readable.
+    pub fn from_stored(text: String) -> Self {
+        Self(text)
+    }
+
     /// The title's text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -28,17 +28,18 @@ use self::discovery::openapi;
 use self::fast_path::{FastPath, answer_if_ready};
 use self::middleware::forwarded_warning::ForwardedWarning;
 use self::middleware::{answer_budget, cors, forwarded_warning, render_errors, request_checks, security_headers};
-pub use self::state::Http;
+pub use self::state::{Http, SiteSettings};
 use self::static_response::StaticResponse;
 use crate::api::error::ApiError;
 use crate::api::metadata;
+use crate::domain::contact::Contact;
 use crate::domain::origin::Origin;
 use crate::server::App;
 use crate::telemetry::http::{ReadyReads, RequestTelemetry, observe};
 
-/// The OpenAPI document of a service at `base_url`, as JSON.
-pub fn openapi_document(base_url: &Origin) -> String {
-    openapi::document(routes::api(openapi::description()).into_openapi(), base_url)
+/// The OpenAPI document of a service at `base_url`, as JSON. `contact` is whom readers tell about a page.
+pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {
+    openapi::document(routes::api(openapi::description()).into_openapi(), base_url, contact)
 }
 
 /// Every route with every layer. The routes of `mcp` are already behind [`guarded`].
@@ -47,9 +48,10 @@ pub fn openapi_document(base_url: &Origin) -> String {
 /// the memory for its response; then comes the route. `render_errors` is outside all of them. A read of a page that is
 /// ready is answered before all of this (`fast_path`).
 pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Public {
-    let openapi = StaticResponse::new("application/json", openapi_document(&http.base_url));
-    let home = site::home(&http);
-    let discovery = discovery::routes(&http.base_url, http.service.quotas());
+    let openapi =
+        StaticResponse::new("application/json", openapi_document(&http.base_url, http.site.abuse_contact.as_ref()));
+    let (home, help) = (site::editor::home(&http), site::editor::help(&http));
+    let discovery = discovery::routes(&http.base_url, http.service.quotas(), &http.site, &telemetry.clock);
     let service_desc = render_errors::service_desc(&http.base_url);
     let warning = ForwardedWarning::new(http.proxies.clone(), telemetry.clone());
     let http = Arc::new(http);
@@ -63,11 +65,14 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Public {
     let rest = api
         .merge(discovery)
         .route(metadata::path::OPENAPI, openapi.route())
-        .route("/", home.route())
+        .route("/", home.route().post(site::form::post))
+        .route(metadata::path::HELP, help.route())
         .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
         .route("/assets/{name}", get(site::asset))
+        .route("/assets/{version}/{name}", get(site::editor::file))
         .route("/{slug}", get(site::page))
+        .route("/{slug}/edit", get(site::editor::edit))
         .fallback(site::not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(http);
@@ -103,8 +108,8 @@ impl Public {
     }
 }
 
-/// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response. A
-/// panic in a route becomes a 500. CORS layers belong outside, so that scripts in browsers can read the refusals too.
+/// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response.
+/// A panic in a route becomes a 500. CORS layers belong outside, so that scripts in browsers can read the refusals too.
 pub fn guarded(routes: Router) -> Router {
     routes
         .layer(CatchPanicLayer::custom(internal_error))

@@ -93,12 +93,12 @@ pub(super) async fn create(
         (status = 200, description = "The page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
         )),
         (status = 304, description = "The page has not changed since the client read it.", headers(
             ("ETag" = String, description = "The page's entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
         )),
     ),
     security(()),
@@ -137,7 +137,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugPar
         (status = 200, description = "The updated page.", body = PageBody, headers(
             ("ETag" = String, description = "The page's new entity tag."),
             ("Cache-Control" = String, description = "`no-cache`: may be kept, must be revalidated."),
-            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin."),
+            ("X-Robots-Tag" = String, description = "`noindex`, if the page links to another origin or the operators want no page indexed."),
         )),
     ),
     security(("editKey" = []), ("pageToken" = ["post:edit"])),
@@ -210,7 +210,7 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
 /// The header fields of a response that shows `page`.
 fn page_fields(page: &Page, http: &Http) -> HeaderMap {
     let mut fields = HeaderMap::from_iter([(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)]);
-    mark_noindex(&mut fields, page, &http.base_url);
+    mark_noindex(&mut fields, page, http);
     fields
 }
 
@@ -231,7 +231,7 @@ fn page_body(page: &Arc<Page>, http: &Http) -> Response {
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
-fn json_tag(page: &Page, http: &Http) -> HeaderValue {
+pub(super) fn json_tag(page: &Page, http: &Http) -> HeaderValue {
     json_tag_in(Coding::Identity, page, http)
 }
 

@@ -2,15 +2,15 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::domain::origin::Origin;
+use super::state::Http;
 use crate::domain::page::Page;
 
 const X_ROBOTS_TAG: HeaderName = HeaderName::from_static("x-robots-tag");
 
-/// Asks search engines not to index any representation of `page` if the page links to other sites. So nobody can
-/// improve the ranking of a site by publishing links here.
-pub(super) fn mark_noindex(fields: &mut HeaderMap, page: &Page, base_url: &Origin) {
-    if page.rendered.has_external_links(base_url) {
+/// Asks search engines not to index any representation of `page` if the page links to other sites, or if the
+/// operators want no page indexed. So nobody can improve the ranking of a site by publishing links here.
+pub(super) fn mark_noindex(fields: &mut HeaderMap, page: &Page, http: &Http) {
+    if http.is_noindex(page) {
         fields.insert(X_ROBOTS_TAG, HeaderValue::from_static("noindex"));
     }
 }

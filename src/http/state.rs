@@ -1,10 +1,23 @@
 //! The state that all handlers share.
 
 use crate::api::request::client_addr::TrustedProxies;
+use crate::domain::contact::Contact;
 use crate::domain::origin::Origin;
+use crate::domain::page::Page;
 use crate::http::coding::Compressor;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
+
+/// The operators' contacts and wishes.
+#[derive(Clone, Debug, Default)]
+pub struct SiteSettings {
+    /// Whom readers tell about a page.
+    pub abuse_contact: Option<Contact>,
+    /// Whom researchers tell about a vulnerability, if it is somebody else.
+    pub security_contact: Option<Contact>,
+    /// Whether search engines are asked to index no page at all.
+    pub noindex_all: bool,
+}
 
 /// The state that all handlers share.
 pub struct Http {
@@ -14,7 +27,10 @@ pub struct Http {
     pub(super) base_url: Origin,
     /// The proxies whose forwarding headers are trusted.
     pub(super) proxies: TrustedProxies,
-    /// A hash of `base_url` for entity tags. A page contains its own address, so its tag must change with the address.
+    /// The operators' contacts and wishes.
+    pub(super) site: SiteSettings,
+    /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
+    /// tag must change with them.
     pub(super) origin_tag: String,
     /// Compresses pages.
     pub(super) compressor: Compressor,
@@ -22,8 +38,14 @@ pub struct Http {
 
 impl Http {
     /// The state of a service whose addresses begin with `base_url`.
-    pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies) -> Self {
-        let origin_tag = short_hash([base_url.as_str().as_bytes()]);
-        Self { service, base_url, proxies, origin_tag, compressor: Compressor::new() }
+    pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
+        let settings = format!("{:?} {}", site.abuse_contact, site.noindex_all);
+        let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
+        Self { service, base_url, proxies, site, origin_tag, compressor: Compressor::new() }
+    }
+
+    /// Whether search engines are asked not to index `page`.
+    pub(super) fn is_noindex(&self, page: &Page) -> bool {
+        self.site.noindex_all || page.rendered.has_external_links(&self.base_url)
     }
 }

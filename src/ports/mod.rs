@@ -3,7 +3,10 @@
 //!
 //! The contract of each trait is prose on the trait; the contract tests hold every backend to it.
 
+pub mod audit_log;
 pub mod clock;
+pub mod creates_switch;
+pub mod page_import;
 pub mod page_scan;
 pub mod page_store;
 pub mod random;

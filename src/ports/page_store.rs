@@ -1,4 +1,4 @@
-//! The storage of pages: three atomic operations, each on one page.
+//! The storage of pages: operations on one page each, all of them atomic.
 //!
 //! The contract, which `tests/it/contract/` checks for every backend:
 //!
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use thiserror::Error;
 
-use crate::domain::page::{Page, PageState, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 
 /// A store of pages.
@@ -31,7 +31,16 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`.
+    /// The head of the record under `slug`, not older than the start of this call. For a store that keeps texts apart,
+    /// this costs much less than a lookup.
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError>;
+
+    /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since and its
+    /// text is gone: only a new head or lookup then shows the page's present state.
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
+
+    /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
+    /// tombstone with a takedown is also appended to the [audit](super::audit_log).
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
 }
 
@@ -59,6 +68,17 @@ impl Record {
 pub enum Lookup {
     /// A page that can be read.
     Active(Arc<Page>),
+    /// The page was deleted.
+    Deleted(Tombstone),
+    /// The slug was never used.
+    Absent,
+}
+
+/// The answer to a read of a head. An absent page is an answer, not an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Head {
+    /// The page can be read.
+    Active(PageHead),
     /// The page was deleted.
     Deleted(Tombstone),
     /// The slug was never used.

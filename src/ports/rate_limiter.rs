@@ -14,6 +14,10 @@ pub enum LimitKind {
     Edit,
     /// Asking for tokens.
     Token,
+    /// Creating pages, by all clients together.
+    AllCreates,
+    /// Previewing pages, which publishes nothing.
+    Preview,
 }
 
 impl LimitKind {
@@ -23,6 +27,8 @@ impl LimitKind {
             Self::Create => "create",
             Self::Edit => "edit",
             Self::Token => "token",
+            Self::AllCreates => "all_creates",
+            Self::Preview => "preview",
         }
     }
 }
@@ -45,6 +51,8 @@ pub struct Quotas {
     pub edit: Option<Quota>,
     /// The quota for asking for tokens.
     pub token: Option<Quota>,
+    /// The quota for previews.
+    pub preview: Option<Quota>,
 }
 
 impl Quotas {
@@ -54,6 +62,9 @@ impl Quotas {
             LimitKind::Create => self.create,
             LimitKind::Edit => self.edit,
             LimitKind::Token => self.token,
+            // Operators change this quota while the process runs, and no client has it alone.
+            LimitKind::AllCreates => None,
+            LimitKind::Preview => self.preview,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageVersion, TextPlace};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::title::Title;
 use crate::ports::page_store::{InsertResult, StoreError};
@@ -44,12 +44,15 @@ impl PageService {
     }
 
     async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
+        self.policy.check_pause()?;
         let mut slug = self.random_slug(&title);
         let (rendered, reservation) = self.render_while_reserving(&content, &slug).await;
         let reserved = (reservation == Reservation::Held).then(|| slug.clone());
         if reserved.is_none() {
             slug = self.random_slug(&title);
         }
+        self.policy.check_content(&rendered)?;
+        self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {
@@ -61,6 +64,7 @@ impl PageService {
             version: PageVersion::FIRST,
             created_at: now,
             updated_at: now,
+            text: TextPlace::Unknown,
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);

@@ -39,13 +39,13 @@ impl PageService {
         precondition: &Precondition,
     ) -> Result<(), ServiceError> {
         let mut store_budget = StoreBudget::new();
-        let mut page = self.existing(slug, &mut store_budget).await?;
-        credential.open(&page)?;
+        let mut head = self.existing_head(slug, &mut store_budget).await?;
+        credential.open(head.key_hash)?;
         body?;
         loop {
-            precondition.check(page.state())?;
-            let tombstone = page.tombstone(self.clock.now());
-            match store_budget.wait(self.store.compare_and_set(page.version, Record::Deleted(tombstone))).await? {
+            precondition.check(head.state())?;
+            let tombstone = head.tombstone(self.clock.now());
+            match store_budget.wait(self.store.compare_and_set(head.version, Record::Deleted(tombstone))).await? {
                 CasResult::Swapped => {
                     self.pages.drop_page(slug);
                     return Ok(());
@@ -54,7 +54,7 @@ impl PageService {
                 CasResult::Stale => self.back_off().await,
             }
             store_budget = StoreBudget::new();
-            page = self.existing(slug, &mut store_budget).await?;
+            head = self.existing_head(slug, &mut store_budget).await?;
         }
     }
 }

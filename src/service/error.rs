@@ -38,6 +38,15 @@ pub enum ServiceError {
     /// The client is over its limit.
     #[error("the client is over its limit")]
     RateLimited(Decision),
+    /// Operators do not publish this text, or pages with such links.
+    #[error("operators do not publish this content")]
+    ContentRefused,
+    /// Operators have paused creates.
+    #[error("creates are paused")]
+    CreatesPaused,
+    /// All clients together have created as many pages as operators allow.
+    #[error("the budget of creates is used up")]
+    BudgetSpent(Decision),
     /// The token endpoint refuses the request.
     #[error("no token is given: {0}")]
     Token(#[from] TokenError),
@@ -90,6 +99,9 @@ pub enum BodyError {
     /// The edit key is not a string.
     #[error("the edit key is not a string")]
     KeyType,
+    /// No title was sent, and the text has no heading to take one from.
+    #[error("there is no title")]
+    NoTitle,
     /// The title is not valid.
     #[error(transparent)]
     Title(TitleError),

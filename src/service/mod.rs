@@ -14,7 +14,13 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! An invalid create spends no quota. Every update, delete and token request spends quota, which also limits the
+//! A preview has the steps of a create, with a limit of its own.
+//!
+//! After its rate limit a create is refused while operators have paused creates, then if its text or links are on the
+//! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
+//! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
+//!
+//! An invalid create or preview spends no quota. Every update, delete and token request spends quota, which also limits the
 //! guessing of keys. The one exception is an update or delete whose slug does not fit the grammar: such a request is
 //! refused before the limiter is asked.
 
@@ -22,12 +28,16 @@ mod create;
 mod delete;
 mod error;
 mod large_reads;
+mod operators;
 mod page_cache;
+mod policy;
+mod preview;
 mod read;
 mod render;
 pub mod render_threads;
 mod request;
 mod store_budget;
+mod tiers;
 mod token;
 mod update;
 
@@ -39,11 +49,11 @@ use rand::RngExt;
 use tokio::time::Instant;
 
 use crate::domain::client::Client;
-use crate::domain::page::Page;
+use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{Lookup, PageStore};
+use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
@@ -52,11 +62,15 @@ use crate::ports::slug_reservations::SlugReservations;
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
 use large_reads::LargeReads;
+pub use operators::{Operators, Scanned, TakedownOutcome};
 pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
+pub use policy::PublishingPolicy;
+pub use preview::{Preview, PreviewFields};
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
+pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
@@ -77,6 +91,8 @@ pub struct PageService {
     rendering: Rendering,
     large_reads: LargeReads,
     pages: PageCache,
+    policy: PublishingPolicy,
+    tiers: LimitTiers,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -108,7 +124,9 @@ impl PageService {
     ) -> Self {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
         let pages = PageCache::new(0, PageCacheMetrics::default());
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, pages }
+        let policy = PublishingPolicy::default();
+        let tiers = LimitTiers::default();
+        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, pages, policy, tiers }
     }
 
     /// Makes the service keep pages that are ready to be sent in `pages`.
@@ -123,6 +141,18 @@ impl PageService {
     pub fn writing_renewed_pages_back(self) -> Self {
         let rendering = self.rendering.writing_back_to(Arc::clone(&self.store));
         Self { rendering, ..self }
+    }
+
+    /// Makes the service ask `policy` about each create and each new text.
+    #[must_use]
+    pub fn with_policy(self, policy: PublishingPolicy) -> Self {
+        Self { policy, ..self }
+    }
+
+    /// Gives the clients of some networks other quotas for creates and edits. Tokens keep theirs.
+    #[must_use]
+    pub fn with_tiers(self, tiers: LimitTiers) -> Self {
+        Self { tiers, ..self }
     }
 
     /// The quotas of clients.
@@ -148,7 +178,7 @@ impl PageService {
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
         let mut quota = None;
-        if let Some(limit) = self.quotas.of(kind) {
+        if let Some(limit) = self.tiers.quota(kind, client, self.quotas.of(kind)) {
             let decision = self.limiter.check(kind, limit, client).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
@@ -164,6 +194,15 @@ impl PageService {
             Lookup::Active(page) => Ok(page),
             Lookup::Deleted(_) => Err(ServiceError::Gone),
             Lookup::Absent => Err(ServiceError::NotFound),
+        }
+    }
+
+    /// The head of the page under `slug`, or why there is none.
+    async fn existing_head(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<PageHead, ServiceError> {
+        match store_budget.wait(self.store.head(slug)).await? {
+            Head::Active(head) => Ok(head),
+            Head::Deleted(_) => Err(ServiceError::Gone),
+            Head::Absent => Err(ServiceError::NotFound),
         }
     }
 

@@ -79,6 +79,11 @@ impl Rendering {
         self.0.renderer.render(content).await
     }
 
+    /// The text of the heading that names `content`.
+    pub(super) async fn first_heading(&self, content: &Content) -> Option<String> {
+        self.0.renderer.first_heading(content).await
+    }
+
     /// `page`, rendered again if an older renderer made its HTML.
     pub(super) async fn current(&self, page: Arc<Page>) -> Arc<Page> {
         if page.rendered.renderer_version >= RENDERER_VERSION {
@@ -116,7 +121,7 @@ impl Inner {
         sender: oneshot::Sender<Arc<Page>>,
     ) {
         let rendered = self.renderer.render(&page.content).await;
-        let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
+        let renewed = Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) });
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         let _ = sender.send(Arc::clone(&renewed));
@@ -205,6 +210,7 @@ mod tests {
     use super::*;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
+    use crate::domain::page::TextPlace;
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
 
@@ -258,6 +264,7 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(0),
             updated_at: UnixMillis::new(0),
+            text: TextPlace::Unknown,
         })
     }
 

@@ -9,7 +9,7 @@ use crate::domain::client::Client;
 use crate::domain::edit_key::EditKey;
 use crate::domain::oauth::{GRANT_TYPE, SCOPES};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::Lookup;
+use crate::ports::page_store::Head;
 use crate::ports::rate_limiter::LimitKind;
 
 /// The fields of a token request, not yet checked. The type has no `Debug`, because people put keys into the wrong
@@ -65,9 +65,9 @@ impl PageService {
     /// page exists is not a secret, so the answer for a missing page may take another time.
     async fn authenticated(&self, client: TokenClient) -> Result<EditKey, ServiceError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;
-        let Lookup::Active(page) = StoreBudget::new().wait(self.store.lookup(&slug)).await? else {
+        let Head::Active(head) = StoreBudget::new().wait(self.store.head(&slug)).await? else {
             return Err(TokenError::WrongClient.into());
         };
-        Ok(client.secret.open(&page).map_err(|_| TokenError::WrongClient)?.clone())
+        Ok(client.secret.open(head.key_hash).map_err(|_| TokenError::WrongClient)?.clone())
     }
 }

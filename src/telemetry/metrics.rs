@@ -1,7 +1,7 @@
 //! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts.
 //!
-//! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets only.
-//! No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.
+//! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets
+//! only. No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.
 
 use std::borrow::Cow;
 use std::hash::Hash;
@@ -62,7 +62,8 @@ impl EncodeLabelSet for RequestLabels {
         if let Some(error) = self.error_type.as_deref() {
             [("error_type", error)].encode(encoder)?;
         }
-        Ok(())
+        // The scheme of the listener, which OpenTelemetry requires.
+        [("url_scheme", "http")].encode(encoder)
     }
 }
 
@@ -113,6 +114,31 @@ pub struct TraceLabel {
     pub trace_id: String,
 }
 
+/// Label of a text that was not published.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RefusalLabels {
+    /// `content` if the text or its links are on the blocklist, `paused` or `budget` if nothing may be created.
+    pub reason: &'static str,
+}
+
+/// Labels of what operators keep in files, or in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReloadLabels {
+    /// `blocklist` or `creates`.
+    pub source: &'static str,
+    /// `done` or `failed`.
+    pub outcome: &'static str,
+}
+
+/// Labels of what operators do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OperatorLabels {
+    /// The operator's request.
+    pub action: &'static str,
+    /// `done` or `failed`; for a takedown its result.
+    pub outcome: &'static str,
+}
+
 /// Labels of a decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
@@ -151,6 +177,11 @@ pub struct Metrics {
     pub limiter_fallback: Gauge,
     pub fallback_decisions: Counter,
     pub tool_calls: Family<ToolLabels, Counter>,
+    pub operator_actions: Family<OperatorLabels, Counter>,
+    pub publishing_refusals: Family<RefusalLabels, Counter>,
+    pub moderation_reloads: Family<ReloadLabels, Counter>,
+    pub blocklist_entries: Gauge,
+    pub creates_paused: Gauge,
     pub renders: Histogram,
     pub untrusted_forwarded: Counter,
     pub spans: Family<SpanLabels, Counter>,
@@ -271,6 +302,17 @@ impl Metrics {
                 "Attempts that this replica decided by itself, because Redis did not answer",
             ),
             tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
+            operator_actions: declare.plain("handbill_operator_actions", "What operators did by its outcome"),
+            publishing_refusals: declare.plain(
+                "handbill_publishing_refusals",
+                "Creates and updates that operators do not allow at the moment",
+            ),
+            moderation_reloads: declare.plain(
+                "handbill_moderation_reloads",
+                "How often the blocklist was read, or the switch of creates had changed",
+            ),
+            blocklist_entries: declare.plain("handbill_blocklist_entries", "Hosts and fingerprints on the blocklist"),
+            creates_paused: declare.plain("handbill_creates_paused", "1 while operators have paused creates"),
             renders: declare.unit(
                 "handbill_render_duration",
                 "How long it took to turn Markdown into HTML, including the wait for a free core",
@@ -352,6 +394,9 @@ mod tests {
         }
         metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
+        metrics.operator_actions.get_or_create(&OperatorLabels { action: "takedown", outcome }).inc();
+        metrics.publishing_refusals.get_or_create(&RefusalLabels { reason: "content" }).inc();
+        metrics.moderation_reloads.get_or_create(&ReloadLabels { source: "creates", outcome }).inc();
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()
     }

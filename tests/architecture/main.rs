@@ -3,6 +3,7 @@
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
+mod commands;
 mod prose;
 mod time_limits;
 
@@ -26,12 +27,30 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain", "ports"]),
     ("http", &["api", "domain", "service", "ports", "telemetry", "server"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
+    ("operators", &["api", "domain", "service", "ports", "telemetry"]),
     ("server", &["api", "domain", "ports", "telemetry"]),
     ("backends", &["domain", "ports", "telemetry", "config"]),
-    ("app", &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "server", "backends"]),
+    (
+        "app",
+        &[
+            "api",
+            "domain",
+            "ports",
+            "service",
+            "telemetry",
+            "config",
+            "http",
+            "mcp",
+            "operators",
+            "server",
+            "backends",
+            "transfer",
+        ],
+    ),
+    ("transfer", &["domain", "ports"]),
     // The client is another program in the same binary: it knows a server only by its interface.
     ("client", &["domain"]),
-    ("cli", &["app", "client", "config", "domain", "http", "telemetry"]),
+    ("cli", &["app", "client", "config", "domain", "http", "operators", "telemetry"]),
 ];
 
 /// Crates that `domain` may not use: it has no I/O, no clock, no randomness and no async.

@@ -171,7 +171,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (10, deadline, limit("src/ports/slug_reservations.rs", "TIME_TO_LIVE")),
         (11, deadline, drain_timeout),
         (12, operation, store),
-        (13, limit("src/backends/coalescing.rs", "READ_TIMEOUT") + operation, store),
+        (13, limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation, store),
         (14, limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store),
         (15, limit("src/service/large_reads.rs", "PERMIT_TIMEOUT") + store, deadline),
         (16, permit + attempt, operation),

@@ -104,6 +104,50 @@ class Chart(unittest.TestCase):
             given |= set(re.findall(r"\bHANDBILL_[A-Z_]+", json.dumps(objects)))
         self.assertEqual(given - known, set())
 
+    def started_with(self, *options):
+        """The refusal of the program, or an empty text, with the settings of a rendered Deployment; `None` if Helm refused the
+        values."""
+        done = run("helm", "template", "handbill", CHART, "--set", "baseUrl=https://pages.example", *options)
+        if done.returncode:
+            return None
+        for manifest in yaml.safe_load_all(done.stdout):
+            if manifest and manifest["kind"] == "Deployment":
+                variables = manifest["spec"]["template"]["spec"]["containers"][0]["env"]
+                environment = {variable["name"]: variable["value"] for variable in variables if "value" in variable}
+                checked = run(BINARY, "serve", "--check-config", env=environment)
+                self.assertIn(checked.returncode, (0, 2), checked.stderr)
+                return checked.stderr
+        self.fail("there is no Deployment")
+
+    def test_values_that_render_start(self):
+        embedded = ["--set", "mode=embedded"]
+        for good in ([], embedded, ["-f", CHART / "ci/bundled-cassandra-values.yaml"], ["-f", CHART / "ci/embedded-existing-claim-values.yaml"]):
+            with self.subTest(good):
+                self.assertEqual(self.started_with(*good), "")
+        for value in (
+            "limits.window=32d", "limits.window=0s", "limits.window=1500ms", "limits.window=744h", "limits.window=1d2h3m4s", "limits.create=1000001",
+            "connections.max=0", "connections.max=1000001", "connections.maxPerClient=0", "connections.maxPerClient=20000",
+            "connections.receiveBudget=1023KiB", "connections.receiveBudget=64", "connections.sendBudget=15MiB", "connections.sendBudget=1025GiB",
+            "log.filter=handbill=loud", "log.filter=info,handbill=debug", "log.filter=warn,tower_http[request]=trace", "log.filter=off",
+            "mcp.allowedHosts={*}", "mcp.allowedHosts={a.example:8080}", "mcp.allowedHosts={https://a.example}", "mcp.allowedOrigins={*}",
+            "mcp.allowedOrigins={https://a.example/path}", "mcp.allowedOrigins={https://a.example}", "otlpEndpoint=collector:4318",
+            "otlpEndpoint=http://user:secret@collector", "otlpEndpoint=http://collector:4318?a=b", "otlpEndpoint=https://collector/otlp",
+            "otlpSampling=1.5", "otlpSampling=0.25", "trustedProxies={10.0.0.0/33}", "trustedProxies={fd00::/64,192.0.2.1}",
+            "baseUrl=ftp://pages.example", "baseUrl=https://pages.example/blog", "baseUrl=http://[fd00::1]:8080", "baseUrl=https://pages.example:0",
+            "drain.timeoutSeconds=3600", "listenHost=[::]",
+        ):  # fmt: skip
+            with self.subTest(value):
+                # Commas separate values for Helm, except within braces.
+                escaped = value if "{" in value else value.replace(",", "\\,")
+                self.assertIn(self.started_with(*embedded, "--set", escaped), (None, ""))
+        for value in (
+            "nodes={db-1}", "nodes={db-1:0}", "nodes={db-1:65536}", "nodes={[fd00::1]:9042}", "keyspace=2nd", "keyspace=ok_2", "schemaWait=soon",
+            "schemaWait=90s", "replicationFactor=0", "replicationFactor=33", "replicationFactor=5",
+        ):  # fmt: skip
+            own = ["--set", "scylla.bundled.enabled=false", "--set", "scylla.nodes={db-1:9042}", "--set", f"scylla.{value}"]
+            with self.subTest(value):
+                self.assertIn(self.started_with(*own), (None, ""))
+
     def test_a_migration_has_a_name_of_its_own_for_whatever_it_runs(self):
         # The pod of a Job cannot be changed, and tools that only render the chart always see revision 1.
         def name(*options):

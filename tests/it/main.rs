@@ -5,6 +5,7 @@
 //! - `controlled` holds the rules of these sections that need control of time, randomness, faults, the store or the
 //!   peer's address. They run against one process in this program only.
 //! - `mcp` tests the tools, `security` hostile input, `contract` the backends that run in the process.
+//! - `operators` tests the operators' API.
 //! - `threat_model` checks that every threat of `docs/threat-model.md` names a test that exists.
 
 // `security::record` is a file of `src`, which expects these at the root of its crate.
@@ -16,6 +17,7 @@ mod contract;
 mod controlled;
 mod in_process;
 mod mcp;
+mod operators;
 mod security;
 mod spec;
 #[path = "../support/mod.rs"]

@@ -19,7 +19,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Who can reach the operators' port: peers of a NetworkPolicy, as YAML. */}}
+{{/* The peers that can reach the operators' port: those of a NetworkPolicy, as YAML. */}}
 {{- define "handbill.operators" -}}
 {{- $peers := .Values.networkPolicy.operators | default list -}}
 {{- $namespaces := concat (.Values.networkPolicy.operatorNamespaces | default list) (compact (list .Values.serviceMonitor.namespace)) | uniq -}}

@@ -26,6 +26,15 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end -}}
 {{- end -}}
 
+{{/* A variable from a Secret. Takes a list of its name, the Secret and the key. */}}
+{{- define "handbill.secretVariable" }}
+- name: {{ index . 0 }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ index . 1 | quote }}
+      key: {{ index . 2 | quote }}
+{{- end -}}
+
 {{/* One environment variable, or nothing if the value is empty. Takes a list of name and value. */}}
 {{- define "handbill.variable" -}}
 {{- $value := index . 1 | toString -}}
@@ -59,6 +68,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_CREATE_LIMIT" (int .Values.limits.create)) }}
 {{- include "handbill.variable" (list "HANDBILL_EDIT_LIMIT" (int .Values.limits.edit)) }}
 {{- include "handbill.variable" (list "HANDBILL_TOKEN_LIMIT" (int .Values.limits.token)) }}
+{{- include "handbill.variable" (list "HANDBILL_PREVIEW_LIMIT" (int .Values.limits.preview)) }}
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
 {{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS" (int .Values.connections.max)) }}
 {{- if not (kindIs "invalid" .Values.connections.maxPerClient) }}
@@ -73,6 +83,16 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_OTLP_ENDPOINT" .Values.otlpEndpoint) }}
 {{- if not (kindIs "invalid" .Values.otlpSampling) }}
 {{- include "handbill.variable" (list "HANDBILL_OTLP_SAMPLING" .Values.otlpSampling) }}
+{{- end }}
+{{- if .Values.otlpEndpoint }}
+{{- range $name, $field := dict "K8S_NODE_NAME" "spec.nodeName" "K8S_POD_NAME" "metadata.name" "K8S_POD_UID" "metadata.uid" }}
+- name: {{ $name }}
+  valueFrom:
+    fieldRef:
+      fieldPath: {{ $field }}
+{{- end }}
+{{- $attributes := list (printf "k8s.namespace.name=%s" .Release.Namespace) (printf "k8s.deployment.name=%s" (include "handbill.fullname" .)) "k8s.container.name=handbill" "k8s.node.name=$(K8S_NODE_NAME)" "k8s.pod.name=$(K8S_POD_NAME)" "k8s.pod.uid=$(K8S_POD_UID)" }}
+{{- include "handbill.variable" (list "OTEL_RESOURCE_ATTRIBUTES" (join "," $attributes)) }}
 {{- end }}
 {{- if eq .Values.mode "embedded" }}
 - name: HANDBILL_STORE
@@ -101,46 +121,63 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- if not (kindIs "invalid" $scylla.tablets) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_TABLETS" $scylla.tablets) }}
 {{- end }}
+{{- if $scylla.auth.usernameKey }}
+{{- include "handbill.secretVariable" (list "HANDBILL_SCYLLA_USERNAME" $scylla.auth.existingSecret $scylla.auth.usernameKey) }}
+{{- else }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_USERNAME" $scylla.auth.username) }}
+{{- end }}
 {{- if $scylla.auth.existingSecret }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_PASSWORD_FILE" "/etc/handbill/scylla-login/password") }}
 {{- end }}
 {{- if $scylla.tls.existingSecret }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_CA_FILE" "/etc/handbill/scylla-tls/ca.crt") }}
 {{- end }}
+{{- if $scylla.tls.clientSecret }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_CLIENT_CERT_FILE" "/etc/handbill/scylla-client/tls.crt") }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_CLIENT_KEY_FILE" "/etc/handbill/scylla-client/tls.key") }}
+{{- end }}
 {{- end -}}
 
 {{- define "handbill.redisEnv" -}}
 {{- $redis := .Values.redis -}}
 {{- if $redis.urlsSecret }}
-- name: HANDBILL_REDIS_URL
-  valueFrom:
-    secretKeyRef:
-      name: {{ $redis.urlsSecret | quote }}
-      key: {{ $redis.urlsKey | quote }}
+{{- include "handbill.secretVariable" (list "HANDBILL_REDIS_URL" $redis.urlsSecret $redis.urlsKey) }}
 {{- else }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_URL" (include "handbill.redisUrls" .)) }}
 {{- end }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_MODE" $redis.mode) }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_SENTINEL_MASTER" $redis.sentinelMaster) }}
+{{- if $redis.auth.usernameKey }}
+{{- include "handbill.secretVariable" (list "HANDBILL_REDIS_USERNAME" $redis.auth.existingSecret $redis.auth.usernameKey) }}
+{{- else }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_USERNAME" $redis.auth.username) }}
+{{- end }}
 {{- if $redis.auth.existingSecret }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_PASSWORD_FILE" "/etc/handbill/redis-login/password") }}
 {{- end }}
 {{- if $redis.tls.existingSecret }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_CA_FILE" "/etc/handbill/redis-tls/ca.crt") }}
 {{- end }}
+{{- if $redis.tls.clientSecret }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_CLIENT_CERT_FILE" "/etc/handbill/redis-client/tls.crt") }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_CLIENT_KEY_FILE" "/etc/handbill/redis-client/tls.key") }}
+{{- end }}
 {{- end -}}
 
-{{/* Secrets as files, since child processes, `kubectl describe` and crash reports do not show files. Each entry is the name of
-     the volume, the Secret, its key and the file's name. Takes the root; gives JSON. */}}
+{{/* Secrets as files, since child processes, `kubectl describe` and crash reports do not show files, and since a changed file is
+     read again. Each entry is the name of the volume, the Secret, and its keys with the names of their files. Takes the root; gives
+     JSON. */}}
 {{- define "handbill.secretFiles" -}}
 {{- $files := list -}}
 {{- if eq .Values.mode "cluster" -}}
-{{- with .Values.scylla.auth }}{{ if .existingSecret }}{{ $files = append $files (list "scylla-login" .existingSecret .passwordKey "password") }}{{ end }}{{ end -}}
-{{- with .Values.scylla.tls }}{{ if .existingSecret }}{{ $files = append $files (list "scylla-tls" .existingSecret .caKey "ca.crt") }}{{ end }}{{ end -}}
-{{- with .Values.redis.auth }}{{ if .existingSecret }}{{ $files = append $files (list "redis-login" .existingSecret .passwordKey "password") }}{{ end }}{{ end -}}
-{{- with .Values.redis.tls }}{{ if .existingSecret }}{{ $files = append $files (list "redis-tls" .existingSecret .caKey "ca.crt") }}{{ end }}{{ end -}}
+{{- range $name := list "scylla" "redis" -}}
+{{- $values := index $.Values $name -}}
+{{- with $values.auth }}{{ if .existingSecret }}{{ $files = append $files (list (printf "%s-login" $name) .existingSecret (dict "password" .passwordKey)) }}{{ end }}{{ end -}}
+{{- with $values.tls -}}
+{{- if .existingSecret }}{{ $files = append $files (list (printf "%s-tls" $name) .existingSecret (dict "ca.crt" .caKey)) }}{{ end -}}
+{{- if .clientSecret }}{{ $files = append $files (list (printf "%s-client" $name) .clientSecret (dict "tls.crt" .clientCertKey "tls.key" .clientKeyKey)) }}{{ end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 {{- toJson $files -}}
 {{- end -}}
@@ -156,8 +193,10 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
     secretName: {{ index . 1 | quote }}
     defaultMode: 0440
     items:
-      - key: {{ index . 2 | quote }}
-        path: {{ index . 3 }}
+      {{- range $path, $key := index . 2 }}
+      - key: {{ $key | quote }}
+        path: {{ $path }}
+      {{- end }}
 {{- end }}
 {{- end }}
 {{- with .root.Values.extraVolumes }}

@@ -65,12 +65,28 @@
 {{- $faults = append $faults (printf "autoscaling.minReplicas (%d) is above autoscaling.maxReplicas (%d): lower autoscaling.minReplicas, or raise autoscaling.maxReplicas" (int $v.autoscaling.minReplicas) (int $v.autoscaling.maxReplicas)) -}}
 {{- end -}}
 
+{{- range $name := list "scylla" "redis" -}}
+{{- with index $v $name -}}
+{{- if and .auth.usernameKey .auth.username -}}
+{{- $faults = append $faults (printf "%s.auth.username and %s.auth.usernameKey are both set: remove one" $name $name) -}}
+{{- end -}}
+{{- if and .auth.usernameKey (not .auth.existingSecret) -}}
+{{- $faults = append $faults (printf "%s.auth.usernameKey names no Secret: set %s.auth.existingSecret" $name $name) -}}
+{{- end -}}
+{{- if and $cluster .bundled.enabled .tls.clientSecret -}}
+{{- $faults = append $faults (printf "%s.tls.clientSecret does not apply to the bundled database, which has no TLS: remove it, or use your own" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.scylla.tls.clientSecret (not $v.scylla.tls.existingSecret) -}}
+{{- $faults = append $faults "scylla.tls.clientSecret needs scylla.tls.existingSecret: connections use TLS only with an authority" -}}
+{{- end -}}
 {{- with $v.scylla -}}
 {{- if and .auth.username (not .auth.existingSecret) -}}
 {{- $faults = append $faults "scylla.auth.username has no password: set scylla.auth.existingSecret to a Secret that holds it" -}}
 {{- end -}}
-{{- if and .auth.existingSecret (not .auth.username) -}}
-{{- $faults = append $faults "scylla.auth.existingSecret has no user: set scylla.auth.username" -}}
+{{- if and .auth.existingSecret (not .auth.username) (not .auth.usernameKey) -}}
+{{- $faults = append $faults "scylla.auth.existingSecret has no user: set scylla.auth.username or scylla.auth.usernameKey" -}}
 {{- end -}}
 {{- if and $cluster .bundled.enabled (or .auth.existingSecret .tls.existingSecret) -}}
 {{- $faults = append $faults "scylla.auth and scylla.tls do not apply to the bundled ScyllaDB, which has neither: remove them, or set scylla.bundled.enabled=false and scylla.nodes" -}}
@@ -93,6 +109,9 @@
 {{- end -}}
 {{- if and .urls (ne (int $tls) 0) (ne (int $tls) (len .urls)) -}}
 {{- $faults = append $faults "redis.urls mixes redis:// and rediss://: use the same for all addresses" -}}
+{{- end -}}
+{{- if and .tls.clientSecret (not .urlsSecret) (eq (int $tls) 0) -}}
+{{- $faults = append $faults "redis.tls.clientSecret is set, but no address in redis.urls begins with rediss://: use rediss://, or remove it" -}}
 {{- end -}}
 {{- if and .tls.existingSecret (not .urlsSecret) (eq (int $tls) 0) -}}
 {{- $faults = append $faults "redis.tls.existingSecret is set, but no address in redis.urls begins with rediss://: use rediss://, or remove it" -}}
@@ -202,7 +221,61 @@
 {{- end -}}
 {{- $said = append $said .name -}}
 {{- end -}}
+{{- /* The program refuses these too, but only once a pod starts. */ -}}
+{{- if gt (include "handbill.seconds" $v.limits.window | int64) 2678400 -}}
+{{- $faults = append $faults (printf "limits.window is %s: give 31d at most" $v.limits.window) -}}
+{{- end -}}
+{{- range $name, $least := dict "receiveBudget" 1048576 "sendBudget" 16777216 -}}
+{{- $bytes := include "handbill.bytes" (index $v.connections $name) | int64 -}}
+{{- if or (lt $bytes (int64 $least)) (gt $bytes 1099511627776) -}}
+{{- $faults = append $faults (printf "connections.%s is %s: give %dMiB to 1024GiB" $name (index $v.connections $name) (div $least 1048576)) -}}
+{{- end -}}
+{{- end -}}
+{{- $change := include "handbill.storeChange" . -}}
+{{- if $change }}{{ $faults = append $faults $change }}{{ end -}}
 {{- toJson (uniq $faults) -}}
+{{- end -}}
+
+{{/* The seconds of a duration such as 1h30m. */}}
+{{- define "handbill.seconds" -}}
+{{- $units := dict "s" 1 "m" 60 "h" 3600 "d" 86400 "day" 86400 "days" 86400 -}}
+{{- $seconds := 0 -}}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 -}}
+{{- $seconds = add $seconds (mul (regexFind "^[0-9]+" . | int64) (index $units (regexFind "[a-z]+$" .))) -}}
+{{- end -}}
+{{- $seconds -}}
+{{- end -}}
+
+{{/* The bytes of a size such as 32MiB. */}}
+{{- define "handbill.bytes" -}}
+{{- $units := dict "KiB" 1024 "MiB" 1048576 "GiB" 1073741824 -}}
+{{- mul (regexFind "^[0-9]+" . | int64) (index $units (regexFind "[A-Za-z]+$" .)) -}}
+{{- end -}}
+
+{{/* The place of the pages, in words. The Deployment carries it as an annotation. */}}
+{{- define "handbill.storePlace" -}}
+{{- if eq .Values.mode "embedded" -}}
+the volume of the claim {{ include "handbill.claim" . }}
+{{- else -}}
+the keyspace {{ .Values.scylla.keyspace }} of {{ include "handbill.bundledScylla" . | empty | ternary "your own database" "the bundled database" }}
+{{- end -}}
+{{- end -}}
+
+{{/* The refusal of an upgrade that would keep pages elsewhere, or nothing. It compares with the annotation of the release's Deployment
+     in the cluster, found by its labels, since its name may change too. A tool that only renders the chart sees no Deployment, and
+     then nothing is refused. */}}
+{{- define "handbill.storeChange" -}}
+{{- if and .Release.IsUpgrade (not .Values.allowStoreChange) -}}
+{{- $new := include "handbill.storePlace" . -}}
+{{- range (lookup "apps/v1" "Deployment" .Release.Namespace "").items -}}
+{{- $labels := .metadata.labels | default dict -}}
+{{- $old := index (.metadata.annotations | default dict) "handbill/store" -}}
+{{- if and $old (ne $old $new) (eq (index $labels "app.kubernetes.io/instance" | toString) $.Release.Name) (eq (index $labels "app.kubernetes.io/component" | toString) "server") -}}
+this release keeps its pages in {{ $old }}, and these values would keep them in {{ $new }}, where none of them are: go back to the old values, or move the pages (docs/operations.md) and set allowStoreChange=true for this upgrade
+{{- break -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "handbill.validate" -}}

@@ -7,12 +7,16 @@ pub enum Code {
     InvalidBody,
     /// The content is empty.
     EmptyContent,
+    /// Operators do not publish this text or its links.
+    ContentRefused,
     /// No key was presented.
     MissingKey,
     /// The presented key is not the page's key.
     InvalidKey,
     /// A key was presented in the query string.
     KeyInQuery,
+    /// A browser sent the form of another site.
+    CrossOrigin,
     /// Nothing was ever at this address.
     NotFound,
     /// The address does not take this method.
@@ -48,12 +52,14 @@ pub enum Code {
 
 impl Code {
     /// Every code, in the order of declaration.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::InvalidBody,
         Self::EmptyContent,
+        Self::ContentRefused,
         Self::MissingKey,
         Self::InvalidKey,
         Self::KeyInQuery,
+        Self::CrossOrigin,
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::Timeout,
@@ -76,6 +82,11 @@ impl Code {
         match self {
             Self::InvalidBody => ("invalid_body", 400, "correct the field that the message names"),
             Self::EmptyContent => ("empty_content", 400, "send at least one character"),
+            Self::ContentRefused => (
+                "content_refused",
+                400,
+                "remove the text or link that this service does not publish, or ask its operators",
+            ),
             Self::MissingKey => {
                 ("missing_key", 401, "send this page's edit key, in the header or, over MCP, as `edit_key`")
             }
@@ -83,6 +94,11 @@ impl Code {
                 ("invalid_key", 401, "send this page's edit key, not that of another; a lost key cannot be recovered")
             }
             Self::KeyInQuery => ("key_in_query", 401, "send the key in the header only, never in the address"),
+            Self::CrossOrigin => (
+                "cross_origin",
+                403,
+                "use the form on the home page, or send JSON to `/api/pages`, which every site may call",
+            ),
             Self::NotFound => ("not_found", 404, "check the address"),
             Self::MethodNotAllowed => ("method_not_allowed", 405, "use a method that the message and `Allow` name"),
             Self::Timeout => ("timeout", 408, "send the request again"),
@@ -122,6 +138,11 @@ impl Code {
     /// Advice to the client on what to do about the error, in a few words.
     pub const fn advice(self) -> &'static str {
         self.entry().2
+    }
+
+    /// Whether only the form on the home page answers with this code.
+    pub const fn is_of_form(self) -> bool {
+        matches!(self, Self::CrossOrigin)
     }
 
     /// Whether only the token endpoint answers with this code.

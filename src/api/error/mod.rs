@@ -18,6 +18,9 @@ use crate::service::{BodyError, BodyReadError, ServiceError};
 /// shorter, and a client that waits this long adds hardly any load.
 const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 
+/// Seconds after which a client may retry while operators have paused creates. Nobody knows when they resume.
+const RETRY_PAUSED_SECONDS: u64 = 300;
+
 /// An error as a client receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
@@ -97,6 +100,14 @@ impl ApiError {
         Self::new(
             Code::InvalidRequest,
             "The address contains a key, and addresses end up in logs and histories. Nothing was done. Treat the key as published and delete its page. Send keys as the argument `edit_key` only.",
+        )
+    }
+
+    /// A form that a browser sends for another site.
+    pub fn cross_origin() -> Self {
+        Self::new(
+            Code::CrossOrigin,
+            "A page of another site sent this form, so nothing was published. Use the form on this site's home page; scripts of other sites send JSON to `POST /api/pages`.",
         )
     }
 
@@ -244,6 +255,27 @@ impl ApiError {
                 "The page matches `If-None-Match`. Nothing was changed: read the page again, and send the change without that header if you still want it.",
             ),
             ServiceError::RateLimited(decision) => rate_limited(decision),
+            ServiceError::ContentRefused => Self::new(
+                Code::ContentRefused,
+                "The field `content` contains a text or a link that the operators of this service do not publish. Nothing was changed. Remove it, or ask the operators if you think that this is a mistake.",
+            ),
+            ServiceError::CreatesPaused => Self::after(
+                Code::Unavailable,
+                RETRY_PAUSED_SECONDS,
+                format!(
+                    "The operators of this service have paused the creation of pages. Nothing was published; retry in {RETRY_PAUSED_SECONDS} seconds. Reading, updating and deleting still work."
+                ),
+            ),
+            ServiceError::BudgetSpent(decision) => {
+                let seconds = decision.retry_after_seconds();
+                Self::after(
+                    Code::Unavailable,
+                    seconds,
+                    format!(
+                        "All clients together have created as many pages as this service takes in an hour. Nothing was published; retry in {seconds} seconds. Reading, updating and deleting still work."
+                    ),
+                )
+            }
             ServiceError::Token(error) => error.into(),
             ServiceError::Store(StoreError::Unavailable(_)) => {
                 Self::unavailable("Storage is temporarily unavailable. Nothing was changed;")
@@ -284,6 +316,9 @@ impl ApiError {
             ),
             BodyError::Malformed(what) => invalid(what),
             BodyError::KeyType => invalid("The field `edit_key` has the wrong type. Send it as a string."),
+            BodyError::NoTitle => invalid(
+                "The page has no title. Send the field `title`, or `?title=…` in the address, or begin the text with a heading such as `# My page`.",
+            ),
             BodyError::Title(TitleError::Empty) => invalid(format!(
                 "The field `title` is empty, or shows nothing. Give the page a title of 1 to {MAX_CHARS} characters."
             )),

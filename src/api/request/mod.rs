@@ -6,6 +6,7 @@ pub mod body;
 pub mod client_addr;
 pub mod credential;
 mod forwarded;
+pub mod raw_post;
 
 /// Largest request body, in bytes (spec §8: 128 KB).
 pub const MAX_BODY_BYTES: usize = 131_072;

@@ -222,7 +222,7 @@ impl ErrorBody {
 
 /// The error codes of operations on pages.
 fn codes() -> Object {
-    enum_of(Code::ALL.into_iter().filter(|code| !code.is_of_oauth()))
+    enum_of(Code::ALL.into_iter().filter(|code| !code.is_of_oauth() && !code.is_of_form()))
 }
 
 /// The error codes of the token endpoint: its own, and those of the layers and stores that it needs.

@@ -4,7 +4,7 @@
 //! ([`super::write_outcome`]). The first two answer the caller. A write that was not done is sent again a few times. After
 //! an unknown outcome the row is read at `LOCAL_SERIAL`, which also completes a round of Paxos that was interrupted:
 //!
-//! * The row has the write's nonce (or its key): the write was **done**, even if another write followed it.
+//! * The head has the write's nonce (or its key): the write was **done**, even if another write followed it.
 //! * The row has not changed: the attempt may still be under way, so its outcome stays unknown. The same write with the same
 //!   nonce is sent again. At most one of the two can be applied, because both expect the same version.
 //! * The row has changed and does not have the nonce: the condition can never hold again, so the write was **not done** and
@@ -161,7 +161,8 @@ impl LwtRunner<'_> {
 
     async fn read_nonces(&self, slug: &Slug) -> Result<Option<NonceRow>, Cause> {
         let answer = self.session.execute_unpaged(self.read_nonces, (slug.as_str(),)).await.map_err(boxed)?;
-        Ok(answer.into_rows_result()?.maybe_first_row()?)
+        let row = answer.into_rows_result()?.maybe_first_row::<NonceRow>()?;
+        Ok(row.and_then(NonceRow::with_head))
     }
 
     fn left(&self) -> Duration {

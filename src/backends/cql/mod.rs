@@ -4,14 +4,31 @@
 //! |---|---|
 //! | `connect`, `pending` | waits for the cluster and its schema; the store until then |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
-//! | `statements`, `rows` | every statement on pages with its consistency; rows to pages and back |
-//! | `store` | the three operations of the store |
-//! | `lwt`, `write_outcome` | runs a write until its outcome is certain; the meaning of each error for it |
+//! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
+//! | `store`, `recent` | the operations of the store; the heads that were seen last |
+//! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
+//! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
 //! | `migrate` | `migrations/` and `handbill migrate` |
+//!
+//! # Heads and texts
+//!
+//! A partition of the table has one slug. Its static columns are the page's **head**, or its tombstone: everything that
+//! answers a 304, a 404, a 410, a key or a precondition, and the key of the page's text. Its rows are **texts**: content
+//! and HTML.
+//!
+//! * A head is written only by lightweight transactions, and each of them writes every static column. So whatever the
+//!   replicas of a partition have missed, merging them by timestamp yields a head that one write has made.
+//! * A text is inserted once under a key of its own, at `LOCAL_QUORUM`, *before* the head that points to it is written, and
+//!   never changes. So a reader that has a head finds its text, or the text was replaced meanwhile and the reader reads
+//!   the head again.
+//! * A text is deleted only when it is certain that no head points to it, or ever will: after the head that replaces it
+//!   was written, or after the write that would have pointed to it was certainly refused.
+//!
+//! No column is written both ways.
 //!
 //! # Why a read at `LOCAL_QUORUM` shows every acknowledged write
 //!
-//! Every write of a row is a lightweight transaction: a round of Paxos among the row's replicas in the datacentre
+//! Every write of a head is a lightweight transaction: a round of Paxos among its replicas in the datacentre
 //! (`LOCAL_SERIAL`), then a commit that is acknowledged only after a quorum of them has it (`LOCAL_QUORUM`). A read at
 //! `LOCAL_QUORUM` asks a quorum. Any two quorums share a replica, and the newest value wins. The numbers of the rounds,
 //! which only grow, decide which value is the newest. So a read that starts after the acknowledgement shows that write
@@ -35,29 +52,34 @@
 //!
 //! # How a write is recognised
 //!
-//! Each write has 128 random bits, its nonce. The row keeps the nonces of its last 16 writes, each under the version
-//! that its write made, modulo 16. Every write raises the version by one, so a write replaces the nonce of the 16th
-//! write before it and does not need to know the other nonces. `write_outcome` and `lwt` say how nonces are used.
+//! Each write has 128 random bits, its nonce. The head keeps the nonces of its last 16 writes, the newest first. Every
+//! write raises the version by one, so a nonce's place shows which version its write made. A writer knows the nonces before
+//! its own, because its write is conditional on the head that it has read. `write_outcome` and `lwt` say how nonces are
+//! used.
 //!
 //! # When deleted text leaves the disks
 //!
-//! The transaction that makes the tombstone also sets all columns with the page's text to null. No later request can read
-//! the text. The bytes remain in the data files of each replica until their compaction, at the earliest after the table's
-//! `gc_grace_seconds` (10 days by default). They also remain in the commit log until its segment is reused, in the row's
-//! Paxos state until that expires or the next write, and in snapshots until these are removed.
+//! After the write of the tombstone all texts of the page are deleted, with a timestamp one day ahead, before the client
+//! is answered. From then on no query returns them. `docs/operations.md` says for each server when the bytes go.
 
 mod connect;
 mod lwt;
 pub mod migrate;
+mod nonces;
 mod pending;
+mod recent;
 mod rows;
+mod secrets;
 mod session;
 mod statements;
 mod store;
+mod sweep;
 mod write_outcome;
+mod write_times;
 
 pub use connect::{ConnectError, Progress};
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::PendingStore;
 pub use session::{CqlTimeouts, SettingsError, builder};
 pub use store::CqlStore;
+pub use sweep::{SweepError, SweepPlan, SweepReport, sweep};

@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use super::store::CqlStore;
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// A store that refuses every call as unavailable until it is [set](PendingStore::set).
 #[derive(Default)]
@@ -39,6 +39,14 @@ impl PageStore for PendingStore {
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         self.store()?.lookup(slug).await
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        self.store()?.head(slug).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        self.store()?.page(head).await
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {

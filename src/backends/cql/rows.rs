@@ -1,59 +1,77 @@
 //! Converts rows of the table `pages` to the values of the domain, and back.
+//!
+//! A partition's static columns are the head of a page, or its tombstone. Each of its rows is a text.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use scylla::DeserializeRow;
 use scylla::response::query_result::QueryResult;
-use scylla::serialize::row::SerializeRow;
 use scylla::value::{CqlTimestamp, Row};
+use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 
+use super::nonces::{Nonce, Nonces};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::takedown::Takedown;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
-use crate::ports::page_store::{Cause, Lookup};
-
-/// A row keeps the nonces of this many writes.
-pub(super) const REMEMBERED_WRITES: u64 = 16;
+use crate::ports::page_store::Cause;
 
 const ACTIVE: &str = "active";
 const DELETED: &str = "deleted";
 
-/// 128 random bits that identify one write. They are the same each time that the write is sent.
-pub(super) type Nonce = [u8; 16];
-
-/// The columns that a lookup reads.
+/// The columns of a head.
 #[derive(DeserializeRow)]
-pub(super) struct PageRow {
+pub(super) struct HeadRow {
     state: Option<String>,
     version: Option<i64>,
+    created_at: Option<CqlTimestamp>,
+    updated_at: Option<CqlTimestamp>,
+    deleted_at: Option<CqlTimestamp>,
     title: Option<String>,
+    key_hash: Option<Vec<u8>>,
+    current_text_version: Option<i64>,
+    current_text_nonce: Option<Vec<u8>>,
+    link_origins: Option<Vec<String>>,
+    renderer_version: Option<i32>,
+    takedown_reason: Option<String>,
+    takedown_by: Option<String>,
+    nonces: Option<Vec<u8>>,
+}
+
+/// The columns of a text.
+#[derive(DeserializeRow)]
+pub(super) struct TextRow {
     content: Option<String>,
     html: Option<String>,
     excerpt: Option<String>,
     code_blocks: Option<Vec<i32>>,
-    link_origins: Option<Vec<String>>,
     language: Option<String>,
-    renderer_version: Option<i32>,
-    key_hash: Option<Vec<u8>>,
-    created_at: Option<CqlTimestamp>,
-    updated_at: Option<CqlTimestamp>,
-    deleted_at: Option<CqlTimestamp>,
+    text_renderer_version: Option<i32>,
 }
 
-/// The columns that show which writes a row has seen.
+/// The columns that show which writes a head has seen.
 #[derive(Debug, Default, DeserializeRow)]
 pub(super) struct NonceRow {
     state: Option<String>,
     version: Option<i64>,
     key_hash: Option<Vec<u8>>,
-    nonces: Option<BTreeMap<i8, Vec<u8>>>,
+    nonces: Option<Vec<u8>>,
+}
+
+/// What a head's columns hold.
+#[derive(Clone, Debug)]
+pub(super) enum Stored {
+    /// A page, the name of its text, and the nonces of the last writes.
+    Active(PageHead, TextId, Nonces),
+    /// A deleted page.
+    Deleted(Tombstone),
+    /// No head, although there may be texts that nothing points to.
+    Absent,
 }
 
 /// A row that is neither a page nor a tombstone for this version of Handbill.
@@ -64,75 +82,115 @@ pub(super) enum UnreadableRow {
     Column(&'static str),
     /// This version of Handbill does not know the row's state.
     #[error("the state is {0:?}, which this version does not know")]
-    State(Option<String>),
+    State(String),
+    /// A head points to a text that is not there.
+    #[error("the text of the page is missing")]
+    TextMissing,
 }
 
-impl PageRow {
-    /// The page or tombstone in this row, which was read under `slug`.
-    pub(super) fn into_lookup(self, slug: &Slug) -> Result<Lookup, UnreadableRow> {
+impl HeadRow {
+    /// The head in this row, which was read under `slug`.
+    pub(super) fn into_stored(self, slug: &Slug) -> Result<Stored, UnreadableRow> {
         match self.state.as_deref() {
-            Some(ACTIVE) => Ok(Lookup::Active(Arc::new(self.into_page(slug)?))),
-            Some(DELETED) => Ok(Lookup::Deleted(Tombstone {
+            None => Ok(Stored::Absent),
+            Some(ACTIVE) => self.into_active(slug),
+            Some(DELETED) => Ok(Stored::Deleted(Tombstone {
                 slug: slug.clone(),
-                version: version(self.version)?,
+                version: version(self.version, "version")?,
                 created_at: time(self.created_at, "created_at")?,
                 deleted_at: time(self.deleted_at, "deleted_at")?,
-                takedown: None,
+                takedown: takedown(self.takedown_reason.as_deref(), self.takedown_by),
             })),
-            _ => Err(UnreadableRow::State(self.state)),
+            Some(unknown) => Err(UnreadableRow::State(unknown.to_owned())),
         }
     }
 
-    fn into_page(self, slug: &Slug) -> Result<Page, UnreadableRow> {
+    fn into_active(self, slug: &Slug) -> Result<Stored, UnreadableRow> {
         let missing = UnreadableRow::Column;
-        let title = self.title.map(|title| Title::parse(&title)).transpose().map_err(|_| missing("title"))?;
-        let content = self.content.and_then(|content| Content::parse(content).ok()).ok_or(missing("content"))?;
         let key_hash = self.key_hash.and_then(|hash| hash.try_into().ok()).ok_or(missing("key_hash"))?;
-        let renderer_version = self.renderer_version.and_then(|version| u16::try_from(version).ok());
-        Ok(Page {
+        let nonce = self.current_text_nonce.and_then(|nonce| nonce.try_into().ok());
+        let text = TextId {
+            version: version(self.current_text_version, "current_text_version")?,
+            nonce: nonce.ok_or(missing("current_text_nonce"))?,
+        };
+        let head = PageHead {
             slug: slug.clone(),
-            title,
-            content,
-            rendered: Rendered {
-                html: self.html.ok_or(missing("html"))?,
-                excerpt: self.excerpt.unwrap_or_default(),
-                code_blocks: self.code_blocks.unwrap_or_default().into_iter().map(i32::cast_unsigned).collect(),
-                link_origins: self.link_origins.unwrap_or_default(),
-                language: self.language.as_deref().and_then(Language::from_code),
-                renderer_version: renderer_version.ok_or(missing("renderer_version"))?,
-            },
+            title: self.title.map(Title::from_stored),
             key_hash: EditKeyHash::from_bytes(key_hash),
-            version: version(self.version)?,
+            version: version(self.version, "version")?,
             created_at: time(self.created_at, "created_at")?,
             updated_at: time(self.updated_at, "updated_at")?,
-        })
+            link_origins: self.link_origins.unwrap_or_default(),
+            renderer_version: renderer_version(self.renderer_version, "renderer_version")?,
+            text: TextPlace::Stored(text),
+        };
+        Ok(Stored::Active(head, text, Nonces::from_stored(self.nonces.unwrap_or_default())))
     }
 }
 
-fn version(column: Option<i64>) -> Result<PageVersion, UnreadableRow> {
-    column.map(|version| PageVersion::new(version.cast_unsigned())).ok_or(UnreadableRow::Column("version"))
+impl TextRow {
+    /// The page with `head` and this text.
+    pub(super) fn into_page(self, head: PageHead) -> Result<Arc<Page>, UnreadableRow> {
+        let missing = UnreadableRow::Column;
+        let rendered = Rendered {
+            html: self.html.ok_or(missing("html"))?,
+            excerpt: self.excerpt.unwrap_or_default(),
+            code_blocks: self.code_blocks.unwrap_or_default().into_iter().map(i32::cast_unsigned).collect(),
+            link_origins: head.link_origins.clone(),
+            language: self.language.as_deref().and_then(Language::from_code),
+            renderer_version: renderer_version(self.text_renderer_version, "text_renderer_version")?,
+        };
+        let content = self.content.map(Content::from_stored).ok_or(missing("content"))?;
+        Ok(Arc::new(head.with_text(content, rendered)))
+    }
+}
+
+fn version(column: Option<i64>, name: &'static str) -> Result<PageVersion, UnreadableRow> {
+    column.map(|version| PageVersion::new(version.cast_unsigned())).ok_or(UnreadableRow::Column(name))
 }
 
 fn time(column: Option<CqlTimestamp>, name: &'static str) -> Result<UnixMillis, UnreadableRow> {
     column.map(|CqlTimestamp(millis)| UnixMillis::new(millis)).ok_or(UnreadableRow::Column(name))
 }
 
+fn renderer_version(column: Option<i32>, name: &'static str) -> Result<u16, UnreadableRow> {
+    column.and_then(|version| u16::try_from(version).ok()).ok_or(UnreadableRow::Column(name))
+}
+
+/// The takedown in a tombstone. A reason of a later version is left out, because the page is deleted all the same.
+fn takedown(reason: Option<&str>, by: Option<String>) -> Option<Takedown> {
+    Some(Takedown { reason: reason?.parse().ok()?, by: by.unwrap_or_default() })
+}
+
 impl NonceRow {
+    /// This row, unless the partition has only texts.
+    pub(super) fn with_head(self) -> Option<Self> {
+        self.state.is_some().then_some(self)
+    }
+
     /// The version of the page or tombstone.
     pub(super) fn version(&self) -> Option<PageVersion> {
         self.version.map(|version| PageVersion::new(version.cast_unsigned()))
     }
 
-    /// Whether the row is a page, not a tombstone.
+    /// Whether the head is that of a page, not a tombstone.
     pub(super) fn is_active(&self) -> bool {
         self.state.as_deref() == Some(ACTIVE)
     }
 
-    /// Whether the write that made `version` had `nonce`. The row shows this only for the last [`REMEMBERED_WRITES`]
-    /// versions.
+    /// Whether the write that made `version` had `nonce`. The row shows this only for the last
+    /// [`REMEMBERED_WRITES`](super::nonces::REMEMBERED_WRITES) versions.
     pub(super) fn carries(&self, version: PageVersion, nonce: &Nonce) -> bool {
-        let carried = self.nonces.as_ref().and_then(|nonces| nonces.get(&slot(version)));
-        carried.is_some_and(|carried| carried == nonce)
+        let age = self.version().and_then(|present| present.get().checked_sub(version.get()));
+        let nonces = Nonces::from_stored(self.nonces.clone().unwrap_or_default());
+        age.and_then(|age| nonces.of(age)) == Some(nonce.as_slice())
+    }
+
+    /// Whether so many writes followed the one that made `version` that its nonce is no longer kept.
+    pub(super) fn has_forgotten(&self, version: PageVersion) -> bool {
+        let age = self.version().and_then(|present| present.get().checked_sub(version.get()));
+        let nonces = Nonces::from_stored(self.nonces.clone().unwrap_or_default());
+        age.is_some_and(|age| nonces.of(age).is_none())
     }
 
     /// Whether the page's key has this hash.
@@ -141,82 +199,129 @@ impl NonceRow {
     }
 }
 
-/// The key, in the row's map of nonces, for the write that made `version`. Each write replaces the nonce of the 16th
-/// write before it.
-fn slot(version: PageVersion) -> i8 {
-    i8::try_from(version.get() % REMEMBERED_WRITES).expect("a remainder below 16 fits")
+/// Every static column and the slug: the head as it is after a write, whatever it was before.
+#[derive(SerializeRow)]
+pub(super) struct HeadImage {
+    state: &'static str,
+    version: i64,
+    created_at: CqlTimestamp,
+    updated_at: Option<CqlTimestamp>,
+    deleted_at: Option<CqlTimestamp>,
+    title: Option<String>,
+    key_hash: Option<Vec<u8>>,
+    current_text_version: Option<i64>,
+    current_text_nonce: Option<Vec<u8>>,
+    link_origins: Option<Vec<String>>,
+    renderer_version: Option<i32>,
+    takedown_reason: Option<&'static str>,
+    takedown_by: Option<String>,
+    nonces: Vec<u8>,
+    slug: String,
 }
 
-/// The positions of the code blocks, which are below 4 MB, as CQL's `int`.
-fn code_blocks(page: &Page) -> Option<Vec<i32>> {
-    let blocks = &page.rendered.code_blocks;
-    (!blocks.is_empty()).then(|| blocks.iter().map(|at| at.cast_signed()).collect())
+/// A head that replaces the one with this version and time.
+#[derive(SerializeRow)]
+pub(super) struct Replacement {
+    #[scylla(flatten)]
+    pub(super) image: HeadImage,
+    expected_version: i64,
+    expected_updated_at: CqlTimestamp,
 }
 
-/// The values of an insert of `page`.
-pub(super) fn insert_values<'a>(page: &'a Page, nonce: &'a Nonce) -> impl SerializeRow + 'a {
-    (
-        page.slug.as_str(),
-        page.version.get().cast_signed(),
-        page.title.as_ref().map(Title::as_str),
-        page.content.as_str(),
-        page.rendered.html.as_str(),
-        page.rendered.excerpt.as_str(),
-        code_blocks(page),
-        &page.rendered.link_origins,
-        page.rendered.language.map(Language::code),
-        i32::from(page.rendered.renderer_version),
-        page.key_hash.as_bytes().as_slice(),
-        CqlTimestamp(page.created_at.get()),
-        CqlTimestamp(page.updated_at.get()),
-        BTreeMap::from([(slot(page.version), nonce.as_slice())]),
-    )
+impl HeadImage {
+    /// The image of an active page.
+    pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces) -> Self {
+        Self {
+            state: ACTIVE,
+            version: head.version.get().cast_signed(),
+            created_at: CqlTimestamp(head.created_at.get()),
+            updated_at: Some(CqlTimestamp(head.updated_at.get())),
+            deleted_at: None,
+            title: head.title.as_ref().map(|title| title.as_str().to_owned()),
+            key_hash: Some(head.key_hash.as_bytes().to_vec()),
+            current_text_version: Some(text.version.get().cast_signed()),
+            current_text_nonce: Some(text.nonce.to_vec()),
+            link_origins: (!head.link_origins.is_empty()).then(|| head.link_origins.clone()),
+            renderer_version: Some(i32::from(head.renderer_version)),
+            takedown_reason: None,
+            takedown_by: None,
+            nonces: nonces.as_bytes().to_vec(),
+            slug: head.slug.as_str().to_owned(),
+        }
+    }
+
+    /// The image of a deleted page.
+    pub(super) fn of_tombstone(tombstone: &Tombstone, nonces: &Nonces) -> Self {
+        let takedown = tombstone.takedown.as_ref();
+        Self {
+            state: DELETED,
+            version: tombstone.version.get().cast_signed(),
+            created_at: CqlTimestamp(tombstone.created_at.get()),
+            updated_at: None,
+            deleted_at: Some(CqlTimestamp(tombstone.deleted_at.get())),
+            title: None,
+            key_hash: None,
+            current_text_version: None,
+            current_text_nonce: None,
+            link_origins: None,
+            renderer_version: None,
+            takedown_reason: takedown.map(|takedown| takedown.reason.code()),
+            takedown_by: takedown.map(|takedown| takedown.by.clone()),
+            nonces: nonces.as_bytes().to_vec(),
+            slug: tombstone.slug.as_str().to_owned(),
+        }
+    }
+
+    /// This image in place of the head `expected`.
+    pub(super) fn replacing(self, expected: &PageHead) -> Replacement {
+        Replacement {
+            image: self,
+            expected_version: expected.version.get().cast_signed(),
+            expected_updated_at: CqlTimestamp(expected.updated_at.get()),
+        }
+    }
 }
 
-/// The values of a replacement of the version `expected` by `page`.
-pub(super) fn replace_values<'a>(expected: PageVersion, page: &'a Page, nonce: &'a Nonce) -> impl SerializeRow + 'a {
-    (
-        page.version.get().cast_signed(),
-        page.title.as_ref().map(Title::as_str),
-        page.content.as_str(),
-        page.rendered.html.as_str(),
-        page.rendered.excerpt.as_str(),
-        code_blocks(page),
-        &page.rendered.link_origins,
-        page.rendered.language.map(Language::code),
-        i32::from(page.rendered.renderer_version),
-        page.key_hash.as_bytes().as_slice(),
-        CqlTimestamp(page.created_at.get()),
-        CqlTimestamp(page.updated_at.get()),
-        slot(page.version),
-        nonce.as_slice(),
-        page.slug.as_str(),
-        expected.get().cast_signed(),
-    )
+/// The values of an insert of a text.
+#[derive(SerializeRow)]
+pub(super) struct TextInsert<'a> {
+    slug: &'a str,
+    text_version: i64,
+    text_nonce: &'a [u8],
+    content: &'a str,
+    html: &'a str,
+    excerpt: &'a str,
+    code_blocks: Option<Vec<i32>>,
+    language: Option<&'a str>,
+    text_renderer_version: i32,
+    written_at: i64,
 }
 
-/// The values of a replacement of the version `expected` by `tombstone`.
-pub(super) fn delete_values<'a>(
-    expected: PageVersion,
-    tombstone: &'a Tombstone,
-    nonce: &'a Nonce,
-) -> impl SerializeRow + 'a {
-    (
-        tombstone.version.get().cast_signed(),
-        CqlTimestamp(tombstone.created_at.get()),
-        CqlTimestamp(tombstone.deleted_at.get()),
-        slot(tombstone.version),
-        nonce.as_slice(),
-        tombstone.slug.as_str(),
-        expected.get().cast_signed(),
-    )
+impl<'a> TextInsert<'a> {
+    /// The text of `page` under `id`, written at `written_at`, in microseconds.
+    pub(super) fn of(page: &'a Page, id: &'a TextId, written_at: i64) -> Self {
+        let Rendered { html, excerpt, code_blocks, language, renderer_version, .. } = &page.rendered;
+        Self {
+            slug: page.slug.as_str(),
+            text_version: id.version.get().cast_signed(),
+            text_nonce: &id.nonce,
+            content: page.content.as_str(),
+            html,
+            excerpt,
+            // The positions are below 4 MB.
+            code_blocks: (!code_blocks.is_empty()).then(|| code_blocks.iter().map(|at| at.cast_signed()).collect()),
+            language: language.map(Language::code),
+            text_renderer_version: i32::from(*renderer_version),
+            written_at,
+        }
+    }
 }
 
 /// Whether a conditional write was applied, by the answer's column `[applied]`.
 ///
 /// The column is found by its name, because the servers answer with different columns. Cassandra returns `[applied]` alone
-/// after a write that was applied. After a refusal it adds the columns of the condition or, for an insert, of the whole
-/// row. ScyllaDB always adds the key and those columns, with nulls if there was no row. These other columns are not used.
+/// after a write that was applied, and adds the columns of the condition after a refusal. ScyllaDB always adds the key and
+/// those columns, with nulls if there was no row. These other columns are not used.
 pub(super) fn applied(answer: QueryResult) -> Result<bool, Cause> {
     let rows = answer.into_rows_result()?;
     let (index, _) = rows.column_specs().get_by_name("[applied]").ok_or(MissingAppliedError)?;
@@ -233,62 +338,112 @@ struct MissingAppliedError;
 mod tests {
     use super::*;
 
-    fn row(version: u64, nonces: &[(u64, Nonce)]) -> NonceRow {
-        NonceRow {
-            state: Some(ACTIVE.to_owned()),
-            version: Some(version.cast_signed()),
-            key_hash: None,
-            nonces: Some(nonces.iter().map(|(at, nonce)| (slot(PageVersion::new(*at)), nonce.to_vec())).collect()),
+    fn slug() -> Slug {
+        Slug::parse("page-22222222").unwrap()
+    }
+
+    fn empty() -> HeadRow {
+        HeadRow {
+            state: None,
+            version: Some(1),
+            created_at: Some(CqlTimestamp(0)),
+            updated_at: Some(CqlTimestamp(0)),
+            deleted_at: None,
+            title: None,
+            key_hash: Some(vec![0; 32]),
+            current_text_version: Some(1),
+            current_text_nonce: Some(vec![0; 16]),
+            link_origins: None,
+            renderer_version: Some(1),
+            takedown_reason: None,
+            takedown_by: None,
+            nonces: None,
         }
     }
 
-    #[test]
-    fn a_nonce_is_found_under_the_version_that_its_write_made() {
-        let row = row(20, &[(19, [1; 16]), (20, [2; 16])]);
-        assert!(row.carries(PageVersion::new(20), &[2; 16]));
-        assert!(!row.carries(PageVersion::new(20), &[1; 16]));
-        assert!(!row.carries(PageVersion::new(18), &[1; 16]));
+    fn active() -> HeadRow {
+        HeadRow { state: Some(ACTIVE.to_owned()), ..empty() }
     }
 
-    #[test]
-    fn the_sixteenth_write_after_it_takes_a_nonces_place() {
-        assert_eq!(slot(PageVersion::new(3)), slot(PageVersion::new(19)));
-        let slots: std::collections::BTreeSet<i8> = (100..116).map(|at| slot(PageVersion::new(at))).collect();
-        assert_eq!(slots.len(), 16);
-    }
-
-    #[test]
-    fn a_row_without_what_a_page_must_have_is_unreadable() {
-        let slug = Slug::parse("page-22222222").unwrap();
-        let empty = || PageRow {
-            state: None,
-            version: Some(1),
-            title: None,
+    fn text() -> TextRow {
+        TextRow {
             content: Some("text".to_owned()),
             html: Some(String::new()),
             excerpt: None,
             code_blocks: None,
-            link_origins: None,
             language: None,
-            renderer_version: Some(1),
-            key_hash: Some(vec![0; 32]),
-            created_at: Some(CqlTimestamp(0)),
-            updated_at: Some(CqlTimestamp(0)),
-            deleted_at: None,
-        };
-        let active = || PageRow { state: Some(ACTIVE.to_owned()), ..empty() };
-        assert!(matches!(active().into_lookup(&slug), Ok(Lookup::Active(_))));
+            text_renderer_version: Some(1),
+        }
+    }
+
+    #[test]
+    fn a_head_without_what_a_page_must_have_is_unreadable() {
+        assert!(matches!(active().into_stored(&slug()), Ok(Stored::Active(..))));
+        assert!(matches!(empty().into_stored(&slug()), Ok(Stored::Absent)));
         let unreadable = [
-            empty(),
-            PageRow { state: Some("archived".to_owned()), ..empty() },
-            PageRow { state: Some(DELETED.to_owned()), ..empty() },
-            PageRow { content: Some(String::new()), ..active() },
-            PageRow { key_hash: Some(vec![0; 31]), ..active() },
-            PageRow { renderer_version: Some(65_536), ..active() },
-            PageRow { version: None, ..active() },
+            HeadRow { state: Some("archived".to_owned()), ..empty() },
+            HeadRow { state: Some(DELETED.to_owned()), ..empty() },
+            HeadRow { key_hash: Some(vec![0; 31]), ..active() },
+            HeadRow { current_text_version: None, ..active() },
+            HeadRow { current_text_nonce: Some(vec![0; 15]), ..active() },
+            HeadRow { renderer_version: Some(65_536), ..active() },
+            HeadRow { version: None, ..active() },
         ];
         for row in unreadable {
-            assert!(row.into_lookup(&slug).is_err());
+            assert!(row.into_stored(&slug()).is_err());
         }
+    }
+
+    #[test]
+    fn a_text_without_what_it_must_have_is_unreadable() {
+        let head = || match active().into_stored(&slug()) {
+            Ok(Stored::Active(head, ..)) => head,
+            other => panic!("{other:?}"),
+        };
+        assert!(text().into_page(head()).is_ok());
+        for row in [TextRow { content: None, ..text() }, TextRow { text_renderer_version: None, ..text() }] {
+            assert!(row.into_page(head()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_page_whose_title_and_content_today_would_be_refused_can_be_read() {
+        let head = HeadRow { title: Some("a".repeat(201)), ..active() }.into_stored(&slug());
+        let Ok(Stored::Active(head, ..)) = head else { panic!("{head:?}") };
+        let page = TextRow { content: Some("a".repeat(102_401)), ..text() }.into_page(head).unwrap();
+        assert_eq!((page.title.as_ref().unwrap().as_str().len(), page.content.as_str().len()), (201, 102_401));
+    }
+
+    #[test]
+    fn a_tombstone_keeps_who_took_the_page_down_and_a_reason_that_is_not_known_changes_nothing_else() {
+        let deleted = |reason: &str| HeadRow {
+            state: Some(DELETED.to_owned()),
+            deleted_at: Some(CqlTimestamp(1)),
+            takedown_reason: Some(reason.to_owned()),
+            takedown_by: Some("desk".to_owned()),
+            ..empty()
+        };
+        let takedown = |reason| match deleted(reason).into_stored(&slug()) {
+            Ok(Stored::Deleted(tombstone)) => tombstone.takedown.map(|takedown| (takedown.reason.code(), takedown.by)),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(takedown("spam"), Some(("spam", "desk".to_owned())));
+        assert_eq!(takedown("of-a-later-version"), None);
+    }
+
+    #[test]
+    fn a_nonce_is_found_under_the_version_that_its_write_made() {
+        let nonces = Nonces::first([1; 16]).and_then([2; 16]);
+        let row = NonceRow {
+            state: Some(ACTIVE.to_owned()),
+            version: Some(20),
+            key_hash: None,
+            nonces: Some(nonces.as_bytes().to_vec()),
+        };
+        assert!(row.carries(PageVersion::new(20), &[2; 16]));
+        assert!(row.carries(PageVersion::new(19), &[1; 16]));
+        assert!(!row.carries(PageVersion::new(20), &[1; 16]));
+        assert!(!row.carries(PageVersion::new(18), &[1; 16]));
+        assert!(!row.carries(PageVersion::new(21), &[2; 16]));
     }
 }

@@ -11,16 +11,11 @@
 //! | one conditional write | one attempt, by [`CqlTimeouts::attempt`] | only `lwt` knows how to repeat a write |
 
 use std::collections::BTreeSet;
-use std::fs;
-use std::io;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
@@ -32,6 +27,7 @@ use scylla::statement::{Consistency, SerialConsistency};
 use thiserror::Error;
 use tokio::time::sleep;
 
+use super::secrets::{self, FileLogin};
 use crate::config::CqlSettings;
 
 const KEEPALIVE: Duration = Duration::from_secs(1);
@@ -91,6 +87,12 @@ pub enum SettingsError {
     /// A user without a password, or a password without a user.
     #[error("--scylla-username and --scylla-password-file must be used together")]
     HalfALogin,
+    /// A certificate without its key, or a key without its certificate.
+    #[error("--scylla-client-cert-file and --scylla-client-key-file must be used together")]
+    HalfAnIdentity,
+    /// A certificate of this process without TLS, so it would not be shown.
+    #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
+    IdentityWithoutTls,
     /// A file cannot be read.
     #[error("cannot read {path}, named by {option} ({reason})")]
     File {
@@ -132,12 +134,14 @@ pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> 
     builder.config.keepalive_interval = Some(KEEPALIVE);
     builder.config.keepalive_timeout = Some(KEEPALIVE);
     match (&settings.scylla_username, &settings.scylla_password_file) {
-        (Some(user), Some(file)) => builder = builder.user(user, password(file)?),
+        (Some(user), Some(file)) => {
+            builder = builder.authenticator_provider(Arc::new(FileLogin::new(user, file)?));
+        }
         (None, None) => {}
         _ => return Err(SettingsError::HalfALogin),
     }
-    if let Some(file) = &settings.scylla_ca_file {
-        builder = builder.tls_context(Some(Arc::new(tls(file)?)));
+    if let Some(tls) = secrets::tls(settings)? {
+        builder = builder.tls_context(Some(Arc::new(tls)));
     }
     Ok(builder)
 }
@@ -159,33 +163,6 @@ pub(super) async fn connect<E: From<SettingsError>>(
         }
         sleep(RETRY_INTERVAL).await;
     }
-}
-
-fn password(path: &Path) -> Result<String, SettingsError> {
-    let unreadable = |reason: io::Error| SettingsError::File {
-        path: path.to_owned(),
-        option: "--scylla-password-file",
-        reason: reason.into(),
-    };
-    let text = fs::read_to_string(path).map_err(unreadable)?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
-}
-
-/// TLS that trusts the certificates in `path` and no others.
-fn tls(path: &Path) -> Result<ClientConfig, SettingsError> {
-    let unusable = |reason| SettingsError::File { path: path.to_owned(), option: "--scylla-ca-file", reason };
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(path).map_err(|error| unusable(error.into()))? {
-        let certificate = certificate.map_err(|error| unusable(error.into()))?;
-        roots.add(certificate).map_err(|error| unusable(error.into()))?;
-    }
-    if roots.is_empty() {
-        return Err(unusable("it holds no certificate".into()));
-    }
-    // An explicit provider, so that the providers of other libraries do not matter.
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    Ok(config.map_err(|error| unusable(error.into()))?.with_root_certificates(roots).with_no_client_auth())
 }
 
 /// How the driver sends requests: only to the nodes of `datacenter`, if there is one.

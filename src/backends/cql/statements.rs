@@ -2,15 +2,18 @@
 //!
 //! | statement | consistency | serial | driver may send it twice |
 //! |---|---|---|---|
-//! | [`Statements::lookup`] | `LOCAL_QUORUM` | | yes |
-//! | [`Statements::read_nonces`] | `LOCAL_SERIAL` | | yes |
-//! | [`Statements::insert`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
-//! | [`Statements::replace`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
-//! | [`Statements::delete`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
+//! | [`Statements::read_head`], [`Statements::read_text`] | `LOCAL_QUORUM` | | yes |
+//! | [`Statements::read_nonces`], [`Statements::read_head_serially`] | `LOCAL_SERIAL` | | yes |
+//! | [`Statements::insert_text`], [`Statements::delete_text`], [`Statements::delete_texts`] | `LOCAL_QUORUM` | | yes: each has a key and a timestamp of its own |
+//! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 //!
 //! Each statement names its keyspace, so that no connection has to be switched to a keyspace. Each statement names its
 //! columns, so that a column that a later migration adds changes nothing here. The driver must not cache the columns of
 //! a conditional write's answer: Cassandra answers with more columns if it refuses the write.
+//!
+//! Heads are read with `SELECT DISTINCT`, which reads no text. A head is created by an `UPDATE` whose condition is that
+//! there is no head: an `INSERT … IF NOT EXISTS` of static columns alone would, on ScyllaDB, also return the text that was
+//! written just before (by its source; it was not run).
 
 use std::sync::Arc;
 
@@ -22,18 +25,37 @@ use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::session::{CqlTimeouts, ReadRetries};
 
+/// The columns of a [`super::rows::HeadRow`].
+const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
+                    current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
+
+/// Assignments of every column of [`HEAD`].
+const HEAD_IMAGE: &str = "state = :state, version = :version, created_at = :created_at, updated_at = :updated_at, \
+                          deleted_at = :deleted_at, title = :title, key_hash = :key_hash, \
+                          current_text_version = :current_text_version, current_text_nonce = :current_text_nonce, \
+                          link_origins = :link_origins, renderer_version = :renderer_version, \
+                          takedown_reason = :takedown_reason, takedown_by = :takedown_by, nonces = :nonces";
+
 /// The statements, prepared for one keyspace.
 pub(super) struct Statements {
-    /// Binds the slug, yields a [`super::rows::PageRow`].
-    pub(super) lookup: PreparedStatement,
+    /// Binds the slug, yields a [`super::rows::HeadRow`].
+    pub(super) read_head: PreparedStatement,
+    /// The same, and completes writes that were interrupted.
+    pub(super) read_head_serially: PreparedStatement,
+    /// Binds the slug and the key of a text, yields a [`super::rows::TextRow`].
+    pub(super) read_text: PreparedStatement,
     /// Binds the slug, yields a [`super::rows::NonceRow`].
     pub(super) read_nonces: PreparedStatement,
-    /// Binds [`super::rows::insert_values`].
-    pub(super) insert: PreparedStatement,
-    /// Binds [`super::rows::replace_values`].
-    pub(super) replace: PreparedStatement,
-    /// Binds [`super::rows::delete_values`].
-    pub(super) delete: PreparedStatement,
+    /// Binds a [`super::rows::TextInsert`].
+    pub(super) insert_text: PreparedStatement,
+    /// Binds a timestamp in microseconds, the slug and the key of a text.
+    pub(super) delete_text: PreparedStatement,
+    /// Binds a timestamp in microseconds and the slug.
+    pub(super) delete_texts: PreparedStatement,
+    /// Binds a [`super::rows::HeadImage`].
+    pub(super) create_head: PreparedStatement,
+    /// Binds a [`super::rows::Replacement`].
+    pub(super) replace_head: PreparedStatement,
 }
 
 impl Statements {
@@ -44,7 +66,7 @@ impl Statements {
         keyspace: &str,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
-        let read = async |cql: String, consistency| {
+        let repeatable = async |cql: String, consistency| {
             let mut statement = session.prepare(Statement::new(cql)).await?;
             statement.set_consistency(consistency);
             statement.set_request_timeout(Some(timeouts.operation));
@@ -52,7 +74,7 @@ impl Statements {
             statement.set_retry_policy(Some(Arc::new(ReadRetries)));
             Ok::<_, PrepareError>(statement)
         };
-        let write = async |cql: String| {
+        let conditional = async |cql: String| {
             let mut statement = session.prepare(Statement::new(cql)).await?;
             statement.set_consistency(Consistency::LocalQuorum);
             statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
@@ -63,39 +85,50 @@ impl Statements {
             statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
             Ok::<_, PrepareError>(statement)
         };
+        let pages = format!("{keyspace}.pages");
+        let head = format!("SELECT DISTINCT {HEAD} FROM {pages} WHERE slug = ?");
+        let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
         Ok(Self {
-            lookup: read(
+            read_head: repeatable(head.clone(), Consistency::LocalQuorum).await?,
+            read_head_serially: repeatable(head, Consistency::LocalSerial).await?,
+            read_text: repeatable(
                 format!(
-                    "SELECT state, version, title, content, html, excerpt, code_blocks, link_origins, language, \
-                     renderer_version, key_hash, created_at, updated_at, deleted_at FROM {keyspace}.pages WHERE slug = ?"
+                    "SELECT content, html, excerpt, code_blocks, language, text_renderer_version FROM {pages} \
+                     WHERE {text_key}"
                 ),
                 Consistency::LocalQuorum,
             )
             .await?,
-            read_nonces: read(
-                format!("SELECT state, version, key_hash, nonces FROM {keyspace}.pages WHERE slug = ?"),
+            read_nonces: repeatable(
+                format!("SELECT DISTINCT state, version, key_hash, nonces FROM {pages} WHERE slug = ?"),
                 Consistency::LocalSerial,
             )
             .await?,
-            insert: write(format!(
-                "INSERT INTO {keyspace}.pages (slug, state, version, title, content, html, excerpt, code_blocks, \
-                 link_origins, language, renderer_version, key_hash, created_at, updated_at, nonces) \
-                 VALUES (?, 'active', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) IF NOT EXISTS"
-            ))
+            insert_text: repeatable(
+                format!(
+                    "INSERT INTO {pages} (slug, text_version, text_nonce, content, html, excerpt, code_blocks, \
+                     language, text_renderer_version) VALUES (:slug, :text_version, :text_nonce, :content, :html, \
+                     :excerpt, :code_blocks, :language, :text_renderer_version) USING TIMESTAMP :written_at"
+                ),
+                Consistency::LocalQuorum,
+            )
             .await?,
-            replace: write(format!(
-                "UPDATE {keyspace}.pages SET version = ?, title = ?, content = ?, html = ?, excerpt = ?, \
-                 code_blocks = ?, link_origins = ?, language = ?, renderer_version = ?, key_hash = ?, created_at = ?, updated_at = ?, nonces[?] = ? \
-                 WHERE slug = ? IF version = ? AND state = 'active'"
-            ))
+            delete_text: repeatable(
+                format!("DELETE FROM {pages} USING TIMESTAMP ? WHERE {text_key}"),
+                Consistency::LocalQuorum,
+            )
             .await?,
-            // No condition here compares with null: such a condition also holds if there is no row, and the write would
-            // then create a row.
-            delete: write(format!(
-                "UPDATE {keyspace}.pages SET state = 'deleted', version = ?, title = null, content = null, \
-                 html = null, excerpt = null, code_blocks = null, link_origins = null, language = null, \
-                 renderer_version = null, key_hash = null, created_at = ?, updated_at = null, deleted_at = ?, nonces[?] = ? \
-                 WHERE slug = ? IF version = ? AND state = 'active'"
+            // Every row of the partition and no static column: no text has a negative version.
+            delete_texts: repeatable(
+                format!("DELETE FROM {pages} USING TIMESTAMP ? WHERE slug = ? AND text_version >= 0"),
+                Consistency::LocalQuorum,
+            )
+            .await?,
+            create_head: conditional(format!("UPDATE {pages} SET {HEAD_IMAGE} WHERE slug = :slug IF state = null"))
+                .await?,
+            replace_head: conditional(format!(
+                "UPDATE {pages} SET {HEAD_IMAGE} WHERE slug = :slug \
+                 IF state = 'active' AND version = :expected_version AND updated_at = :expected_updated_at"
             ))
             .await?,
         })

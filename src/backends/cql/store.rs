@@ -12,28 +12,33 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
-use super::rows::{self, Nonce, NonceRow, PageRow, REMEMBERED_WRITES};
+use super::nonces::{Nonce, Nonces};
+use super::recent::{Base, RecentHeads};
+use super::rows::{HeadImage, HeadRow, NonceRow, Stored, TextInsert, TextRow, UnreadableRow};
 use super::session::CqlTimeouts;
 use super::statements::Statements;
-use crate::domain::page::{Page, PageVersion};
+use super::write_times;
+use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, Cause, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 
-/// How often a lookup is repeated after it has failed on every node that got it.
-const LOOKUP_REPEATS: usize = 2;
+/// How often a request that may be repeated is sent again after it has failed on every node that got it.
+const REPEATS: usize = 2;
 
 /// The pages of one keyspace.
 ///
 /// Every operation ends within [`CqlTimeouts::operation`]. A caller that gives up earlier drops the future. A request that
-/// was sent by then is done completely or not at all.
+/// was sent by then is done completely or not at all; at most it leaves a text that no head points to.
 pub struct CqlStore {
-    session: Arc<Session>,
-    statements: Statements,
+    pub(super) session: Arc<Session>,
+    pub(super) statements: Statements,
     random: Random,
     timeouts: CqlTimeouts,
     reads: Semaphore,
     writes: Semaphore,
+    recent: RecentHeads,
 }
 
 /// No permit was free in time.
@@ -62,7 +67,8 @@ impl CqlStore {
     ) -> Result<Self, PrepareError> {
         let statements = Statements::prepare(&session, keyspace, timeouts).await?;
         let permits = || Semaphore::new(timeouts.in_flight);
-        Ok(Self { session, statements, random, timeouts, reads: permits(), writes: permits() })
+        let (reads, writes, recent) = (permits(), permits(), RecentHeads::new());
+        Ok(Self { session, statements, random, timeouts, reads, writes, recent })
     }
 
     async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
@@ -90,26 +96,188 @@ impl CqlStore {
         runner.run(&write).await
     }
 
-    async fn read_page(&self, slug: &Slug) -> Result<Lookup, ReadError> {
-        let answer = self.session.execute_unpaged(&self.statements.lookup, (slug.as_str(),)).await?;
-        let unreadable = |cause: Cause| ReadError::Unreadable(cause);
-        let rows = answer.into_rows_result().map_err(|error| unreadable(error.into()))?;
-        match rows.maybe_first_row::<PageRow>().map_err(|error| unreadable(error.into()))? {
-            Some(row) => row.into_lookup(slug).map_err(|error| unreadable(error.into())),
-            None => Ok(Lookup::Absent),
+    /// Sends a request until it is answered, a few times at most. The request must be harmless to repeat.
+    async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, RequestError>>,
+    {
+        let mut pauses = Pauses::new();
+        let mut repeats = 0;
+        loop {
+            let tried_until = permit.deadline.min(Instant::now() + self.timeouts.attempt);
+            let failed = match timeout_at(tried_until, request()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(RequestError::Unreadable(cause))) => return Err(StoreError::Unreadable(cause)),
+                Ok(Err(RequestError::NoAnswer(cause))) => cause,
+                Err(_) => Box::new(NoAnswerError),
+            };
+            // The node's connections may just have been cut, or all nodes that got the request may just have started.
+            repeats += 1;
+            if repeats > REPEATS || Instant::now() >= permit.deadline {
+                return Err(StoreError::Unavailable(failed));
+            }
+            sleep(pauses.next(&self.random)).await;
         }
+    }
+
+    async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.statements.read_head, (slug.as_str(),)).await?;
+            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
+            row.map_err(unreadable)?.map_or(Ok(Stored::Absent), |row| row.into_stored(slug)).map_err(unreadable)
+        };
+        let stored = self.repeat(permit, request).await?;
+        if let Stored::Active(head, text, nonces) = &stored {
+            self.recent.keep(Base { head: head.clone(), text: *text, nonces: nonces.clone() });
+        }
+        Ok(stored)
+    }
+
+    /// The page of `head`; `None` if its text is gone.
+    async fn read_text(
+        &self,
+        permit: &Permit<'_>,
+        head: &PageHead,
+        text: TextId,
+    ) -> Result<Option<Arc<Page>>, StoreError> {
+        let key = (head.slug.as_str(), text.version.get().cast_signed(), text.nonce.as_slice());
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.statements.read_text, key).await?;
+            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<TextRow>();
+            row.map_err(unreadable)?.map(|row| row.into_page(head.clone())).transpose().map_err(unreadable)
+        };
+        self.repeat(permit, request).await
+    }
+
+    /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.
+    async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
+        let request = async || {
+            let values = TextInsert::of(page, text, write_times::of_text(page.updated_at));
+            self.session.execute_unpaged(&self.statements.insert_text, values).await?;
+            Ok(())
+        };
+        self.repeat(permit, request).await
+    }
+
+    /// Deletes a text of `slug` that no head points to any more, or never will. `updated_at` is a time of the page that
+    /// is not before the text's.
+    async fn delete_text(&self, permit: &Permit<'_>, slug: &Slug, text: TextId, updated_at: UnixMillis) {
+        let (version, nonce) = (text.version.get().cast_signed(), text.nonce);
+        let values = (write_times::above_text(updated_at), slug.as_str(), version, nonce.as_slice());
+        let request = async || {
+            self.session.execute_unpaged(&self.statements.delete_text, values).await?;
+            Ok(())
+        };
+        log_failure(self.repeat(permit, request).await);
+    }
+
+    /// Deletes all texts of a deleted page, also those that arrive late.
+    async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
+        let values = (write_times::above_all_texts(tombstone.deleted_at), tombstone.slug.as_str());
+        let request = async || {
+            self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
+            Ok(())
+        };
+        log_failure(self.repeat(permit, request).await);
+    }
+
+    /// The head of `slug` at `expected`; `None` if the head is not at this version.
+    async fn base(&self, permit: &Permit<'_>, slug: &Slug, expected: PageVersion) -> Result<Option<Base>, StoreError> {
+        if let Some(base) = self.recent.at(slug, expected) {
+            return Ok(Some(base));
+        }
+        Ok(match self.read_head(permit, slug).await? {
+            Stored::Active(head, text, nonces) if head.version == expected => Some(Base { head, text, nonces }),
+            _ => None,
+        })
+    }
+
+    /// Replaces the head of `base` by `image`, which makes the version `made` with `nonce`.
+    async fn replace_head(
+        &self,
+        permit: &Permit<'_>,
+        base: &Base,
+        image: HeadImage,
+        made: PageVersion,
+        nonce: &Nonce,
+    ) -> Result<bool, StoreError> {
+        let expected = base.head.version;
+        let classify = |row: Option<&NonceRow>| classify_replacement(row, expected, made, nonce);
+        let write = Write {
+            slug: &base.head.slug,
+            statement: &self.statements.replace_head,
+            values: image.replacing(&base.head),
+            classify: &classify,
+        };
+        let done = self.run(permit, write).await;
+        if !matches!(done, Ok(true)) {
+            self.recent.forget(&base.head.slug);
+        }
+        done
+    }
+
+    async fn replace(&self, permit: &Permit<'_>, base: Base, page: &Page) -> Result<bool, StoreError> {
+        let nonce = self.random_nonce();
+        let keeps_text = matches!(page.text, TextPlace::Stored(id) if id == base.text);
+        let text = if keeps_text { base.text } else { TextId { version: page.version, nonce } };
+        if !keeps_text {
+            self.insert_text(permit, page, &text).await?;
+        }
+        let nonces = nonces_after(&base, page.version, nonce);
+        let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
+        let image = HeadImage::of_page(&head, text, &nonces);
+        let done = self.replace_head(permit, &base, image, page.version, &nonce).await?;
+        let slug = &page.slug;
+        if done {
+            self.recent.keep(Base { head, text, nonces });
+        }
+        match (keeps_text, done) {
+            (true, _) => {}
+            (false, true) => self.delete_text(permit, slug, base.text, base.head.updated_at).await,
+            (false, false) => self.delete_text(permit, slug, text, page.updated_at).await,
+        }
+        Ok(done)
+    }
+
+    async fn bury(&self, permit: &Permit<'_>, base: Base, tombstone: &Tombstone) -> Result<bool, StoreError> {
+        let nonce = self.random_nonce();
+        let image = HeadImage::of_tombstone(tombstone, &nonces_after(&base, tombstone.version, nonce));
+        let done = self.replace_head(permit, &base, image, tombstone.version, &nonce).await?;
+        if done {
+            self.recent.forget(&tombstone.slug);
+            self.delete_texts(permit, tombstone).await;
+        }
+        Ok(done)
     }
 }
 
-enum ReadError {
+/// A text that nothing points to stays until somebody deletes it. No request can read it.
+fn log_failure(deleted: Result<(), StoreError>) {
+    if let Err(error) = deleted {
+        tracing::warn!(%error, "a text that no page shows any more was not deleted: run `handbill sweep`");
+    }
+}
+
+/// The nonces of the head that follows `base` at the version `made`. Their positions stand for versions, so a head that
+/// skips versions begins a new list.
+fn nonces_after(base: &Base, made: PageVersion, nonce: Nonce) -> Nonces {
+    if made == base.head.version.next() { base.nonces.and_then(nonce) } else { Nonces::first(nonce) }
+}
+
+/// Why a request that may be repeated has no answer.
+enum RequestError {
     NoAnswer(Cause),
     Unreadable(Cause),
 }
 
-impl From<ExecutionError> for ReadError {
+impl From<ExecutionError> for RequestError {
     fn from(error: ExecutionError) -> Self {
         Self::NoAnswer(Box::new(error))
     }
+}
+
+fn unreadable(cause: impl Into<Cause>) -> RequestError {
+    RequestError::Unreadable(cause.into())
 }
 
 #[async_trait]
@@ -117,54 +285,67 @@ impl PageStore for CqlStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
         let permit = self.permit(&self.writes).await?;
         let nonce = self.random_nonce();
+        let text = TextId { version: page.version, nonce };
+        self.insert_text(&permit, &page, &text).await?;
+        let nonces = Nonces::first(nonce);
+        let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
         let classify = |row: Option<&NonceRow>| classify_insert(row, &page, &nonce);
         let write = Write {
             slug: &page.slug,
-            statement: &self.statements.insert,
-            values: rows::insert_values(&page, &nonce),
+            statement: &self.statements.create_head,
+            values: HeadImage::of_page(&head, text, &nonces),
             classify: &classify,
         };
-        Ok(if self.run(&permit, write).await? { InsertResult::Inserted } else { InsertResult::SlugTaken })
+        if self.run(&permit, write).await? {
+            self.recent.keep(Base { head, text, nonces });
+            return Ok(InsertResult::Inserted);
+        }
+        self.delete_text(&permit, &page.slug, text, page.updated_at).await;
+        Ok(InsertResult::SlugTaken)
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
         let permit = self.permit(&self.reads).await?;
-        let mut pauses = Pauses::new();
-        let mut repeats = 0;
+        let mut gone = None;
         loop {
-            let failed = match timeout_at(permit.deadline, self.read_page(slug)).await {
-                Ok(Ok(found)) => return Ok(found),
-                Ok(Err(ReadError::Unreadable(cause))) => return Err(StoreError::Unreadable(cause)),
-                Ok(Err(ReadError::NoAnswer(cause))) => cause,
-                Err(_) => return Err(StoreError::Unavailable(Box::new(NoAnswerError))),
+            let (head, text) = match self.read_head(&permit, slug).await? {
+                Stored::Active(head, text, _) => (head, text),
+                Stored::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
+                Stored::Absent => return Ok(Lookup::Absent),
             };
-            // The node's connections may just have been cut, or all nodes that got the lookup may just have started.
-            repeats += 1;
-            if repeats > LOOKUP_REPEATS || Instant::now() >= permit.deadline {
-                return Err(StoreError::Unavailable(failed));
+            if let Some(page) = self.read_text(&permit, &head, text).await? {
+                return Ok(Lookup::Active(page));
             }
-            sleep(pauses.next(&self.random)).await;
+            // Another request has replaced the text between the two reads. The next head then points to another.
+            if gone == Some(text) {
+                return Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
+            }
+            gone = Some(text);
         }
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        let permit = self.permit(&self.reads).await?;
+        Ok(match self.read_head(&permit, slug).await? {
+            Stored::Active(head, ..) => Head::Active(head),
+            Stored::Deleted(tombstone) => Head::Deleted(tombstone),
+            Stored::Absent => Head::Absent,
+        })
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        // Every head of this store says where its text is.
+        let TextPlace::Stored(text) = head.text else { return Ok(None) };
+        let permit = self.permit(&self.reads).await?;
+        self.read_text(&permit, head, text).await
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         let permit = self.permit(&self.writes).await?;
-        let nonce = self.random_nonce();
-        let made = match &next {
-            Record::Active(page) => page.version,
-            Record::Deleted(tombstone) => tombstone.version,
-        };
-        let classify = |row: Option<&NonceRow>| classify_replacement(row, expected, made, &nonce);
-        let (slug, classify) = (next.slug(), &classify);
+        let Some(base) = self.base(&permit, next.slug(), expected).await? else { return Ok(CasResult::Stale) };
         let done = match &next {
-            Record::Active(page) => {
-                let values = rows::replace_values(expected, page, &nonce);
-                self.run(&permit, Write { slug, statement: &self.statements.replace, values, classify }).await?
-            }
-            Record::Deleted(tombstone) => {
-                let values = rows::delete_values(expected, tombstone, &nonce);
-                self.run(&permit, Write { slug, statement: &self.statements.delete, values, classify }).await?
-            }
+            Record::Active(page) => self.replace(&permit, base, page).await?,
+            Record::Deleted(tombstone) => self.bury(&permit, base, tombstone).await?,
         };
         Ok(if done { CasResult::Swapped } else { CasResult::Stale })
     }
@@ -176,7 +357,7 @@ fn classify_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdic
         None => Verdict::NotYet,
         Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Verdict::Done,
         // A page that was changed still has its key. A tombstone has no key, and may have replaced our page.
-        Some(row) if !row.is_active() && is_too_old(page.version, row) => Verdict::TooOld,
+        Some(row) if !row.is_active() && row.has_forgotten(page.version) => Verdict::TooOld,
         Some(_) => Verdict::Refused,
     }
 }
@@ -186,13 +367,8 @@ fn classify_replacement(row: Option<&NonceRow>, expected: PageVersion, made: Pag
     match row {
         Some(row) if row.carries(made, nonce) => Verdict::Done,
         Some(row) if row.is_active() && row.version() == Some(expected) => Verdict::NotYet,
-        Some(row) if is_too_old(made, row) => Verdict::TooOld,
-        // Rows are never removed, so if there is no row now, there was no page to replace.
+        Some(row) if row.has_forgotten(made) => Verdict::TooOld,
+        // Heads are never removed, so if there is no head now, there was no page to replace.
         Some(_) | None => Verdict::Refused,
     }
-}
-
-/// Whether `row` no longer has the nonce of the write that made the version `made`, because many writes followed it.
-fn is_too_old(made: PageVersion, row: &NonceRow) -> bool {
-    row.version().is_none_or(|version| version.get() >= made.get().saturating_add(REMEMBERED_WRITES))
 }

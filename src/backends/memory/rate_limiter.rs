@@ -17,10 +17,10 @@ use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 /// Maximum number of clients whose windows are kept for one limit.
 ///
 /// An entry takes about 200 bytes, plus 16 for each attempt that its window may count, rounded up to a power of two.
-/// With the specification's limits that is at most 45 MB for creates and 120 MB each for edits and tokens, if 100 000
-/// clients use up their limits within one window. If each client makes only one attempt, it is 20 MB for each limit. A
-/// full table drops the window that ends soonest, so the client of that window gets its quota back early. Only somebody
-/// with that many addresses can fill the table.
+/// With the default limits that is at most 45 MB for creates, 120 MB each for edits and tokens, and 170 MB for previews,
+/// if 100 000 clients use up their limits within one window. If each client makes only one attempt, it is 20 MB for each
+/// limit. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
+/// somebody with that many addresses can fill the table.
 const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
 
 /// Maximum number of ended windows that one decision drops. A decision adds at most one window, so ended windows cannot
@@ -40,6 +40,8 @@ pub struct MemoryRateLimiter {
     create: Mutex<Windows>,
     edit: Mutex<Windows>,
     token: Mutex<Windows>,
+    all_creates: Mutex<Windows>,
+    preview: Mutex<Windows>,
 }
 
 impl MemoryRateLimiter {
@@ -48,16 +50,26 @@ impl MemoryRateLimiter {
         Self::with_capacity(clock, MAX_CLIENTS)
     }
 
-    /// A limiter that keeps the windows of at most `clients` clients for each limit.
+    /// A limiter that keeps the windows of at most `clients` clients for each limit, and of a tenth of that for previews,
+    /// whose windows are ten times as large.
     pub fn with_capacity(clock: SharedClock, clients: NonZeroUsize) -> Self {
-        let windows = || {
+        let windows = |clients: NonZeroUsize| {
             // Resized afterwards, because `with_hasher` allocates a full table at once.
             let mut windows = Windows::unbounded_with_hasher(RandomState::new());
             windows.resize(clients);
             Mutex::new(windows)
         };
         let networks = NetworkLimits::NONE;
-        Self { clock, networks, create: windows(), edit: windows(), token: windows() }
+        let previewing = NonZeroUsize::new(clients.get() / 10).unwrap_or(NonZeroUsize::MIN);
+        Self {
+            clock,
+            networks,
+            create: windows(clients),
+            edit: windows(clients),
+            token: windows(clients),
+            preview: windows(previewing),
+            all_creates: windows(clients),
+        }
     }
 
     /// The same limiter, which also limits whole networks.
@@ -86,6 +98,8 @@ impl MemoryRateLimiter {
             LimitKind::Create => &self.create,
             LimitKind::Edit => &self.edit,
             LimitKind::Token => &self.token,
+            LimitKind::AllCreates => &self.all_creates,
+            LimitKind::Preview => &self.preview,
         };
         // No code under this lock panics half-way. If it did, a window that is off by one is better than an outage.
         windows.lock().unwrap_or_else(PoisonError::into_inner)

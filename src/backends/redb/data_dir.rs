@@ -10,7 +10,8 @@ use redb::{DatabaseError, StorageBackend, StorageError};
 
 use super::error::OpenError;
 use super::folders::{self, FileSystem, Folders};
-use super::storage::Storage;
+use super::ledger_file::Ledger;
+use super::storage::{DEFAULT_CACHE_BYTES, LedgerFile, Storage};
 use super::tables;
 
 /// The file in the data directory that holds the pages.
@@ -22,13 +23,18 @@ const LOCK_FILE: &str = "handbill.lock";
 /// The name of the database file while the database is being created.
 const UNFINISHED_FILE: &str = "handbill.redb.new";
 
+/// The name of the new database file while the database is being compacted.
+pub(super) const COMPACTING_FILE: &str = "handbill.redb.compact";
+
 /// Mode of the files: only the service's user can read them, as with the directory.
-const FILE_MODE: u32 = 0o600;
+pub(super) const FILE_MODE: u32 = 0o600;
 
 /// A data directory that no other process uses during the life of this value.
 #[derive(Debug)]
 pub(super) struct DataDir {
+    directory: PathBuf,
     database: PathBuf,
+    cache_bytes: usize,
     _lock: File,
 }
 
@@ -37,10 +43,12 @@ impl DataDir {
     ///
     /// A new database gets its name only when it is complete. So if the process ends at any moment, a later start does not
     /// mistake an incomplete file for a database.
-    pub(super) fn prepare(directory: &Path) -> Result<Self, OpenError> {
+    pub(super) fn prepare(directory: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
         folders::create_all(&FileSystem, directory).map_err(|reason| OpenError::io(directory, reason))?;
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
+        // It has texts, and would stay for ever if nobody compacted again.
+        let _ = fs::remove_file(directory.join(COMPACTING_FILE));
         match fs::metadata(&database) {
             // `redb` would create a new database in an empty file.
             Ok(metadata) if metadata.len() == 0 => {
@@ -56,7 +64,7 @@ impl DataDir {
             }
             Err(reason) => return Err(OpenError::io(&database, reason)),
         }
-        Ok(Self { database, _lock: lock })
+        Ok(Self { directory: directory.to_owned(), database, cache_bytes, _lock: lock })
     }
 }
 
@@ -72,9 +80,17 @@ impl Storage for DataDir {
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
         backend(File::open(&self.database)?)
     }
+
+    fn cache_bytes(&self) -> usize {
+        self.cache_bytes
+    }
+
+    fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
+        Ok(Some(Box::new(Ledger::open(&self.directory)?)))
+    }
 }
 
-fn lock(directory: &Path) -> Result<File, OpenError> {
+pub(super) fn lock(directory: &Path) -> Result<File, OpenError> {
     let path = directory.join(LOCK_FILE);
     let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(&path);
     let file = file.map_err(|reason| OpenError::io(&path, reason))?;
@@ -96,7 +112,7 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
     let created = new
         .and_then(backend)
         .map_err(io)
-        .and_then(|new| tables::open(&unfinished, new).map(drop))
+        .and_then(|new| tables::open(&unfinished, new, DEFAULT_CACHE_BYTES).map(drop))
         .and_then(|()| fs::rename(&unfinished, database).map_err(io))
         .and_then(|()| FileSystem.sync(directory).map_err(io));
     if created.is_err() {
@@ -106,7 +122,7 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
     created
 }
 
-fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {
+pub(super) fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {
     match FileBackend::new(file) {
         Ok(backend) => Ok(Box::new(backend)),
         Err(DatabaseError::Storage(StorageError::Io(error))) => Err(error),

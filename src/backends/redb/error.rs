@@ -61,6 +61,20 @@ pub enum OpenError {
         /// The fault.
         reason: String,
     },
+    /// Another file has the name of the ledger of deletions.
+    #[error("the ledger of deletions beside {} is damaged ({reason}): move it away, and the next start writes a new one from the tombstones", path.display())]
+    NotALedger {
+        /// The database.
+        path: PathBuf,
+        /// The fault.
+        reason: String,
+    },
+    /// There is a database where one is to be restored.
+    #[error("{} has a database already: restore into an empty data directory, or move that file away first", .0.display())]
+    NotEmpty(PathBuf),
+    /// There is no database, and none may be created.
+    #[error("{} has no database of Handbill: choose another data directory", .0.display())]
+    Missing(PathBuf),
     /// The operating system refuses access for another reason.
     #[error("{} cannot be opened: {reason}", path.display())]
     Io {
@@ -72,10 +86,16 @@ pub enum OpenError {
 }
 
 impl OpenError {
+    /// Whether another process uses the data directory.
+    pub fn is_in_use(&self) -> bool {
+        matches!(self, Self::InUse(_))
+    }
+
     /// Whether opening the store again would fail even on a disk that works.
     pub(super) fn is_final(&self) -> bool {
         match self {
             Self::NewerFormat { .. } | Self::OlderFormat { .. } | Self::Damaged { .. } => true,
+            Self::NotALedger { .. } | Self::Missing(_) | Self::NotEmpty(_) => true,
             Self::InUse(_) | Self::NotADirectory(_) | Self::Denied { .. } | Self::Full { .. } | Self::Io { .. } => {
                 false
             }

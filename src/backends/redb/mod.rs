@@ -6,6 +6,8 @@
 //! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; lost at a restart |
 //! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; lost at a restart |
 //!
+//! The audit of operators' actions is kept in the same file, in a table of its own.
+//!
 //! # How a write becomes durable
 //!
 //! A caller queues its operation and waits. One writer thread takes all queued operations and applies them in one
@@ -26,13 +28,13 @@
 //!
 //! # What happens when the disk fails or is full
 //!
-//! After any I/O error `redb` refuses a file until it is reopened, so the writer reopens it. Each batch writes its number
-//! to the file. After a failed commit this number shows whether the commit was done. If the file can be opened for reading
-//! only, lookups continue and writes are refused as unavailable. At every batch and every second the writer tries to open
-//! it for writing, so that service resumes without a restart.
+//! After any I/O error `redb` refuses a file until it is reopened, so the writer reopens it. Each batch writes its
+//! number to the file. After a failed commit this number shows whether the commit was done. If the file can be opened
+//! for reading only, lookups continue and writes are refused as unavailable. At every batch and every second the writer
+//! tries to open it for writing, so that service resumes without a restart.
 //!
-//! If damage prevents opening the file, or if the writer thread has panicked, waiting does not help. The store then ends,
-//! [`RedbStore::fatal_error`] returns the reason, and the process exits for its supervisor.
+//! If damage prevents opening the file, or if the writer thread has panicked, waiting does not help. The store then
+//! ends, [`RedbStore::fatal_error`] returns the reason, and the process exits for its supervisor.
 //!
 //! # What happens when the file is damaged
 //!
@@ -48,14 +50,22 @@
 //!
 //! The transaction that deletes a page replaces it by its tombstone. No later request can read the old bytes. But a `redb`
 //! file is copy-on-write: the bytes remain in a freed part of the file until a later write reuses that part. This may never
-//! happen if the service is no longer written to. Compaction (`redb`'s `compact`, with the service stopped) moves the used
-//! parts together and returns the rest to the file system, whose blocks may keep the bytes until they are reused. Backups
-//! keep their copies.
+//! happen if the service is no longer written to. [`compact`] writes a new file without them, with the service stopped, and
+//! the file system gets the blocks of the old one, which may keep the bytes until they are reused. Backups keep their copies.
+//!
+//! # Why no deleted page returns from a backup
+//!
+//! Each tombstone is also in a ledger beside the database, which is no part of a backup (see `ledger.rs`).
 
+mod audit;
+mod check;
+mod compact;
 mod data_dir;
 mod error;
 mod folders;
 mod known_states;
+mod ledger;
+mod ledger_file;
 mod overlay;
 mod panics;
 mod record;
@@ -63,10 +73,16 @@ mod scan;
 mod storage;
 mod store;
 mod tables;
+mod unlogged;
+mod upkeep;
 mod writer;
 
+pub use check::{Checked, check};
+pub use compact::{Compacted, compact};
 pub use data_dir::DATABASE_FILE;
 pub use error::{OpenError, WriterError};
-pub use storage::Storage;
+pub use ledger_file::LEDGER_FILE;
+pub use storage::{LedgerFile, Storage};
 pub use store::RedbStore;
+pub use upkeep::Restoring;
 pub use writer::Committed;

@@ -19,12 +19,12 @@ use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::{Takedown, TakedownReason};
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
-use crate::ports::page_store::Record;
+use crate::ports::page_store::{Head, Record};
 
 /// The version that [`encode`] writes.
 const VERSION: u8 = 1;
@@ -97,11 +97,49 @@ struct TakedownV1 {
     by: String,
 }
 
+impl TombstoneV1 {
+    fn into_tombstone(self, slug: Slug) -> Tombstone {
+        Tombstone {
+            slug,
+            version: PageVersion::new(self.version),
+            created_at: UnixMillis::new(self.created_at),
+            deleted_at: UnixMillis::new(self.deleted_at),
+            takedown: self.takedown.map(|TakedownV1 { reason, by }| Takedown { reason, by }),
+        }
+    }
+}
+
 /// The beginning of a [`StoredV1`]: enough to compare versions without copying a page.
 #[derive(Deserialize)]
 enum HeadV1 {
     Active { version: u64 },
     Deleted,
+}
+
+/// The same bytes as a [`StoredV1`], read without copying the page's text.
+#[derive(Deserialize)]
+#[expect(clippy::large_enum_variant, reason = "a value exists only while a record is read")]
+enum BorrowedV1<'a> {
+    #[serde(borrow)]
+    Active(BorrowedPageV1<'a>),
+    Deleted(TombstoneV1),
+}
+
+/// The fields of [`PageV1`], in its order.
+#[derive(Deserialize)]
+struct BorrowedPageV1<'a> {
+    version: u64,
+    created_at: i64,
+    updated_at: i64,
+    key_hash: EditKeyHash,
+    title: Option<Title>,
+    _content: &'a str,
+    _html: &'a str,
+    _excerpt: &'a str,
+    _code_blocks: Vec<u32>,
+    link_origins: Vec<String>,
+    _language: Option<&'a str>,
+    renderer_version: u16,
 }
 
 /// The bytes of `record`.
@@ -131,10 +169,29 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
                 .map(|Takedown { reason, by }| TakedownV1 { reason: *reason, by: by.clone() }),
         }),
     };
-    let mut bytes = postcard::to_extend(&stored, vec![VERSION; HEAD_BYTES])?;
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + estimate(record));
+    bytes.resize(HEAD_BYTES, VERSION);
+    let mut bytes = postcard::to_extend(&stored, bytes)?;
     let checksum = checksum(record.slug(), &bytes[HEAD_BYTES..]);
     bytes[1..HEAD_BYTES].copy_from_slice(&checksum);
     Ok(bytes)
+}
+
+/// Size of everything in a record but its texts, in bytes, for most records.
+const SMALL_PARTS_BYTES: usize = 128;
+
+/// About the size of the body of `record`, in bytes. A buffer that grew from nothing would be copied ten times.
+fn estimate(record: &Record) -> usize {
+    let texts = match record {
+        Record::Active(page) => {
+            let Rendered { html, excerpt, code_blocks, link_origins, .. } = &page.rendered;
+            let title = page.title.as_ref().map_or(0, |title| title.as_str().len());
+            let origins = link_origins.iter().map(|origin| origin.len() + 1).sum::<usize>();
+            title + page.content.as_str().len() + html.len() + excerpt.len() + size_of_val(&code_blocks[..]) + origins
+        }
+        Record::Deleted(_) => 0,
+    };
+    texts + SMALL_PARTS_BYTES
 }
 
 /// The record with these `bytes` under `slug`.
@@ -160,14 +217,31 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
             version: PageVersion::new(page.version),
             created_at: UnixMillis::new(page.created_at),
             updated_at: UnixMillis::new(page.updated_at),
+            text: TextPlace::Unknown,
         })),
-        StoredV1::Deleted(tombstone) => Record::Deleted(Tombstone {
+        StoredV1::Deleted(tombstone) => Record::Deleted(tombstone.into_tombstone(slug)),
+    })
+}
+
+/// The head of the record with these `bytes` under `slug`.
+pub(super) fn decode_head(slug: Slug, bytes: &[u8]) -> Result<Head, RecordError> {
+    let (stored, rest) = postcard::take_from_bytes::<BorrowedV1>(body(&slug, bytes)?)?;
+    if !rest.is_empty() {
+        return Err(RecordError::TooLong(rest.len()));
+    }
+    Ok(match stored {
+        BorrowedV1::Active(page) => Head::Active(PageHead {
             slug,
-            version: PageVersion::new(tombstone.version),
-            created_at: UnixMillis::new(tombstone.created_at),
-            deleted_at: UnixMillis::new(tombstone.deleted_at),
-            takedown: tombstone.takedown.map(|TakedownV1 { reason, by }| Takedown { reason, by }),
+            title: page.title,
+            key_hash: page.key_hash,
+            version: PageVersion::new(page.version),
+            created_at: UnixMillis::new(page.created_at),
+            updated_at: UnixMillis::new(page.updated_at),
+            link_origins: page.link_origins,
+            renderer_version: page.renderer_version,
+            text: TextPlace::Unknown,
         }),
+        BorrowedV1::Deleted(tombstone) => Head::Deleted(tombstone.into_tombstone(slug)),
     })
 }
 
@@ -227,6 +301,7 @@ mod tests {
             version: PageVersion::new(300),
             created_at: UnixMillis::new(1),
             updated_at: UnixMillis::new(-1),
+            text: TextPlace::Unknown,
         }))
     }
 
@@ -250,6 +325,18 @@ mod tests {
     fn a_record_decodes_to_what_was_encoded() {
         for record in [page(Some("Title")), page(None), tombstone(), taken_down()] {
             assert_eq!(decode(slug(), &encode(&record).unwrap()), Ok(record));
+        }
+    }
+
+    #[test]
+    fn a_head_is_that_of_the_whole_record() {
+        for record in [page(Some("Title")), page(None), tombstone()] {
+            let head = decode_head(slug(), &encode(&record).unwrap());
+            let expected = match record {
+                Record::Active(page) => Head::Active(page.head()),
+                Record::Deleted(tombstone) => Head::Deleted(tombstone),
+            };
+            assert_eq!(head, Ok(expected));
         }
     }
 
@@ -280,6 +367,7 @@ mod tests {
                 let mut flipped = whole.clone();
                 flipped[bit / 8] ^= 1 << (bit % 8);
                 assert!(decode(slug(), &flipped).is_err(), "bit {bit}");
+                assert!(decode_head(slug(), &flipped).is_err(), "bit {bit}");
                 assert!(active_version(&slug(), &flipped).is_err(), "bit {bit}");
             }
         }

@@ -9,6 +9,10 @@ use std::sync::Arc;
 use redb::backends::InMemoryBackend;
 use redb::{BackendError, StorageBackend};
 
+/// Memory for pages of the file, in bytes, if nothing else is set: enough for about 300 of the largest published pages,
+/// and small enough for the smallest machines that one can rent. The kernel keeps pages of the file in free memory too.
+pub(super) const DEFAULT_CACHE_BYTES: usize = 32 * 1024 * 1024;
+
 /// Opens the same bytes any number of times.
 pub trait Storage: Debug + Send + Sync {
     /// The storage's name in errors.
@@ -19,6 +23,25 @@ pub trait Storage: Debug + Send + Sync {
 
     /// Opens the bytes for reading only, for when they cannot be written. Nothing is written to the returned backend.
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>>;
+
+    /// Memory for pages of the bytes, in bytes. Unwritten pages take at most half of it.
+    fn cache_bytes(&self) -> usize {
+        DEFAULT_CACHE_BYTES
+    }
+
+    /// Opens the ledger of deletions; `None` if deletions need not outlive these bytes.
+    fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
+        Ok(None)
+    }
+}
+
+/// The file of the ledger, open for appending.
+pub trait LedgerFile: Debug + Send {
+    /// Whether nothing was ever appended.
+    fn is_new(&self) -> bool;
+
+    /// Adds `lines`, which may be none, at the end and puts them on disk. A new file has them all or is still new. After an error the file is as it was, or the next call makes it so.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
 /// Bytes in memory. They are lost when the process ends.

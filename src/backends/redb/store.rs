@@ -6,20 +6,22 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use redb::Database;
 use thiserror::Error;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::task;
 use tokio::time;
 
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageState, PageVersion};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_import::PageImport;
+use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::panics::{Panicked, caught};
-use super::storage::{Memory, Storage};
+use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
 use super::tables::{self, Operation, Outcome};
 use super::writer::{Committed, DbState, Job, Shared, Write, Writer, cause};
 
@@ -45,8 +47,8 @@ const REOPEN_LIMIT: Duration = Duration::from_secs(5);
 /// for its commit, however long the disk takes. A caller that gives up earlier drops the future. If the write has
 /// started by then, it is done completely; otherwise it is not done.
 ///
-/// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`] does
-/// the same without blocking a runtime.
+/// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`]
+/// does the same without blocking a runtime.
 pub struct RedbStore {
     shared: Arc<Shared>,
     jobs: mpsc::Sender<Job>,
@@ -65,7 +67,12 @@ impl RedbStore {
     /// Opens the store in `data_dir`, and recovers it after a crash. Creates the directory and the store if they are
     /// missing.
     pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
-        Self::on(Box::new(DataDir::prepare(data_dir)?))
+        Self::open_with_cache(data_dir, DEFAULT_CACHE_BYTES)
+    }
+
+    /// Does the same as [`RedbStore::open`], with `cache_bytes` of memory for pages of the file.
+    pub fn open_with_cache(data_dir: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
+        Self::on(Box::new(DataDir::prepare(data_dir, cache_bytes)?))
     }
 
     /// A store in memory. It is lost when it is dropped.
@@ -102,7 +109,8 @@ impl RedbStore {
         std::future::pending().await
     }
 
-    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first call sets an observer.
+    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first call sets an
+    /// observer.
     pub fn observe_commits(&self, observe: impl Fn(Committed) + Send + Sync + 'static) {
         let _ = self.shared.observer.set(Box::new(observe));
     }
@@ -133,7 +141,7 @@ impl RedbStore {
         reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
 
-    async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+    pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
         let bytes = queued_bytes(&operation);
         let permit = permit(&self.queue, bytes).await?;
         let (answer, answered) = oneshot::channel();
@@ -141,6 +149,17 @@ impl RedbStore {
         self.jobs.send(Job::Write(Write { operation, bytes, answer, permit })).map_err(|_| closed())?;
         // If there is no answer, the writer has failed, perhaps in the middle of this write.
         answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(cause(&Arc::new(ClosedError)))))
+    }
+
+    /// Runs `query` on a thread that may block.
+    async fn read<T: Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
+        let permit = permit(&self.reads, 1).await?;
+        let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
+        // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
+        // answer. So no more answers wait than lookups may run at the same time. If the caller has given up, the answer
+        // and the permit are dropped when the thread has finished.
+        let read = task::spawn_blocking(move || (read(&shared, &jobs, &slug, query), permit));
+        read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
     }
 }
 
@@ -162,13 +181,18 @@ impl PageStore for RedbStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let permit = permit(&self.reads, 1).await?;
-        let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
-        // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
-        // answer. So no more answers wait than lookups may run at the same time. If the caller has given up, the answer
-        // and the permit are dropped when the thread has finished.
-        let read = task::spawn_blocking(move || (read(&shared, &jobs, &slug), permit));
-        read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+        self.read(slug, tables::lookup).await
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        self.read(slug, tables::head).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        Ok(match self.lookup(&head.slug).await? {
+            Lookup::Active(page) if page.state() == head.state() => Some(page),
+            _ => None,
+        })
     }
 
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
@@ -179,6 +203,16 @@ impl PageStore for RedbStore {
         Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
             Outcome::Done => CasResult::Swapped,
             Outcome::Refused => CasResult::Stale,
+        })
+    }
+}
+
+#[async_trait]
+impl PageImport for RedbStore {
+    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<InsertResult, StoreError> {
+        Ok(match self.write(Operation::InsertTombstone(tombstone)).await? {
+            Outcome::Done => InsertResult::Inserted,
+            Outcome::Refused => InsertResult::SlugTaken,
         })
     }
 }
@@ -198,16 +232,21 @@ fn queued_bytes(operation: &Operation) -> usize {
             let Rendered { html, code_blocks, .. } = &page.rendered;
             page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
         }
-        Operation::CompareAndSet { next: Record::Deleted(_), .. } => 0,
+        Operation::CompareAndSet { next: Record::Deleted(_), .. }
+        | Operation::InsertTombstone(_)
+        | Operation::Audit(_) => 0,
     };
     // Even the largest possible page fits in an empty queue.
     (WRITE_BYTES + content).min(QUEUE_BYTES)
 }
 
-/// Looks up `slug`, on a thread that may block. After a disk error, tries once more on the reopened file.
-fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup, StoreError> {
+/// A read of the record under a slug.
+type Query<T> = fn(&Database, &Slug) -> Result<Result<T, StoreError>, redb::Error>;
+
+/// Runs `query` for `slug`, on a thread that may block. After a disk error, tries once more on the reopened file.
+fn read<T: Found>(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
     let seen = shared.epoch();
-    let error = match read_once(shared, slug) {
+    let error = match read_once(shared, slug, query) {
         Err(error) if error.may_pass(shared) => error,
         answer => return answer.map_err(StoreError::from),
     };
@@ -216,21 +255,45 @@ fn read(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug) -> Result<Lookup
     if asked.is_err() || reopened.recv_timeout(REOPEN_LIMIT).is_err() {
         return Err(error.into());
     }
-    Ok(read_once(shared, slug)?)
+    Ok(read_once(shared, slug, query)?)
 }
 
-fn read_once(shared: &Shared, slug: &Slug) -> Result<Lookup, ReadError> {
+/// An answer that may show the state of a page.
+trait Found {
+    /// The state of the page, if there is one.
+    fn state(&self) -> Option<PageState>;
+}
+
+impl Found for Lookup {
+    fn state(&self) -> Option<PageState> {
+        match self {
+            Self::Active(page) => Some(page.state()),
+            Self::Deleted(_) | Self::Absent => None,
+        }
+    }
+}
+
+impl Found for Head {
+    fn state(&self) -> Option<PageState> {
+        match self {
+            Self::Active(head) => Some(head.state()),
+            Self::Deleted(_) | Self::Absent => None,
+        }
+    }
+}
+
+fn read_once<T: Found>(shared: &Shared, slug: &Slug, query: Query<T>) -> Result<T, ReadError> {
     // The database is not replaced while this is held, so what is learned is from the database of this moment.
     let state = shared.state();
     let began = shared.known.read_begins(slug);
     let found = match &*state {
-        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| tables::lookup(database, slug)),
+        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| query(database, slug)),
         DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
         DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(ClosedError))))),
     };
     let found = found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)?;
-    if let Lookup::Active(page) = &found {
-        shared.known.learned(slug, page.state(), began);
+    if let Some(state) = found.state() {
+        shared.known.learned(slug, state, began);
     }
     Ok(found)
 }

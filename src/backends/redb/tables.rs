@@ -10,14 +10,17 @@ use redb::{
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::domain::page::{Page, PageVersion};
+use crate::domain::audit::AuditEntry;
+use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{Lookup, Record, StoreError};
+use crate::ports::page_store::{Head, Lookup, Record, StoreError};
 
+use super::audit;
 use super::error::OpenError;
 use super::panics::caught;
-use super::record;
+use super::record::{self, RecordError};
 use super::storage::Boxed;
+use super::unlogged;
 
 /// The records, by slug.
 pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pages");
@@ -25,10 +28,10 @@ pub(super) const PAGES: TableDefinition<&str, &[u8]> = TableDefinition::new("pag
 /// A hash of every slug in [`PAGES`]. If a lookup in `PAGES` finds nothing, the hash shows whether the slug was never
 /// used or its key is damaged. Without the hash, a page with a damaged key would seem absent and its slug would be
 /// free.
-const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
+pub(super) const SLUGS: TableDefinition<u64, ()> = TableDefinition::new("slugs");
 
 /// Facts about the whole file, under [`FORMAT_KEY`] and [`BATCH_KEY`].
-const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
+pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
 
 /// The version of the tables and their meaning. Records have versions of their own.
 const FORMAT_KEY: &str = "format";
@@ -40,10 +43,6 @@ pub(super) const FORMAT: u64 = 3;
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
 
-/// Memory for pages of the file, in bytes: enough for about 600 of the largest published pages, and small enough for
-/// the smallest machines that one can rent. Unwritten pages take at most half of it.
-const CACHE_BYTES: usize = 64 * 1024 * 1024;
-
 /// One write.
 #[derive(Debug)]
 pub(super) enum Operation {
@@ -51,14 +50,28 @@ pub(super) enum Operation {
     Insert(Arc<Page>),
     /// Replaces the page by `next` if the page has the version `expected`.
     CompareAndSet { expected: PageVersion, next: Record },
+    /// Stores the tombstone of a page that this store never had, if its slug is free.
+    InsertTombstone(Tombstone),
+    /// Appends to the list of what operators did.
+    Audit(AuditEntry),
 }
 
 impl Operation {
     /// The slug of the page that this operation may change. An insert changes no page.
     pub(super) fn changed(&self) -> Option<&Slug> {
         match self {
-            Self::Insert(_) => None,
+            Self::Insert(_) | Self::InsertTombstone(_) | Self::Audit(_) => None,
             Self::CompareAndSet { next, .. } => Some(next.slug()),
+        }
+    }
+
+    /// The tombstone that the write leaves.
+    pub(super) fn tombstone(&self) -> Option<&Tombstone> {
+        match self {
+            Self::CompareAndSet { next: Record::Deleted(tombstone), .. } | Self::InsertTombstone(tombstone) => {
+                Some(tombstone)
+            }
+            _ => None,
         }
     }
 }
@@ -87,16 +100,18 @@ pub(super) enum Applied {
     Unknown(redb::Error, Outcomes),
 }
 
-/// Opens the database on `backend`, and creates the tables if there are none. `path` is used only in errors.
-pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
-    caught(|| open_or_panic(path, backend)).unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
+/// Opens the database on `backend` with `cache_bytes` of memory for its pages, and creates the tables if there are none.
+/// `path` is used only in errors.
+pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
+    caught(|| open_or_panic(path, backend, cache_bytes))
+        .unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
 }
 
 /// Does the same as `open`, but does not catch the panics of `redb` on some damaged files.
-fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>) -> Result<Database, OpenError> {
+fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
     let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let database = Builder::new()
-        .set_cache_size(CACHE_BYTES)
+        .set_cache_size(cache_bytes)
         .create_with_backend(Boxed(backend))
         .map_err(|error| OpenError::database(path, error))?;
     match format(&database).map_err(|error| OpenError::database(path, error))? {
@@ -145,11 +160,12 @@ fn create_tables(database: &Database) -> Result<(), redb::Error> {
     let transaction = begin_write(database)?;
     transaction.open_table(PAGES)?;
     transaction.open_table(SLUGS)?;
+    audit::create_table(&transaction)?;
     transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
     Ok(transaction.commit()?)
 }
 
-fn begin_write(database: &Database) -> Result<redb::WriteTransaction, redb::Error> {
+pub(super) fn begin_write(database: &Database) -> Result<redb::WriteTransaction, redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
     transaction.set_two_phase_commit(true);
@@ -165,27 +181,48 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
 
 /// The page or tombstone under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
+    read(database, slug, Lookup::Absent, |bytes| {
+        Ok(match record::decode(slug.clone(), bytes)? {
+            Record::Active(page) => Lookup::Active(page),
+            Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
+        })
+    })
+}
+
+/// The head of the page, or the tombstone, under `slug`.
+pub(super) fn head(database: &Database, slug: &Slug) -> Result<Result<Head, StoreError>, redb::Error> {
+    read(database, slug, Head::Absent, |bytes| record::decode_head(slug.clone(), bytes))
+}
+
+/// Decodes the record under `slug`; `absent` if the slug was never used.
+fn read<T>(
+    database: &Database,
+    slug: &Slug,
+    absent: T,
+    decode: impl FnOnce(&[u8]) -> Result<T, RecordError>,
+) -> Result<Result<T, StoreError>, redb::Error> {
     let transaction = database.begin_read()?;
     let pages = transaction.open_table(PAGES)?;
     let Some(bytes) = pages.get(slug.as_str())? else {
         let is_used = transaction.open_table(SLUGS)?.get(hash(slug))?.is_some();
-        return Ok(if is_used { Err(StoreError::Unreadable(HiddenError.into())) } else { Ok(Lookup::Absent) });
+        return Ok(if is_used { Err(StoreError::Unreadable(HiddenError.into())) } else { Ok(absent) });
     };
-    Ok(match record::decode(slug.clone(), bytes.value()) {
-        Ok(Record::Active(page)) => Ok(Lookup::Active(page)),
-        Ok(Record::Deleted(tombstone)) => Ok(Lookup::Deleted(tombstone)),
-        Err(error) => Err(StoreError::Unreadable(error.into())),
-    })
+    Ok(decode(bytes.value()).map_err(|error| StoreError::Unreadable(error.into())))
 }
 
 /// Applies `operations` in order and commits them as batch number `batch`. Each operation sees the effects of those
-/// before it.
-pub(super) fn apply<'a>(database: &Database, batch: u64, operations: impl Iterator<Item = &'a Operation>) -> Applied {
+/// before it. The deletions `logged` are in the ledger.
+pub(super) fn apply<'a>(
+    database: &Database,
+    batch: u64,
+    operations: impl Iterator<Item = &'a Operation> + Clone,
+    logged: &[Slug],
+) -> Applied {
     let transaction = match begin_write(database) {
         Ok(transaction) => transaction,
         Err(error) => return Applied::Failed(error),
     };
-    let outcomes = match stage(&transaction, batch, operations) {
+    let outcomes = match stage(&transaction, batch, operations, logged) {
         Ok(outcomes) => outcomes,
         Err(error) => return Applied::Failed(error),
     };
@@ -204,53 +241,74 @@ pub(super) fn apply<'a>(database: &Database, batch: u64, operations: impl Iterat
 fn stage<'a>(
     transaction: &redb::WriteTransaction,
     batch: u64,
-    operations: impl Iterator<Item = &'a Operation>,
+    operations: impl Iterator<Item = &'a Operation> + Clone,
+    logged: &[Slug],
 ) -> Result<Outcomes, redb::Error> {
     let (mut pages, mut slugs) = (transaction.open_table(PAGES)?, transaction.open_table(SLUGS)?);
-    let outcomes =
-        operations.map(|operation| stage_one(&mut pages, &mut slugs, operation)).collect::<Result<_, _>>()?;
+    let outcomes: Outcomes = operations
+        .clone()
+        .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation))
+        .collect::<Result<_, _>>()?;
+    unlogged::stage(transaction, logged, deleted(operations, &outcomes))?;
     transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
     Ok(outcomes)
 }
 
+/// The tombstones that `operations` left.
+pub(super) fn deleted<'a>(
+    operations: impl Iterator<Item = &'a Operation>,
+    outcomes: &[Result<Outcome, StoreError>],
+) -> impl Iterator<Item = &'a Tombstone> {
+    let done = outcomes.iter().map(|outcome| matches!(outcome, Ok(Outcome::Done)));
+    operations.zip(done).filter_map(|(operation, is_done)| operation.tombstone().filter(|_| is_done))
+}
+
 fn stage_one(
+    transaction: &redb::WriteTransaction,
     pages: &mut Table<'_, &'static str, &'static [u8]>,
     slugs: &mut Table<'_, u64, ()>,
     operation: &Operation,
 ) -> Result<Result<Outcome, StoreError>, redb::Error> {
-    let (applies, slug) = match operation {
+    let (applies, next) = match operation {
         Operation::Insert(page) => {
             let is_used = pages.get(page.slug.as_str())?.is_some() || slugs.get(hash(&page.slug))?.is_some();
-            (Ok(!is_used), &page.slug)
+            (Ok(!is_used), Record::Active(Arc::clone(page)))
+        }
+        Operation::InsertTombstone(tombstone) => {
+            let slug = &tombstone.slug;
+            let is_used = pages.get(slug.as_str())?.is_some() || slugs.get(hash(slug))?.is_some();
+            (Ok(!is_used), Record::Deleted(tombstone.clone()))
         }
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
             let version = stored.map(|bytes| record::active_version(next.slug(), bytes.value())).transpose();
-            (version.map(|version| version.flatten() == Some(*expected)), next.slug())
+            (version.map(|version| version.flatten() == Some(*expected)), next.clone())
         }
+        Operation::Audit(entry) => return Ok(audit::append(transaction, entry)?.map(|()| Outcome::Done)),
     };
     match applies {
         Ok(true) => {}
         Ok(false) => return Ok(Ok(Outcome::Refused)),
         Err(error) => return Ok(Err(StoreError::Unreadable(error.into()))),
     }
-    let encoded = match operation {
-        Operation::Insert(page) => record::encode(&Record::Active(Arc::clone(page))),
-        Operation::CompareAndSet { next, .. } => record::encode(next),
+    let bytes = match record::encode(&next) {
+        Ok(bytes) => bytes,
+        Err(error) => return Ok(Err(StoreError::Unavailable(error.into()))),
     };
-    match encoded {
-        Ok(bytes) => {
-            pages.insert(slug.as_str(), bytes.as_slice())?;
-            if let Operation::Insert(_) = operation {
-                slugs.insert(hash(slug), ())?;
-            }
-            Ok(Ok(Outcome::Done))
-        }
-        Err(error) => Ok(Err(StoreError::Unavailable(error.into()))),
+    if let Record::Deleted(tombstone) = &next
+        && let Some(entry) = audit::entry_of(tombstone)
+        && let Err(error) = audit::append(transaction, &entry)?
+    {
+        return Ok(Err(error));
     }
+    pages.insert(next.slug().as_str(), bytes.as_slice())?;
+    if let Operation::Insert(_) | Operation::InsertTombstone(_) = operation {
+        slugs.insert(hash(next.slug()), ())?;
+    }
+    Ok(Ok(Outcome::Done))
 }
 
-fn hash(slug: &Slug) -> u64 {
+pub(super) fn hash(slug: &Slug) -> u64 {
     xxh3_64(slug.as_str().as_bytes())
 }
 

@@ -16,6 +16,7 @@ use crate::ports::page_store::{Cause, StoreError};
 
 use super::error::{ClosedError, OpenError, WriterError};
 use super::known_states::KnownStates;
+use super::ledger::Ledger;
 use super::overlay::Overlay;
 use super::panics::caught;
 use super::storage::Storage;
@@ -27,7 +28,7 @@ const BATCH_OPERATIONS: usize = 256;
 
 /// Size in bytes at which a batch gets no further operation. The batch must fit in the half of the cache that may hold
 /// unwritten pages. It fits even if the batch's last operation is the largest possible one, and although `redb` rounds
-/// the size of each value up to a power of two.
+/// the size of each value up to a power of two. So the smallest cache has 32 MiB.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// While the database is not open for writing, the writer tries to open it for writing at this interval, even if no
@@ -111,6 +112,7 @@ pub(super) struct Writer {
     /// A job that was taken from the queue for a batch but does not belong to it.
     next: Option<Job>,
     last_batch: u64,
+    ledger: Ledger,
     /// The last field, so that it is dropped last: the storage holds the lock on the data directory.
     storage: Box<dyn Storage>,
 }
@@ -122,13 +124,23 @@ impl Writer {
         let last_batch = caught(|| tables::last_batch(&database))
             .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
             .map_err(|error| OpenError::database(storage.location(), error))?;
+        let mut ledger = Ledger::default();
+        let file = storage.ledger();
+        if let Err(reason) = &file
+            && reason.kind() == std::io::ErrorKind::InvalidData
+        {
+            return Err(OpenError::NotALedger { path: storage.location().to_owned(), reason: reason.to_string() });
+        }
+        caught(|| ledger.catch_up(file, &database))
+            .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
+            .map_err(|error| OpenError::database(storage.location(), error))?;
         let shared = Arc::new(Shared {
             state: RwLock::new(DbState::Writable(database)),
             epoch: AtomicU64::new(0),
             known: KnownStates::new(),
             observer: OnceLock::new(),
         });
-        Ok(Self { shared, jobs, next: None, last_batch, storage })
+        Ok(Self { shared, jobs, next: None, last_batch, ledger, storage })
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -232,7 +244,8 @@ impl Writer {
         let applied = match &*self.shared.state() {
             DbState::Writable(database) => {
                 let operations = batch.iter().map(|write| &write.operation);
-                caught(|| tables::apply(database, number, operations))
+                let logged = self.ledger.logged();
+                caught(|| tables::apply(database, number, operations, logged))
             }
             DbState::ReadOnly(_, reason) | DbState::Broken(reason) => {
                 answer(batch, unavailable(reason));
@@ -247,6 +260,9 @@ impl Writer {
             Ok(Applied::Committed(outcomes)) => {
                 self.last_batch = number;
                 drop(changing);
+                self.ledger.forget_logged();
+                let operations = batch.iter().map(|write| &write.operation);
+                self.ledger.add(tables::deleted(operations, &outcomes).cloned(), || self.storage.ledger());
                 let operations = batch.len();
                 answer(batch, outcomes);
                 if let Some(observe) = self.shared.observer.get() {
@@ -342,6 +358,14 @@ impl Writer {
             DbState::Writable(database) | DbState::ReadOnly(database, _) => tables::last_batch(database),
             DbState::Broken(_) | DbState::Closed => return,
         };
+        if let DbState::Writable(database) = &*self.shared.state() {
+            // What the failed commit left of deletions is only known from the file.
+            match caught(|| self.ledger.catch_up(self.storage.ledger(), database)) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => error!(%error, "the deletions that the ledger lacks cannot be read"),
+                Err(panicked) => error!(%panicked, "the deletions that the ledger lacks cannot be read"),
+            }
+        }
         match last {
             Ok(last) => self.last_batch = last,
             Err(error) => {
@@ -354,13 +378,13 @@ impl Writer {
 
 fn open_for_writing(storage: &dyn Storage) -> Result<Database, OpenError> {
     let backend = storage.read_write().map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), backend)
+    tables::open(storage.location(), backend, storage.cache_bytes())
 }
 
 fn open_for_reading(storage: &dyn Storage) -> Result<Database, OpenError> {
     let overlay =
         storage.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), Box::new(overlay))
+    tables::open(storage.location(), Box::new(overlay), storage.cache_bytes())
 }
 
 fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {

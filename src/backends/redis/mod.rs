@@ -59,6 +59,11 @@ use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 use crate::telemetry::metrics::Metrics;
 
+/// Checks `settings`, including the files that they name. Connects to nothing.
+pub fn check(settings: &RedisSettings) -> Result<(), OpenError> {
+    Manager::new(settings, TimeLimits::of_calls(settings.redis_timeout)).map(drop)
+}
+
 /// Redis, from which the limiter and the reservations are made.
 pub struct Redis {
     connection: Arc<RedisConnection>,

@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use redis::io::tcp::TcpSettings;
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsCertificates};
-use rustls::pki_types::CertificateDer;
+use redis::{ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsCertificates};
 use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
 use crate::config::RedisSettings;
@@ -52,6 +53,22 @@ pub enum OpenError {
     /// Certificates were given without TLS, so they would not be used.
     #[error("--redis-ca-file needs addresses that begin with rediss://")]
     CaWithoutTls,
+    /// A certificate of this process without its key, or a key without its certificate.
+    #[error("--redis-client-cert-file and --redis-client-key-file must be used together")]
+    HalfAnIdentity,
+    /// A certificate of this process without TLS, so it would not be shown.
+    #[error("--redis-client-cert-file needs addresses that begin with rediss://")]
+    IdentityWithoutTls,
+    /// The certificate of this process or its key cannot be used.
+    #[error("cannot read {path} ({reason}): {option} names a PEM file")]
+    IdentityFile {
+        /// The file.
+        path: PathBuf,
+        /// The option that names the file.
+        option: &'static str,
+        /// The error of reading or parsing it.
+        reason: String,
+    },
     /// The client library rejects the combination of settings.
     #[error("the settings of Redis do not fit together: {0}")]
     Refused(#[from] RedisError),
@@ -89,24 +106,60 @@ pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, 
     Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// The authorities to trust in place of the system's. Also makes sure that the process can use TLS at all.
+/// The authorities to trust in place of the system's, and the certificate of this process. Also makes sure that the
+/// process can use TLS at all.
 pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Result<Option<TlsCertificates>, OpenError> {
     if is_tls {
         // This fails if another part of the process has already chosen a provider. The process then uses that one.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     }
+    let client_tls = read_identity(settings, is_tls)?;
+    let root_cert = read_authorities(settings, is_tls)?;
+    Ok((client_tls.is_some() || root_cert.is_some()).then_some(TlsCertificates { client_tls, root_cert }))
+}
+
+fn read_authorities(settings: &RedisSettings, is_tls: bool) -> Result<Option<Vec<u8>>, OpenError> {
     let Some(path) = &settings.redis_ca_file else { return Ok(None) };
     if !is_tls {
         return Err(OpenError::CaWithoutTls);
     }
     let ca_file_error = |reason: String| OpenError::CaFile { path: path.clone(), reason };
     let pem = fs::read(path).map_err(|error| ca_file_error(error.to_string()))?;
-    // The library accepts a file without any certificate, and then trusts nobody.
-    let certificates = CertificateDer::pem_slice_iter(&pem).collect::<Result<Vec<_>, _>>();
+    parse_certificates(&pem).map_err(ca_file_error)?;
+    Ok(Some(pem))
+}
+
+fn read_identity(settings: &RedisSettings, is_tls: bool) -> Result<Option<ClientTlsConfig>, OpenError> {
+    let (certificate, key) = match (&settings.redis_client_cert_file, &settings.redis_client_key_file) {
+        (Some(_), Some(_)) if !is_tls => return Err(OpenError::IdentityWithoutTls),
+        (Some(certificate), Some(key)) => (certificate, key),
+        (None, None) => return Ok(None),
+        _ => return Err(OpenError::HalfAnIdentity),
+    };
+    let fault = |path: &Path, option| {
+        let path = path.to_owned();
+        move |reason: String| OpenError::IdentityFile { path, option, reason }
+    };
+    let of_certificate = fault(certificate, "--redis-client-cert-file");
+    let client_cert = fs::read(certificate).map_err(|error| error.to_string());
+    let chain = client_cert.and_then(|pem| Ok((parse_certificates(&pem)?, pem)));
+    let (chain, client_cert) = chain.map_err(of_certificate)?;
+    let client_key = fs::read(key).map_err(|error| fault(key, "--redis-client-key-file")(error.to_string()))?;
+    // The library would only find out when it connects that the key does not belong to the certificate.
+    let of_key = |error: String| fault(key, "--redis-client-key-file")(error);
+    let parsed = PrivateKeyDer::from_pem_slice(&client_key).map_err(|error| of_key(error.to_string()))?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    CertifiedKey::from_der(chain, parsed, &provider).map_err(|error| of_key(error.to_string()))?;
+    Ok(Some(ClientTlsConfig { client_cert, client_key }))
+}
+
+/// The library accepts a file without any certificate, and then trusts nobody.
+fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     match certificates {
-        Ok(certificates) if certificates.is_empty() => Err(ca_file_error("it holds no certificate".to_owned())),
-        Ok(_) => Ok(Some(TlsCertificates { client_tls: None, root_cert: Some(pem) })),
-        Err(error) => Err(ca_file_error(error.to_string())),
+        Ok(certificates) if certificates.is_empty() => Err("it holds no certificate".to_owned()),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(error.to_string()),
     }
 }
 

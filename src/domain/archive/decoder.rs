@@ -6,7 +6,7 @@ use super::line::{self, Body};
 use super::{ArchiveError, Entry, EntryError, Format, Header, MAX_LINE_BYTES, VERSION};
 
 /// A file that is being read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Decoder {
     digest: Sha256,
     lines: u64,
@@ -39,12 +39,6 @@ pub enum Decoded {
     Trailer(Summary),
     /// The unfinished last line of a ledger.
     Torn,
-}
-
-impl Default for Decoder {
-    fn default() -> Self {
-        Self { digest: Sha256::new(), lines: 0, records: 0, header: None, summary: None, is_torn: false }
-    }
 }
 
 impl Decoder {
@@ -111,6 +105,17 @@ impl Decoder {
             (None, Some(_)) => Err(ArchiveError::Cut { lines: self.lines }),
             (None, None) => Err(ArchiveError::NotAnArchive),
         }
+    }
+}
+
+/// The record of one line by itself.
+pub fn read_entry_line(line: &[u8]) -> Result<Entry, ArchiveError> {
+    let malformed = |reason| ArchiveError::Malformed { line: 1, reason };
+    let covered = line::covered(line).ok_or(ArchiveError::Damaged { line: 1 })?;
+    match line::decode(covered).map_err(malformed)? {
+        Body::Page(page) => page.into_page().map(Entry::Page).map_err(malformed),
+        Body::Tombstone(tombstone) => tombstone.into_tombstone().map(Entry::Tombstone).map_err(malformed),
+        Body::Header(_) | Body::Trailer(_) => Err(malformed(EntryError::SecondHeader)),
     }
 }
 

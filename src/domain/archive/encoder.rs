@@ -48,6 +48,11 @@ impl Encoder {
     }
 }
 
+/// The line of one record by itself.
+pub fn entry_line(entry: &Entry) -> String {
+    line::encode(&Body::of(entry))
+}
+
 /// The first line of a ledger.
 pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
     let header = Header { format: Format::Ledger, created_at, generator, expected_records: None };

@@ -27,14 +27,14 @@ use thiserror::Error;
 use super::content::{Content, ContentError};
 use super::edit_key::EditKeyHash;
 use super::markdown::Rendered;
-use super::page::{Page, PageState, PageVersion, Tombstone};
+use super::page::{Page, PageState, PageVersion, TextPlace, Tombstone};
 use super::slug::{NotASlug, Slug};
 use super::takedown::TakedownError;
 use super::timestamp::UnixMillis;
 use super::title::{Title, TitleError};
 
-pub use self::decoder::{Decoded, Decoder, Summary};
-pub use self::encoder::{Encoder, ledger_header, ledger_line};
+pub use self::decoder::{Decoded, Decoder, Summary, read_entry_line};
+pub use self::encoder::{Encoder, entry_line, ledger_header, ledger_line};
 pub use self::precedence::{Precedence, Stored, precedence};
 
 /// The version of the format that [`Encoder`] writes and [`Decoder`] reads.
@@ -104,7 +104,8 @@ impl ArchivedPage {
     /// The page again, with `rendered`, which was made from its content.
     pub fn into_page(self, rendered: Rendered) -> Page {
         let Self { slug, title, content, key_hash, version, created_at, updated_at } = self;
-        Page { slug, title, content, rendered, key_hash, version, created_at, updated_at }
+        let text = TextPlace::Unknown;
+        Page { slug, title, content, rendered, key_hash, version, created_at, updated_at, text }
     }
 
     /// The state of the page.

@@ -60,7 +60,7 @@ fn body() -> [Answer; 3] {
     let error = |error| ApiError::from(&ServiceError::Body(error));
     [
         (
-            "Invalid body (`invalid_body`), empty content (`empty_content`), or an invalid request head (`invalid_request`).",
+            "Invalid body (`invalid_body`), empty content (`empty_content`), content that the operators do not publish (`content_refused`), or an invalid request head (`invalid_request`).",
             error(BodyError::Content(ContentError::Empty)),
         ),
         ("The body did not arrive in time (`timeout`).", error(BodyError::Read(BodyReadError::TimedOut))),

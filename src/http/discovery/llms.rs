@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::api::error::Code;
 use crate::api::metadata::{self, path};
 use crate::api::request::MAX_BODY_BYTES;
+use crate::domain::contact::Contact;
 use crate::domain::content::MAX_BYTES;
 use crate::domain::oauth;
 use crate::domain::origin::Origin;
@@ -12,10 +13,12 @@ use crate::domain::quota::Quota;
 use crate::domain::title::MAX_CHARS;
 use crate::ports::rate_limiter::Quotas;
 
-/// The text for a service at `base_url` with these `quotas`.
-pub(super) fn text(base_url: &Origin, quotas: Quotas) -> String {
+/// The text for a service at `base_url` with these `quotas`. `contact` is whom readers tell about a page.
+pub(super) fn text(base_url: &Origin, quotas: Quotas, contact: Option<&Contact>) -> String {
     let mut text = String::new();
-    for part in [opening(base_url), rest(base_url), mcp(base_url), rules(), limits(quotas), errors(), links(base_url)] {
+    for part in
+        [opening(base_url), rest(base_url), mcp(base_url), rules(), limits(quotas), errors(), links(base_url, contact)]
+    {
         text.push_str(part.trim());
         text.push_str("\n\n");
     }
@@ -46,6 +49,11 @@ Publish; the answer is 201 with `slug`, `url`, `edit_key` and `created_at`:
 
     curl {base_url}/api/pages -H 'Content-Type: application/json' \
       -d '{{"title": "Hello", "content": "My *first* page."}}'
+
+Publish a Markdown file as it is; the title is the first heading, or `?title=<title>`. The answer is 201 with two lines, the address and the
+key, or with `Accept: application/json` the JSON above. `?action=preview` answers with the HTML and publishes nothing:
+
+    curl --data-binary @note.md -H 'Content-Type: text/markdown' {base_url}/
 
 Read; the answer has `slug`, `url`, `title`, `content` (Markdown), `content_html`, `created_at` and `updated_at`:
 
@@ -112,7 +120,12 @@ fn limits(quotas: Quotas) -> String {
 - Title: 1 to {MAX_CHARS} characters. Content: 1 to {MAX_BYTES} bytes of UTF-8. Request body: {MAX_BODY_BYTES} bytes.
 "
     );
-    for (what, quota) in [("Creates", quotas.create), ("Edits and deletes", quotas.edit), ("Tokens", quotas.token)] {
+    for (what, quota) in [
+        ("Creates", quotas.create),
+        ("Edits and deletes", quotas.edit),
+        ("Tokens", quotas.token),
+        ("Previews", quotas.preview),
+    ] {
         let _ = match quota {
             Some(Quota { limit, window }) => {
                 writeln!(text, "- {what}: {limit} per client in any {}.", humantime::format_duration(window))
@@ -140,7 +153,7 @@ Every error is `{\"error\": \"<code>\", \"message\": \"<what went wrong and what
     text
 }
 
-fn links(base_url: &Origin) -> String {
+fn links(base_url: &Origin, contact: Option<&Contact>) -> String {
     let mut text = "## Links\n\n".to_owned();
     for (name, path, description) in [
         ("OpenAPI", path::OPENAPI, "every operation, for machines"),
@@ -151,6 +164,12 @@ fn links(base_url: &Origin) -> String {
         ("Protected resource", path::PROTECTED_RESOURCE, "how to send keys (RFC 9728)"),
     ] {
         let _ = writeln!(text, "- [{name}]({base_url}{path}): {description}");
+    }
+    if let Some(contact) = contact {
+        let _ = writeln!(
+            text,
+            "- [Abuse contact]({contact}): for a page that breaks the law or the rules; name its address"
+        );
     }
     text
 }

@@ -3,6 +3,9 @@
 mod answers;
 mod llms;
 pub(super) mod openapi;
+mod security_txt;
+
+use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::get;
@@ -11,11 +14,13 @@ use http::{HeaderMap, HeaderValue};
 use serde_json::{Value, json};
 
 use super::coding::VARY_TYPE_AND_CODING;
+use super::state::SiteSettings;
 use super::static_response::StaticResponse;
 use crate::api::metadata::{self, Operation, path};
 use crate::api::request::accept::weight;
 use crate::domain::oauth;
 use crate::domain::origin::Origin;
+use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::Quotas;
 
 const JSON: &str = "application/json";
@@ -23,17 +28,31 @@ const SERVER_CARD: &str = "application/mcp-server-card+json";
 const AI_CATALOG: &str = "application/ai-catalog+json";
 
 /// The routes of the documents of a service at `base_url`.
-pub(super) fn routes<S: Clone + Send + Sync + 'static>(base_url: &Origin, quotas: Quotas) -> Router<S> {
+pub(super) fn routes<S: Clone + Send + Sync + 'static>(
+    base_url: &Origin,
+    quotas: Quotas,
+    site: &SiteSettings,
+    clock: &SharedClock,
+) -> Router<S> {
     let json = |document: &Value| StaticResponse::new(JSON, bytes(document)).route();
     let card = server_card(base_url);
-    Router::new()
+    let contact = site.abuse_contact.as_ref();
+    let security = site.security_contact.as_ref().or(contact);
+    let router = match security {
+        Some(contact) => Router::new().route(path::SECURITY, security_txt::route(contact, base_url, Arc::clone(clock))),
+        None => Router::new(),
+    };
+    router
         .route(path::AUTHORIZATION_SERVER, json(&authorization_server(base_url)))
         // This document is served only for the whole site. Under `…/mcp` it would say that the MCP server asks for a
         // token, but the MCP server does not ask for one.
         .route(path::PROTECTED_RESOURCE, json(&protected_resource(base_url)))
         .route(path::AGENT_CARD, json(&agent_card(base_url)))
         .route(path::AI_CATALOG, StaticResponse::new(AI_CATALOG, bytes(&ai_catalog(base_url))).route())
-        .route(path::LLMS, StaticResponse::new("text/plain; charset=utf-8", llms::text(base_url, quotas)).route())
+        .route(
+            path::LLMS,
+            StaticResponse::new("text/plain; charset=utf-8", llms::text(base_url, quotas, contact)).route(),
+        )
         // Each address has its own default media type. `Accept` may ask for the other type.
         .route(path::SERVER_CARD, negotiated(&card, prefers_card))
         .route(path::SERVER_CARD_BESIDE, negotiated(&card, |headers| !prefers_plain_json(headers)))
@@ -143,8 +162,8 @@ fn ai_catalog(base_url: &Origin) -> Value {
     })
 }
 
-/// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is the
-/// MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
+/// The A2A agent card. Handbill does not speak A2A, and the card can only say so in its texts. The interface in it is
+/// the MCP server. Its binding is a URI that A2A does not know, so that no A2A client tries to use it.
 fn agent_card(base_url: &Origin) -> Value {
     let binding = format!(
         "https://modelcontextprotocol.io/specification/{}/basic/transports/streamable-http",

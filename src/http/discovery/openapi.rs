@@ -9,6 +9,7 @@ use super::answers::{describe_page_errors, describe_token_errors, header};
 use crate::api::metadata::{self, OPERATIONS};
 use crate::api::request::MAX_BODY_BYTES;
 use crate::api::types::{ErrorBody, TokenErrorBody};
+use crate::domain::contact::Contact;
 use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::ports::rate_limiter::LimitKind;
@@ -34,10 +35,14 @@ pub(in crate::http) fn description() -> OpenApi {
 }
 
 /// The document of a service at `base_url`, as indented JSON. `described` contains the operations.
-pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin) -> String {
+pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin, contact: Option<&Contact>) -> String {
     let info = &mut described.info;
-    // The service does not know its operator, so its own address is the contact.
-    info.contact = Some(ContactBuilder::new().name(Some(metadata::TITLE)).url(Some(base_url.as_str())).build());
+    info.contact = Some(match contact {
+        Some(Contact::Mail(address)) => ContactBuilder::new().name(Some("Abuse contact")).email(Some(address)).build(),
+        Some(Contact::Web(url)) => ContactBuilder::new().name(Some("Abuse contact")).url(Some(url.as_str())).build(),
+        // The operators named no contact, so the service's own address is the contact.
+        None => ContactBuilder::new().name(Some(metadata::TITLE)).url(Some(base_url.as_str())).build(),
+    });
     metadata::TITLE.clone_into(&mut info.title);
     metadata::INTERFACE_VERSION.clone_into(&mut info.version);
     described.servers = Some(vec![Server::new(base_url.as_str())]);
@@ -105,8 +110,8 @@ fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token
 }
 
 /// Whether the limiter may have been asked before an answer with `status`. The body of a create is checked before the
-/// limiter is asked, and so is the size of the request head.
+/// limiter is asked, and so is the size of the request head. A 400 may come from either side of the limiter.
 fn is_asked(limited: LimitKind, status: &str) -> bool {
-    let before: &[&str] = if limited == LimitKind::Create { &["400", "408", "413", "431"] } else { &["431"] };
+    let before: &[&str] = if limited == LimitKind::Create { &["408", "413", "431"] } else { &["431"] };
     !before.contains(&status)
 }

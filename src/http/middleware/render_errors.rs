@@ -29,7 +29,7 @@ pub(in crate::http) async fn render_errors(
 ) -> Response {
     let path = request.uri().path();
     let is_token = path == metadata::path::TOKEN;
-    let is_interface = is_token || path == "/" || path.starts_with("/api/");
+    let is_interface = is_token || path == "/" || path == metadata::path::HELP || path.starts_with("/api/");
     let mut response = next.run(request).await;
 
     let error = response.extensions_mut().remove::<ApiError>();

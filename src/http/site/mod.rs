@@ -1,7 +1,9 @@
-//! The site for people: pages as HTML or Markdown, the home page, the icon and `robots.txt`.
+//! The site for people: pages as HTML or Markdown, the editor, the form, the icon and `robots.txt`.
 
 mod article;
 pub mod assets;
+pub(in crate::http) mod editor;
+pub(in crate::http) mod form;
 pub mod templates;
 
 use std::sync::{Arc, LazyLock, OnceLock};
@@ -13,7 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
-use self::templates::{GoneTemplate, HomeTemplate, Layout, NotFoundTemplate, PageTemplate};
+use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{CodedBody, VARY_TYPE_AND_CODING};
 use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
@@ -23,7 +25,6 @@ use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
 use super::views::{self, View, Views};
 use crate::api::error::ApiError;
-use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
 use crate::domain::page::Page;
@@ -58,17 +59,6 @@ pub(in crate::http) async fn page(
     // Errors depend on `Accept` too.
     response.headers_mut().entry(VARY).or_insert(HeaderValue::from_static("Accept"));
     response
-}
-
-/// The response to `GET /`.
-pub(in crate::http) fn home(http: &Http) -> StaticResponse {
-    let base_url = &http.base_url;
-    let create_quota = http.service.quotas().create;
-    let html = templates::html(&HomeTemplate { layout: Layout::new(base_url), create_quota }, 0);
-    let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain""#, metadata::path::LLMS);
-    StaticResponse::new("text/html; charset=utf-8", html)
-        .with(CONTENT_SECURITY_POLICY, page_policy())
-        .with(LINK, HeaderValue::try_from(docs).expect("an origin is ASCII"))
 }
 
 /// `GET /assets/<name>`. Only pages of an older release link to it.
@@ -162,7 +152,8 @@ fn html_view(page: &PageRead, http: &Http) -> View {
     if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
         fields.insert(LINK, link);
     }
-    mark_noindex(&mut fields, page, &http.base_url);
+    mark_noindex(&mut fields, page, http);
+    let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     let template = PageTemplate {
         layout: Layout::new(&http.base_url),
         url: &url,
@@ -174,7 +165,8 @@ fn html_view(page: &PageRead, http: &Http) -> View {
         description: &page.rendered.excerpt,
         created_at: page.created_at,
         updated_at: page.updated_at,
-        noindex: page.rendered.has_external_links(&http.base_url),
+        noindex: http.is_noindex(page),
+        report_url: report_url.as_deref(),
     };
     let body = templates::html(&template, page.rendered.html.len()).into();
     View::new(HTML, fields, CodedBody::new(body, |coding| entity_tag(page, &representation, coding.name())))
@@ -215,7 +207,7 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) 
 
 fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap {
     let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, caching), (VARY, VARY_TYPE_AND_CODING)]);
-    mark_noindex(&mut fields, page, &http.base_url);
+    mark_noindex(&mut fields, page, http);
     fields
 }
 

@@ -1,7 +1,8 @@
-//! The HTML pages, one struct for each file in `templates/`.
+//! The HTML pages without script, one struct for each file in `templates/`.
 //!
 //! askama escapes every value. The exceptions are `content_html`, which the renderer has sanitised, and our own style
-//! sheet. No page needs a script: [`CONTENT_SECURITY_POLICY`] forbids all scripts, and all styles except ours.
+//! sheet. No page here needs a script: [`CONTENT_SECURITY_POLICY`] forbids all scripts, and all styles except ours. The
+//! pages of the editor are in `editor`.
 //!
 //! The style sheet is embedded in each page. A separate file could not be loaded during a rolling update, if the page
 //! comes from a new replica and the request for the file goes to an old replica. The style sheet has only 6 KB, and
@@ -27,7 +28,6 @@ use crate::domain::language::{Language, UNDETERMINED};
 use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
 use crate::domain::timestamp::UnixMillis;
-use crate::domain::{content, title};
 
 /// Everything that a browser may load for a page: our style sheet, our icon, and images over `https`.
 pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
@@ -71,16 +71,8 @@ pub struct PageTemplate<'a> {
     pub updated_at: UnixMillis,
     /// Whether search engines are asked not to index the page.
     pub noindex: bool,
-}
-
-/// The home page: what the service is and how to use it.
-#[derive(Clone, Copy, Debug, Template)]
-#[template(path = "home.html")]
-pub struct HomeTemplate<'a> {
-    /// The parts that all pages share.
-    pub layout: Layout<'a>,
-    /// How many pages one client may create; `None` if there is no limit.
-    pub create_quota: Option<Quota>,
+    /// The address for reports about the page; `None` if the operators named no contact.
+    pub report_url: Option<&'a str>,
 }
 
 /// The answer at an address that never had a page.
@@ -102,9 +94,9 @@ pub struct GoneTemplate<'a> {
 /// The parts that all pages share: style, icon and the address of the service.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout<'a> {
-    base_url: &'a str,
-    style: &'static str,
-    icon_path: &'static str,
+    pub(super) base_url: &'a str,
+    pub(super) style: &'static str,
+    pub(super) icon_path: &'static str,
 }
 
 impl<'a> Layout<'a> {
@@ -147,13 +139,6 @@ impl PageTemplate<'_> {
     }
 }
 
-impl HomeTemplate<'_> {
-    /// The limit on new pages, as a sentence.
-    fn creates(&self) -> Option<String> {
-        self.create_quota.map(quota_sentence)
-    }
-}
-
 /// `template` as HTML. The buffer is made large enough for `content_bytes` bytes of page content.
 pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
     let mut html = String::with_capacity(T::SIZE_HINT + content_bytes);
@@ -170,7 +155,6 @@ pub fn fingerprint() -> &'static str {
         let templates = [
             include_str!("templates/layout.html"),
             include_str!("templates/page.html"),
-            include_str!("templates/home.html"),
             include_str!("templates/not_found.html"),
             include_str!("templates/gone.html"),
             // These files decide which values the templates get.
@@ -194,7 +178,7 @@ fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
 }
 
 /// `quota` as a sentence on new pages.
-fn quota_sentence(quota: Quota) -> String {
+pub(super) fn quota_sentence(quota: Quota) -> String {
     let pages = if quota.limit == 1 { "new page" } else { "new pages" };
     let window = match quota.window.as_secs() {
         60 => "a minute".to_owned(),
@@ -207,8 +191,6 @@ fn quota_sentence(quota: Quota) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn layout() -> Layout<'static> {
@@ -229,20 +211,12 @@ mod tests {
             created_at: UnixMillis::new(1_795_235_400_123),
             updated_at: UnixMillis::new(1_795_235_400_123),
             noindex: false,
+            report_url: None,
         }
     }
 
-    fn home() -> HomeTemplate<'static> {
-        HomeTemplate { layout: layout(), create_quota: Some(Quota { limit: 10, window: Duration::from_hours(1) }) }
-    }
-
-    fn every_view() -> [String; 4] {
-        [
-            html(&page(), 0),
-            html(&home(), 0),
-            html(&NotFoundTemplate { layout: layout() }, 0),
-            html(&GoneTemplate { layout: layout() }, 0),
-        ]
+    fn every_view() -> [String; 3] {
+        [html(&page(), 0), html(&NotFoundTemplate { layout: layout() }, 0), html(&GoneTemplate { layout: layout() }, 0)]
     }
 
     #[test]
@@ -273,10 +247,17 @@ mod tests {
     }
 
     #[test]
+    fn a_page_can_be_reported_where_the_operators_have_named_a_contact() {
+        let reported = super::html(&PageTemplate { report_url: Some("mailto:a@b.example?subject=\"x"), ..page() }, 0);
+        assert!(reported.contains("Report this page</a>") && !reported.contains("subject=\"x"), "{reported}");
+        assert!(!super::html(&page(), 0).contains("Report this page"));
+    }
+
+    #[test]
     fn noindex_is_said_only_where_it_is_asked_for_and_always_of_what_is_not_there() {
         const NOINDEX: &str = "<meta name=\"robots\" content=\"noindex\">";
         assert!(super::html(&PageTemplate { noindex: true, ..page() }, 0).contains(NOINDEX));
-        assert_eq!(every_view().map(|html| html.contains(NOINDEX)), [false, false, true, true]);
+        assert_eq!(every_view().map(|html| html.contains(NOINDEX)), [false, true, true]);
     }
 
     #[test]
@@ -368,27 +349,6 @@ mod tests {
     }
 
     #[test]
-    fn the_home_page_shows_each_call_with_the_real_address_and_the_limits_in_force() {
-        let html = super::html(&home(), 0);
-        for expected in [
-            "curl https://pages.example/api/pages \\",
-            "curl https://pages.example/hello-7k2m9qxz.md",
-            "curl -X PATCH https://pages.example/api/pages/",
-            "curl -X DELETE https://pages.example/api/pages/",
-            "href=\"https://pages.example/openapi.json\"",
-            "up to 100 KB of Markdown",
-            "10 new pages an hour",
-        ] {
-            assert!(html.contains(expected), "{expected}");
-        }
-        assert!(!super::html(&HomeTemplate { create_quota: None, ..home() }, 0).contains("new page"));
-        let other = Quota { limit: 1, window: Duration::from_secs(90) };
-        assert!(
-            super::html(&HomeTemplate { create_quota: Some(other), ..home() }, 0).contains("1 new page within 1m 30s.")
-        );
-    }
-
-    #[test]
     fn the_fingerprint_is_short_and_the_policy_allows_no_script() {
         assert_eq!(fingerprint().len(), 16);
         assert_eq!(fingerprint(), fingerprint());
@@ -402,7 +362,9 @@ mod tests {
         for template in walkdir::WalkDir::new("src/http/site/templates").into_iter().map(Result::unwrap) {
             if template.file_type().is_file() {
                 let name = template.file_name().to_str().unwrap();
-                assert!(covered.iter().any(|rest| rest.starts_with(name)), "{name}");
+                // The tag of the editor and of the help is a hash of the whole answer.
+                let is_hashed_whole = ["editor.html", "edit.html", "published.html", "help.html"].contains(&name);
+                assert!(is_hashed_whole || covered.iter().any(|rest| rest.starts_with(name)), "{name}");
             }
         }
     }

@@ -24,9 +24,9 @@ use prometheus_client::metrics::counter::Counter;
 use rand::RngExt;
 use thiserror::Error;
 use tokio::runtime::Handle;
-use url::Url;
 
 use self::client::{CollectorClient, EXPORT_TIMEOUT};
+use crate::config::{Sampling, Traces};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::Random;
 use crate::telemetry::log_throttle::LogThrottle;
@@ -47,9 +47,6 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Least time between two warnings of failed exports.
 const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
-/// The path below the endpoint that spans are posted to (OTLP 1.x, "OTLP/HTTP Request").
-const TRACES_PATH: &str = "/v1/traces";
-
 /// Why spans cannot be exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
@@ -65,27 +62,23 @@ pub enum ExportError {
 #[derive(Debug)]
 pub struct Exports(SdkTracerProvider);
 
-/// A tracer whose spans are posted to `/v1/traces` below `endpoint`. This function must be called within the runtime
-/// that will send the spans.
-///
-/// `sampling` is the share of the traces begun here that are exported, from 0 to 1. A trace that a trusted proxy began
-/// is exported if the proxy's part of that trace is. At 0 no trace is exported.
+/// A tracer whose spans are posted to the address of `traces`. This function must be called within the runtime that will
+/// send the spans.
 pub fn start(
-    endpoint: &Url,
-    sampling: f64,
+    traces: &Traces,
     metrics: &Arc<Metrics>,
     clock: &SharedClock,
     random: &Random,
 ) -> Result<(SdkTracer, Exports), ExportError> {
     let builder = opentelemetry_otlp::SpanExporter::builder().with_http();
     let runtime = Handle::current();
-    let builder = if endpoint.scheme() == "https" {
+    let builder = if traces.address.scheme() == "https" {
         builder.with_http_client(CollectorClient::https(runtime).map_err(ExportError::Certificates)?)
     } else {
         builder.with_http_client(CollectorClient::http(runtime))
     };
     let exporter = builder
-        .with_endpoint(traces_address(endpoint))
+        .with_endpoint(traces.address.as_str())
         .with_protocol(Protocol::HttpBinary)
         .with_timeout(EXPORT_TIMEOUT)
         .build()?;
@@ -106,8 +99,8 @@ pub fn start(
         .build();
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
     let provider = SdkTracerProvider::builder()
-        .with_sampler(sampler(sampling))
-        .with_resource(resource(random))
+        .with_sampler(sampler(traces.sampling))
+        .with_resource(resource(traces.service_name.as_deref(), random))
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
     Ok((provider.tracer("handbill"), Exports(provider)))
@@ -125,22 +118,17 @@ impl Exports {
     }
 }
 
-fn traces_address(endpoint: &Url) -> String {
-    let address = endpoint.as_str().trim_end_matches('/');
-    if address.ends_with(TRACES_PATH) { address.to_owned() } else { format!("{address}{TRACES_PATH}") }
-}
-
-fn sampler(share: f64) -> Sampler {
-    if share <= 0.0 {
-        // 0 means no traces at all, even if a trusted proxy's part is sampled.
-        return Sampler::AlwaysOff;
-    }
-    Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share)))
+fn sampler(sampling: Sampling) -> Sampler {
+    let own = match sampling.share {
+        share if share <= 0.0 => Sampler::AlwaysOff,
+        share => Sampler::TraceIdRatioBased(share),
+    };
+    if sampling.follows_the_proxy { Sampler::ParentBased(Box::new(own)) } else { own }
 }
 
 /// The attributes that describe the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds attributes and overrides
-/// these.
-fn resource(mut random: &Random) -> Resource {
+/// these, except that `service_name` overrides the name there.
+fn resource(service_name: Option<&str>, mut random: &Random) -> Resource {
     let own = [
         KeyValue::new("service.name", "handbill"),
         KeyValue::new("service.version", env!("CARGO_PKG_VERSION")),
@@ -150,6 +138,7 @@ fn resource(mut random: &Random) -> Resource {
         .with_attributes(own)
         .with_detector(Box::new(TelemetryResourceDetector))
         .with_detector(Box::new(EnvResourceDetector::new()))
+        .with_attributes(service_name.map(|name| KeyValue::new("service.name", name.to_owned())))
         .build()
 }
 
@@ -266,17 +255,5 @@ mod tests {
         }
         assert_eq!(dropped.get(), 7);
         drop(release);
-    }
-
-    #[test]
-    fn spans_are_posted_below_the_endpoint() {
-        for (endpoint, address) in [
-            ("http://collector:4318", "http://collector:4318/v1/traces"),
-            ("http://collector:4318/", "http://collector:4318/v1/traces"),
-            ("https://collector/otlp", "https://collector/otlp/v1/traces"),
-            ("https://collector/v1/traces", "https://collector/v1/traces"),
-        ] {
-            assert_eq!(traces_address(&endpoint.parse().unwrap()), address);
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! Structured logs on standard error: one JSON object, or one line of text, for each event.
 
+mod filter;
 mod queue;
 mod request_end;
 
@@ -10,12 +11,13 @@ use std::panic::{self, PanicHookInfo};
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Metadata, Subscriber};
-use tracing_subscriber::filter::{EnvFilter, FilterExt, FilterFn};
+use tracing_subscriber::filter::{FilterExt, FilterFn};
 use tracing_subscriber::fmt::{self, MakeWriter};
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::util::SubscriberInitExt;
 
+pub use self::filter::LogFilter;
 pub use self::queue::LogQueue;
 pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
@@ -38,25 +40,26 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
 }
 
 /// Logs the process's events to `queue` from now on, panics included, and exports its spans if there is a `tracer`.
-pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) {
+/// Returns what changes the filter of the log.
+pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) -> LogFilter {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
     // A directive with a span in it needs the span that only `tracing` makes.
     if format == LogFormat::Json && !settings.log.to_string().contains('[') {
         request_end::install(queue.clone());
     }
-    Registry::default()
-        .with(tracer.map(spans::layer))
-        .with(lines(format, is_terminal, settings.log.clone(), queue.clone()))
-        .init();
+    let (control, filter) = LogFilter::new(settings.log.clone());
+    Registry::default().with(tracer.map(spans::layer)).with(lines(format, is_terminal, filter, queue.clone())).init();
     // The standard hook writes to standard error directly, and blocks if nobody reads from there.
     panic::set_hook(Box::new(log_panic));
+    control
 }
 
 /// Writes the events that `filter` passes and that [`may_be_logged`].
-pub(super) fn lines<S, W>(format: LogFormat, is_terminal: bool, filter: EnvFilter, writer: W) -> impl Layer<S>
+pub(super) fn lines<S, F, W>(format: LogFormat, is_terminal: bool, filter: F, writer: W) -> impl Layer<S>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
+    F: Filter<S> + Send + Sync + 'static,
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     let lines = fmt::layer()

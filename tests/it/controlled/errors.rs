@@ -71,6 +71,7 @@ async fn every_error() -> Vec<Answer> {
         form(&format!("grant_type=client_credentials&scope=all&{client}")),
         form(&"x".repeat(131_073)),
         Request::get("/oauth/token"),
+        Request::new("POST", "/").header("sec-fetch-site", "cross-site"),
     ] {
         errors.push(app.send(request).await);
     }
@@ -91,12 +92,13 @@ async fn every_error() -> Vec<Answer> {
 }
 
 /// Words about the next step, for each code. A message must contain at least one of them.
-const NEXT_STEPS: [(&str, &[&str]); 20] = [
+const NEXT_STEPS: [(&str, &[&str]); 21] = [
     ("invalid_body", &["Send"]),
     ("empty_content", &["Send at least one character"]),
     ("missing_key", &["Send the page's edit key"]),
     ("invalid_key", &["Use the one that was shown"]),
     ("key_in_query", &["Send the edit key in the header"]),
+    ("cross_origin", &["Use the form on this site's home page"]),
     ("not_found", &["Check the slug", "`/llms.txt` explains how"]),
     ("method_not_allowed", &["It takes"]),
     ("timeout", &["send the request again"]),

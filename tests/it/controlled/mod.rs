@@ -16,6 +16,7 @@ mod discovery;
 mod documents;
 mod errors;
 mod fast_path;
+mod form;
 mod formatting;
 mod limits;
 mod openapi;

@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill::domain::page::{Page, PageVersion};
+use handbill::domain::page::{Page, PageVersion, TextPlace};
 use handbill::domain::slug::Slug;
 use handbill::domain::title::Title;
 use handbill::ports::clock::Clock;
@@ -89,6 +89,7 @@ async fn a_page_that_an_older_renderer_wrote_is_rendered_again_when_it_is_read()
         version: PageVersion::FIRST,
         created_at: app.clock.now(),
         updated_at: app.clock.now(),
+        text: TextPlace::Unknown,
     };
     assert_eq!(app.store.insert_if_absent(Arc::new(old)).await.unwrap(), InsertResult::Inserted);
     let new = app.publish("New page", "Some text.").await;

@@ -1,4 +1,5 @@
-//! The whole service behind its real router, in this process, with time, randomness and the store under the test's control.
+//! The whole service behind its real router, in this process, with time, randomness and the store under the test's
+//! control.
 //!
 //! Each request checks the answer, and also the store: a refused request must have written nothing.
 
@@ -10,18 +11,21 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, public_router};
+use handbill::app::{Deps, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
+use handbill::domain::limit_tier::LimitTier;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
+use handbill::http::SiteSettings;
 use handbill::mcp::HostCheck;
 use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
+use handbill::service::{LimitTiers, PublishingPolicy};
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
@@ -42,6 +46,7 @@ pub(crate) struct Setup {
     mcp_hosts: Vec<Authority>,
     mcp_origins: Vec<Origin>,
     store: Option<Arc<dyn PageStore>>,
+    publishing: Publishing,
 }
 
 impl Setup {
@@ -55,6 +60,7 @@ impl Setup {
             mcp_hosts: Vec::new(),
             mcp_origins: Vec::new(),
             store: None,
+            publishing: Publishing::default(),
         }
     }
 
@@ -99,13 +105,37 @@ impl Setup {
         Self { mcp_hosts, mcp_origins, ..self }
     }
 
+    /// Publishes only what `policy` allows.
+    #[must_use]
+    pub(crate) fn policy(mut self, policy: PublishingPolicy) -> Self {
+        self.publishing.policy = policy;
+        self
+    }
+
+    /// Clients of these networks have other limits.
+    #[must_use]
+    pub(crate) fn tiers(mut self, tiers: &[&str]) -> Self {
+        let tiers: Vec<_> = tiers.iter().map(|tier| LimitTier::parse(tier).unwrap()).collect();
+        self.publishing.tiers = LimitTiers::new(&tiers, self.window);
+        self
+    }
+
+    /// The operators' contacts and wishes.
+    #[must_use]
+    pub(crate) fn site(mut self, site: SiteSettings) -> Self {
+        self.publishing.site = site;
+        self
+    }
+
     /// Another replica over the store of `app`.
     #[must_use]
     pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
         self.over(Arc::clone(&app.store) as Arc<dyn PageStore>)
     }
 
-    fn over(self, store: Arc<dyn PageStore>) -> Self {
+    /// A service over `store`.
+    #[must_use]
+    pub(crate) fn over(self, store: Arc<dyn PageStore>) -> Self {
         Self { store: Some(store), ..self }
     }
 
@@ -129,10 +159,12 @@ impl Setup {
                 create: quota(self.limits.create),
                 edit: quota(self.limits.edit),
                 token: quota(self.limits.token),
+                preview: quota(self.limits.preview),
             },
             base_url,
             self.proxies,
             allowed,
+            self.publishing,
             &deps,
         );
         let service = Arc::new(InProcess {

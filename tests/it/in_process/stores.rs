@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageState, PageVersion};
+use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::sync::watch;
 
 /// One of the store's operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Insert,
+    /// A lookup, or a read of a head or of a head's page.
     Lookup,
     Swap,
 }
@@ -183,6 +184,14 @@ impl PageStore for WatchedStore {
             .any(|operation| *operation == Operation::Lookup);
         drop(plan);
         if is_planned { None } else { self.inner.known_state(slug) }
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        self.pass(Operation::Lookup, None, self.inner.head(slug)).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        self.pass(Operation::Lookup, None, self.inner.page(head)).await
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {

@@ -23,4 +23,4 @@ mod fuzzed;
 mod naughty;
 mod properties;
 mod work;
-mod xss;
+pub(crate) mod xss;

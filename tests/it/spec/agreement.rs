@@ -30,7 +30,9 @@ async fn every_address_of_ours_that_a_document_gives_is_routed() {
     for (path, _) in DOCUMENTS {
         given.extend(paths_of_ours(app.get(path).await.text()));
     }
-    given.extend(paths_of_ours(app.get("/").await.text()));
+    for page in ["/", "/help"] {
+        given.extend(paths_of_ours(app.get(page).await.text()));
+    }
     for needed in
         ["/oauth/token", "/mcp", "/mcp/server-card", "/openapi.json", "/llms.txt", "/favicon.ico", "/api/pages"]
     {
@@ -124,6 +126,8 @@ async fn llms_txt_says_how_to_publish_read_edit_and_delete_what_to_beware_of_and
         "- Creates: 10 per client in any 1h.",
         "- Edits and deletes: 60 per client in any 1h.",
         "- Tokens: 60 per client in any 1h.",
+        "- Previews: 600 per client in any 1h.",
+        "curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/",
     ] {
         assert!(text.contains(expected), "{expected:?} is not in {text}");
     }

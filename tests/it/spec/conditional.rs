@@ -13,7 +13,17 @@ fn validated(page: &Published) -> Vec<(String, &'static str)> {
     let mut asked: Vec<(String, &str)> = representations(page).map(|target| (target, "*/*")).to_vec();
     asked.push((format!("/{}", page.slug), "text/markdown"));
     let style = "/assets/style-0123456789abcdef.css";
-    let fixed = ["/", style, "/robots.txt", path::OPENAPI, path::LLMS, path::ICON, path::AI_CATALOG];
+    let fixed = [
+        "/",
+        "/help",
+        "/never-was-2222bbbb/edit",
+        style,
+        "/robots.txt",
+        path::OPENAPI,
+        path::LLMS,
+        path::ICON,
+        path::AI_CATALOG,
+    ];
     let cards = [path::AUTHORIZATION_SERVER, path::PROTECTED_RESOURCE, path::AGENT_CARD, path::SERVER_CARD];
     for target in fixed.into_iter().chain(cards).chain([path::SERVER_CARD_BESIDE]) {
         asked.push((target.to_owned(), "*/*"));

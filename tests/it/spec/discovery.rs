@@ -26,7 +26,7 @@ pub(crate) const DOCUMENTS: [(&str, &str); 8] = [
 ];
 
 /// Other addresses whose answers stay the same until Handbill or its settings change.
-const FIXED: [&str; 3] = ["/", "/robots.txt", "/favicon.ico"];
+const FIXED: [&str; 4] = ["/", "/help", "/robots.txt", "/favicon.ico"];
 
 /// The document at `path`, of a service without any settings.
 pub(crate) async fn json(path: &str) -> Value {
@@ -125,6 +125,7 @@ async fn the_home_page_and_every_answer_of_the_api_lead_to_the_description_of_th
     let openapi = format!("{BASE_URL}/openapi.json");
     for (status, request) in [
         (200, Request::get("/")),
+        (200, Request::get("/help")),
         (200, Request::get(format!("/api/pages/{}", page.slug))),
         (201, Request::create(r#"{"title": "T", "content": "c"}"#)),
         (400, Request::create("nonsense")),

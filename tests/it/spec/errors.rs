@@ -25,7 +25,10 @@ pub(crate) async fn no_route_takes(methods: &[&str]) {
         (format!("/api/pages/{slug}"), &["delete", "get", "head", "patch"]),
         (format!("/{slug}"), &["get", "head"]),
         (format!("/{slug}.md"), &["get", "head"]),
-        ("/".to_owned(), &["get", "head"]),
+        ("/".to_owned(), &["get", "head", "post"]),
+        ("/help".to_owned(), &["get", "head"]),
+        (format!("/{slug}/edit"), &["get", "head"]),
+        ("/assets/0/editor.js".to_owned(), &["get", "head"]),
         ("/robots.txt".to_owned(), &["get", "head"]),
         ("/openapi.json".to_owned(), &["get", "head"]),
         ("/favicon.ico".to_owned(), &["get", "head"]),
@@ -52,9 +55,17 @@ pub(crate) async fn no_route_takes(methods: &[&str]) {
 #[tokio::test]
 async fn a_path_without_a_route_answers_404_with_every_method() {
     let app = TestApp::new();
-    for path in
-        ["/api", "/api/", "/api/pages/", "/api/pages/a/b", "/no/such/route", "/assets/", "/assets/a/b", "//", "/a/b.md"]
-    {
+    for path in [
+        "/api",
+        "/api/",
+        "/api/pages/",
+        "/api/pages/a/b",
+        "/no/such/route",
+        "/assets/",
+        "/assets/a/b/c",
+        "//",
+        "/a/b.md",
+    ] {
         for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
             let answer = app.send(Request::new(method, path)).await;
             // One segment is where pages are, with their own methods and their own 404.

@@ -15,6 +15,7 @@ pub(crate) mod delete;
 pub(crate) mod discovery;
 pub(crate) mod documents;
 pub(crate) mod errors;
+pub(crate) mod form;
 pub(crate) mod formatting;
 pub(crate) mod limits;
 pub(crate) mod openapi;

@@ -263,19 +263,10 @@ async fn a_browser_that_asks_for_nothing_of_ours_gets_a_page_and_the_api_stays_j
 }
 
 #[tokio::test]
-async fn the_home_page_says_what_this_is_and_shows_the_curl() {
-    let app = TestApp::new();
-    let answer = app.get("/").await;
-    assert!(is_html(answer.expect_status(200)), "{answer:?}");
-    assert!(answer.text().contains(&format!("curl {BASE_URL}/api/pages")), "{answer:?}");
-    assert!(!answer.text().contains("<script"), "{answer:?}");
-}
-
-#[tokio::test]
 async fn a_page_asks_for_no_file_that_a_replica_of_another_version_may_lack() {
     let app = TestApp::new();
     let page = app.published().await;
-    for path in ["/", &format!("/{}", page.slug), "/never-was-2222bbbb"] {
+    for path in ["/help", &format!("/{}", page.slug), "/never-was-2222bbbb"] {
         let answer = app.get(path).await;
         let (head, _) = answer.text().split_once("</head>").unwrap();
         assert!(head.contains("<style>") && !head.contains("stylesheet") && !head.contains("@import"), "{head}");

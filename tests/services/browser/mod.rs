@@ -14,7 +14,10 @@ use crate::clients::tools::Client;
 
 /// Runs `script` with `browser` against a service of its own.
 async fn run(script: &str, browser: &str) {
-    let service = Service::start().await;
+    run_against(Service::start().await, script, browser).await;
+}
+
+async fn run_against(service: Service, script: &str, browser: &str) {
     let client = Client::node_in(&scripts(), script).args([browser, &service.url()]);
     // The certificate is for a server of images, since pages load images over https only. The browsers are told to
     // trust any certificate.
@@ -57,4 +60,39 @@ async fn in_chromium_marks_paint_nothing_outside_their_block() {
 #[tokio::test]
 async fn in_firefox_marks_paint_nothing_outside_their_block() {
     run("marks.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_the_editor_does_what_it_promises() {
+    run("editor.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_the_editor_publishes_edits_and_deletes() {
+    run("editor.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_no_draft_and_no_key_is_lost() {
+    run("drafts.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_chromium_the_editor_works_without_script() {
+    run("scriptless.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_chromium_a_client_over_its_limit_is_told_when_to_come_back() {
+    run_against(Service::start_with(&["--create-limit", "1"]).await, "limited.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_chromium_a_script_planted_in_a_page_reads_no_key() {
+    run("planted.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_a_script_planted_in_a_page_reads_no_key() {
+    run("planted.mjs", "firefox").await;
 }

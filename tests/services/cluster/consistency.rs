@@ -135,7 +135,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         metrics,
     )
     .unwrap();
-    let unlimited = Quotas { create: None, edit: None, token: None };
+    let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
     for (round, reservations) in
         [Arc::new(redis.reservations()) as Arc<dyn SlugReservations>, Arc::new(Lost)].iter().enumerate()
     {

@@ -116,7 +116,8 @@ async fn each_request_is_one_trace_with_a_span_for_each_call_of_a_database() {
     assert!(replica.stop().await.success());
 
     let lookup = || call("cassandra", "lookup pages", "active");
-    let edit = [decision("edit"), lookup(), rendering(), call("cassandra", "compare_and_set pages", "done")];
+    let head = || call("cassandra", "head pages", "active");
+    let edit = [decision("edit"), head(), rendering(), call("cassandra", "compare_and_set pages", "done")];
     let expected = [
         ("POST /api/pages", "201", publishing()),
         ("POST /api/pages", "201", publishing()),

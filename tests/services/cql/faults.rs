@@ -1,6 +1,9 @@
 //! Faults that the proxy causes in requests and answers.
+//!
+//! Every write of a head binds its state, which no other request does.
 
 use handbill::domain::slug::Slug;
+use handbill::ports::page_store::PageStore;
 use scylla_proxy::{
     Condition, Reaction, RequestOpcode, RequestReaction, RequestRule, ResponseFrame, ResponseOpcode, ResponseReaction,
     ResponseRule, example_db_errors,
@@ -10,7 +13,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::server::Proxied;
 
-/// Requests that contain `text`: writes of pages by their content, all others by their slug.
+/// Requests that contain `text`: inserts of texts by their content, all others by their slug.
 pub(crate) fn requests_with(text: &str) -> Condition {
     let names = Condition::BodyContainsCaseSensitive(text.as_bytes().into());
     Condition::RequestOpcode(RequestOpcode::Execute).and(names)
@@ -19,6 +22,16 @@ pub(crate) fn requests_with(text: &str) -> Condition {
 /// Only the next request that contains `text`.
 pub(crate) fn next_request_with(text: &str) -> Condition {
     requests_with(text).and(Condition::TrueForLimitedTimes(1))
+}
+
+/// Conditional writes of the head of `slug`.
+pub(crate) fn writes_of(slug: &Slug) -> Condition {
+    requests_with(slug.as_str()).and(requests_with("active").or(requests_with("deleted")))
+}
+
+/// Only the next conditional write of the head of `slug`.
+pub(crate) fn next_write_of(slug: &Slug) -> Condition {
+    writes_of(slug).and(Condition::TrueForLimitedTimes(1))
 }
 
 /// The next answer to a conditional write.
@@ -36,19 +49,22 @@ impl Proxied {
 
     /// The next write is applied, and its answer is replaced by a timeout. After that `slug` cannot be read until the rules
     /// are removed. The receiver yields at each attempt to read it.
-    pub(crate) fn apply_the_next_write_in_secret(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
+    pub(crate) async fn apply_the_next_write_in_secret(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
+        // A write need not read a head that was read just before.
+        self.store.head(slug).await.unwrap();
         let secret = ResponseRule(next_verdict(), timeout_in_its_place());
         let (block, tried) = block_reads(slug, content);
         self.rules(vec![block], vec![secret]);
         tried
     }
 
-    /// The next write that contains `content` is dropped and answered by a timeout. After that `slug` cannot be read,
+    /// The next write of the head of `slug` is dropped and answered by a timeout. After that `slug` cannot be read,
     /// and the receiver yields, as with `apply_the_next_write_in_secret`.
-    pub(crate) fn swallow_the_next_write(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
+    pub(crate) async fn swallow_the_next_write(&mut self, slug: &Slug, content: &str) -> UnboundedReceiver<()> {
+        self.store.head(slug).await.unwrap();
         let timeout = RequestReaction::forge_with_error(paxos_timeout());
         let (block, tried) = block_reads(slug, content);
-        self.rules(vec![RequestRule(next_request_with(content), timeout), block], Vec::new());
+        self.rules(vec![RequestRule(next_write_of(slug), timeout), block], Vec::new());
         tried
     }
 
@@ -91,10 +107,11 @@ fn timeout_in_its_place() -> ResponseReaction {
     }))
 }
 
-/// Reads of `slug` fail. They differ from writes in that they do not contain `content`.
+/// Reads of `slug` fail. They are the requests that write no head and do not contain `content`.
 fn block_reads(slug: &Slug, content: &str) -> (RequestRule, UnboundedReceiver<()>) {
     let (tell, tried) = unbounded_channel();
-    let reads = requests_with(slug.as_str()).and(Condition::not(requests_with(content)));
+    let other = Condition::not(requests_with(content)).and(Condition::not(writes_of(slug)));
+    let reads = requests_with(slug.as_str()).and(other);
     let forge = RequestReaction::forge_response(Arc::new(move |frame| {
         // Sending fails once the test has stopped listening.
         let _ = tell.send(());

@@ -8,3 +8,4 @@ mod outcomes;
 mod server;
 mod shapes;
 mod starting;
+mod texts;

@@ -9,10 +9,10 @@ use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 use scylla::statement::Consistency;
-use scylla_proxy::{Reaction, RequestReaction, RequestRule, example_db_errors};
+use scylla_proxy::{Condition, Reaction, RequestReaction, RequestRule, example_db_errors};
 use tokio::task::JoinHandle;
 
-use super::faults::{DbError, next_request_with, paxos_timeout, requests_with};
+use super::faults::{DbError, next_request_with, next_write_of, paxos_timeout, requests_with, writes_of};
 use super::server::{PATIENT, Proxied, proxied, store};
 use crate::support::pages::{CREATED, edited, page, page_at};
 
@@ -69,7 +69,7 @@ async fn a_write_whose_connection_breaks_before_the_answer_is_done() {
 #[tokio::test]
 async fn a_write_that_never_arrived_is_sent_again() {
     let swallow = |proxied: &mut Proxied, page: &Page| {
-        let rule = RequestRule(next_request_with(page.slug.as_str()), RequestReaction::drop_frame());
+        let rule = RequestRule(next_write_of(&page.slug), RequestReaction::drop_frame());
         proxied.rules(vec![rule], Vec::new());
     };
     every_write_is_done_once(proxied(GIVING_UP_SOON).await, swallow).await;
@@ -82,7 +82,7 @@ async fn a_write_that_arrives_after_it_was_looked_for_is_done_once() {
     let delay = |proxied: &mut Proxied, page: &Page| {
         let late = |after| {
             let delayed = RequestReaction::delay(GIVING_UP_SOON.attempt * after / 4);
-            RequestRule(next_request_with(page.content.as_str()), delayed)
+            RequestRule(next_write_of(&page.slug), delayed)
         };
         proxied.rules(vec![late(6), late(3)], Vec::new());
     };
@@ -93,7 +93,7 @@ async fn a_write_that_arrives_after_it_was_looked_for_is_done_once() {
 async fn a_write_that_was_not_applied_and_answered_by_a_timeout_is_sent_again() {
     let refuse = |proxied: &mut Proxied, page: &Page| {
         let timeout = RequestReaction::forge_with_error(paxos_timeout());
-        proxied.rules(vec![RequestRule(next_request_with(page.slug.as_str()), timeout)], Vec::new());
+        proxied.rules(vec![RequestRule(next_write_of(&page.slug), timeout)], Vec::new());
     };
     every_write_is_done_once(proxied(PATIENT).await, refuse).await;
 }
@@ -102,7 +102,7 @@ async fn a_write_that_was_not_applied_and_answered_by_a_timeout_is_sent_again() 
 async fn a_write_that_a_node_refused_for_now_is_sent_again() {
     let refuse = |proxied: &mut Proxied, page: &Page| {
         let starting = RequestReaction::forge_with_error(DbError::IsBootstrapping);
-        proxied.rules(vec![RequestRule(next_request_with(page.slug.as_str()), starting)], Vec::new());
+        proxied.rules(vec![RequestRule(next_write_of(&page.slug), starting)], Vec::new());
     };
     every_write_is_done_once(proxied(PATIENT).await, refuse).await;
 }
@@ -112,7 +112,7 @@ async fn overtaken(others: u64) -> (Result<CasResult, StoreError>, PageVersion) 
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
     let ours = edited(&first, "our text");
-    let mut looked = proxied.apply_the_next_write_in_secret(&first.slug, "our text");
+    let mut looked = proxied.apply_the_next_write_in_secret(&first.slug, "our text").await;
     let setting = setting(&proxied, first.version, Record::Active(ours.clone()));
     looked.recv().await.unwrap();
 
@@ -147,7 +147,7 @@ async fn after_sixteen_later_writes_the_outcome_stays_unknown() {
 async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
-    let mut looked = proxied.swallow_the_next_write(&first.slug, "our text");
+    let mut looked = proxied.swallow_the_next_write(&first.slug, "our text").await;
     let setting = setting(&proxied, first.version, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
     let theirs = edited(&first, "their text");
@@ -161,7 +161,7 @@ async fn a_write_of_unknown_outcome_that_another_beat_is_stale() {
 async fn a_write_of_unknown_outcome_whose_page_was_deleted_meanwhile_is_stale() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let first = inserted(&other, "first text").await;
-    let mut looked = proxied.swallow_the_next_write(&first.slug, "our text");
+    let mut looked = proxied.swallow_the_next_write(&first.slug, "our text").await;
     let setting = setting(&proxied, first.version, Record::Active(edited(&first, "our text")));
     looked.recv().await.unwrap();
     let tombstone = first.tombstone(UnixMillis::new(CREATED + 9));
@@ -175,7 +175,7 @@ async fn a_write_of_unknown_outcome_whose_page_was_deleted_meanwhile_is_stale() 
 async fn an_insert_of_unknown_outcome_is_known_by_its_key_however_often_the_page_was_changed() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let ours = Arc::new(page("our text"));
-    let mut looked = proxied.apply_the_next_write_in_secret(&ours.slug, "our text");
+    let mut looked = proxied.apply_the_next_write_in_secret(&ours.slug, "our text").await;
     let (store, inserting) = (proxied.store.clone(), ours.clone());
     let inserting = tokio::spawn(async move { store.insert_if_absent(inserting).await });
     looked.recv().await.unwrap();
@@ -195,7 +195,7 @@ async fn an_insert_of_unknown_outcome_whose_slug_another_took_is_refused() {
     let (mut proxied, other) = (proxied(PATIENT).await, store().await);
     let ours = Arc::new(page("our text"));
     let theirs = Arc::new(page_at(ours.slug.clone(), "their text"));
-    let mut looked = proxied.swallow_the_next_write(&ours.slug, "our text");
+    let mut looked = proxied.swallow_the_next_write(&ours.slug, "our text").await;
     let store = proxied.store.clone();
     let inserting = tokio::spawn(async move { store.insert_if_absent(ours).await });
     looked.recv().await.unwrap();
@@ -238,15 +238,16 @@ fn answers() -> Vec<(DbError, bool)> {
 async fn an_error_is_unavailable_where_nothing_was_done_and_unknown_where_that_is_not_certain() {
     let mut proxied = proxied(CqlTimeouts { operation: Duration::from_secs(5), ..PATIENT }).await;
     let answers = answers();
-    let rules = answers.iter().enumerate().map(|(index, (error, _))| {
-        RequestRule(requests_with(&format!("text <{index}>")), RequestReaction::forge_with_error(error.clone()))
-    });
+    let pages: Vec<_> = answers.iter().map(|_| Arc::new(page("text"))).collect();
+    let rules = pages
+        .iter()
+        .zip(&answers)
+        .map(|(page, (error, _))| RequestRule(writes_of(&page.slug), RequestReaction::forge_with_error(error.clone())));
     proxied.rules(rules.collect(), Vec::new());
-    let inserting = answers.iter().enumerate().map(|(index, (error, is_certain))| {
+    let inserting = pages.iter().zip(&answers).map(|(page, (error, is_certain))| {
         let store = proxied.store.clone();
         async move {
-            let outcome = store.insert_if_absent(Arc::new(page(&format!("text <{index}>")))).await;
-            match outcome {
+            match store.insert_if_absent(page.clone()).await {
                 Err(StoreError::Unavailable(_)) if *is_certain => {}
                 Err(StoreError::OutcomeUnknown(_)) if !is_certain => {}
                 outcome => panic!("{error}: {outcome:?}"),
@@ -254,6 +255,28 @@ async fn an_error_is_unavailable_where_nothing_was_done_and_unknown_where_that_i
         }
     });
     join_all(inserting).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_before_the_head_is_written_changes_nothing() {
+    let mut proxied = proxied(CqlTimeouts { operation: Duration::from_secs(5), ..PATIENT }).await;
+    let pages: Vec<_> = answers().into_iter().map(|(error, _)| (Arc::new(page("text")), error)).collect();
+    let rules = pages.iter().map(|(page, error)| {
+        RequestRule(requests_with(page.slug.as_str()), RequestReaction::forge_with_error(error.clone()))
+    });
+    proxied.rules(rules.collect(), Vec::new());
+    join_all(pages.iter().map(|(page, error)| {
+        let store = proxied.store.clone();
+        async move {
+            let outcome = store.insert_if_absent(page.clone()).await;
+            assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{error}: {outcome:?}");
+        }
+    }))
+    .await;
+    proxied.be_honest();
+    for (page, _) in pages {
+        assert_eq!(proxied.store.lookup(&page.slug).await.unwrap(), Lookup::Absent);
+    }
 }
 
 #[tokio::test]
@@ -294,6 +317,14 @@ async fn an_operation_ends_within_its_time_when_nothing_answers() {
     proxied.rules(vec![silence], Vec::new());
     let found = proxied.store.lookup(&page.slug).await;
     assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
+    let inserted = proxied.store.insert_if_absent(page.clone()).await;
+    assert!(matches!(inserted, Err(StoreError::Unavailable(_))), "nothing but a text was sent: {inserted:?}");
+    let silence = RequestRule(writes_of(&page.slug), RequestReaction::drop_frame());
+    let silent_reads = RequestRule(
+        requests_with(page.slug.as_str()).and(Condition::not(requests_with("text"))),
+        RequestReaction::drop_frame(),
+    );
+    proxied.rules(vec![silence, silent_reads], Vec::new());
     let inserted = proxied.store.insert_if_absent(page).await;
     assert!(matches!(inserted, Err(StoreError::OutcomeUnknown(_))), "{inserted:?}");
 }
@@ -303,7 +334,7 @@ async fn too_many_calls_at_once_are_refused_and_never_sent() {
     let limits = CqlTimeouts { in_flight: 1, permit: Duration::from_millis(50), ..PATIENT };
     let mut proxied = proxied(limits).await;
     let (first, second) = (page("first text"), Arc::new(page("second text")));
-    let mut looked = proxied.swallow_the_next_write(&first.slug, "first text");
+    let mut looked = proxied.swallow_the_next_write(&first.slug, "first text").await;
     let store = proxied.store.clone();
     let inserting = tokio::spawn(async move { store.insert_if_absent(Arc::new(first)).await });
     looked.recv().await.unwrap();

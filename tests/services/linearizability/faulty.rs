@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageState, PageVersion};
+use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,19 @@ impl PageStore for FaultyStore {
             // Pages that are ready would hide the faults of the store.
             _ => None,
         }
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        Ok(match self.lookup(slug).await? {
+            Lookup::Active(page) => Head::Active(page.head()),
+            Lookup::Deleted(tombstone) => Head::Deleted(tombstone),
+            Lookup::Absent => Head::Absent,
+        })
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        let before = self.before(&head.slug).filter(|before| before.state() == head.state());
+        if before.is_some() { Ok(before) } else { self.inner.page(head).await }
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {

@@ -1,9 +1,9 @@
 //! Linearizability: whatever many clients do to many pages at once, each page's history must be one that a single page,
 //! asked one call at a time, could have had.
 //!
-//! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested against
-//! the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says so),
-//! `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
+//! The checker is that of `todc-utils`, after Wing and Gong, Lowe, and Horn and Kroening, which is itself tested
+//! against the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says
+//! so), `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
 
 mod faulty;
 pub(crate) mod histories;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, public_router};
+use handbill::app::{Deps, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
@@ -42,10 +42,10 @@ fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
 /// A replica in this process, over `store`, without limits.
 fn replica(store: Arc<dyn PageStore>) -> Router {
     let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
-    let unlimited = Quotas { create: None, edit: None, token: None };
+    let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
     let origin = Origin::parse("https://pages.example").unwrap();
     let allowed = HostCheck::new(&origin, Vec::new(), Vec::new());
-    public_router(store, unlimited, origin, proxies, allowed, &Deps::system())
+    public_router(store, unlimited, origin, proxies, allowed, Publishing::default(), &Deps::system())
 }
 
 async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {

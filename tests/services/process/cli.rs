@@ -55,10 +55,12 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("drain-timeout", &["", "5", "-5s", "soon"]),
         ("store", &["", "nonsense"]),
         ("data-dir", &[""]),
+        ("store-cache", &["", "0", "64", "31MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
         ("create-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("network-limits", &["", "56=8", "ipv6/64=8", "ipv6/56=1", "ipv6/56=8,ipv6/48=8", "everyone"]),
+        ("preview-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
         (
             "otlp-endpoint",
@@ -352,10 +354,12 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("drain-timeout", "15s"),
         ("store", "embedded"),
         ("data-dir", "./handbill-data"),
+        ("store-cache", "32MiB"),
         ("create-limit", "10"),
         ("edit-limit", "60"),
         ("token-limit", "60"),
         ("network-limits", "ipv6/56=8,ipv6/48=64,ipv6/32=1024"),
+        ("preview-limit", "600"),
         ("rate-window", "1h"),
         ("otlp-endpoint", "none, and no traces"),
         ("otlp-sampling", "1"),
@@ -372,7 +376,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 14, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 38, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 39, "an option that this test does not know:\n{help}");
 }
 
 #[test]
@@ -499,4 +503,72 @@ fn serving_goes_on_where_nobody_reads_what_it_says() {
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(answer.expect("it answers").status, 200);
+}
+
+#[test]
+fn settings_are_checked_without_listening_and_without_touching_the_store() {
+    let folder = tempdir().unwrap();
+    let data = folder.path().join("data");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut command = handbill(["serve", "--check-config", "--listen", &taken.local_addr().unwrap().to_string()]);
+    command.arg("--data-dir").arg(&data);
+    let output = run(command, b"");
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    assert_eq!((text(&output.stdout), text(&output.stderr)), ("The settings are valid.\n", ""));
+    assert!(!data.exists());
+}
+
+#[test]
+fn settings_that_cannot_work_are_refused_by_the_check_with_the_line_of_the_start() {
+    let folder = tempdir().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, "").unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (data, empty) = (folder.path().join("data").to_str().unwrap().to_owned(), file("empty"));
+    let missing = folder.path().join("missing").to_str().unwrap().to_owned();
+    let scylla = ["--store", "scylla", "--scylla-nodes", "127.0.0.1:1"];
+    let redis = ["--redis-url", "redis://127.0.0.1:1"];
+    for (args, told) in [
+        (vec!["--create-limit", "many"], "--create-limit"),
+        (scylla.to_vec(), "--redis-url"),
+        ([&["--store", "scylla"][..], &redis].concat(), "--scylla-nodes"),
+        ([&scylla[..], &redis, &["--scylla-ca-file", &missing]].concat(), "--scylla-ca-file"),
+        ([&scylla[..], &redis, &["--scylla-username", "a"]].concat(), "--scylla-password-file"),
+        ([&scylla[..], &redis, &["--scylla-client-cert-file", &empty]].concat(), "--scylla-client-key-file"),
+        ([&redis[..], &["--redis-ca-file", &empty]].concat(), "rediss://"),
+        ([&redis[..], &["--redis-client-cert-file", &empty]].concat(), "--redis-client-key-file"),
+        ([&redis[..], &["--redis-password-file", &missing]].concat(), "--redis-password-file"),
+    ] {
+        let own = [&FREE_PORTS[..], &["--data-dir", &data], &args].concat();
+        let checked = refusal(handbill([&["serve", "--check-config"][..], &own].concat()));
+        assert!(checked.contains(told), "{checked}");
+        assert_eq!(checked, refusal(handbill(own)), "{args:?}");
+    }
+}
+
+#[test]
+fn completions_and_the_man_page_have_every_option() {
+    let help = run(handbill(["--help"]), b"");
+    let words = text(&help.stdout).split_whitespace();
+    let options: Vec<_> = words.filter_map(|word| word.strip_prefix("--")).filter(|name| !name.is_empty()).collect();
+    assert!(options.len() > 30 && options.contains(&"scylla-client-key-file"), "{options:?}");
+    let printed = |args: &[&str]| {
+        let output = run(handbill(args), b"");
+        assert_eq!(output.status.code(), Some(0), "{args:?}: {}", text(&output.stderr));
+        text(&output.stdout).replace('\\', "")
+    };
+    let outputs = [
+        printed(&["completions", "bash"]),
+        printed(&["completions", "zsh"]),
+        printed(&["completions", "fish"]),
+        printed(&["manpage"]),
+    ];
+    for output in outputs {
+        for option in &options {
+            assert!(output.contains(option.trim_end_matches([',', '.', ')'])), "{option}: {output}");
+        }
+    }
+    refusal(handbill(["completions", "nonsense"]));
 }

@@ -191,7 +191,23 @@ fn every_acknowledged_change_survives_being_killed_at_any_moment() {
     }
     drop(connection);
     assert!(server.stop().0.success());
+    check_ledger(directory.path(), &writers);
     check_the_rest(directory.path(), &writers);
+}
+
+/// Checks that the ledger of deletions names every page whose deletion was acknowledged.
+fn check_ledger(directory: &std::path::Path, writers: &[Writer]) {
+    let ledger = std::fs::read_to_string(directory.join(handbill::backends::redb::LEDGER_FILE)).unwrap();
+    let named: HashSet<String> = ledger
+        .lines()
+        .filter_map(|line| {
+            serde_json::from_str::<Value>(line).unwrap()["tombstone"]["slug"].as_str().map(str::to_owned)
+        })
+        .collect();
+    let pages = writers.iter().flat_map(|writer| &writer.pages);
+    let deleted: Vec<_> = pages.filter(|page| page.acknowledged.is_none()).map(|page| &page.slug).collect();
+    assert!(deleted.iter().all(|slug| named.contains(*slug)));
+    println!("{} deletions, {} in the ledger", deleted.len(), named.len());
 }
 
 /// Checks that every page stored beyond the acknowledged ones was attempted, and is complete.

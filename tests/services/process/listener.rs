@@ -455,10 +455,11 @@ fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Rout
     let allowed = handbill::mcp::HostCheck::new(&base_url, Vec::new(), Vec::new());
     handbill::app::public_router(
         store,
-        handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None },
+        handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None, preview: None },
         base_url,
         no_proxies(),
         allowed,
+        handbill::app::Publishing::default(),
         &handbill::app::Deps::system(),
     )
 }

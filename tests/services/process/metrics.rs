@@ -32,6 +32,10 @@ fn ask_around(server: &Server) {
     ask("PATCH", &api, &[JSON], "{}");
     ask("POST", "/api/pages", &[JSON], "{");
     ask("POST", "/oauth/token", &[], "");
+    let markdown = ("Content-Type", "text/markdown");
+    ask("POST", "/", &[markdown], "# By a shell");
+    ask("POST", "/?action=preview", &[markdown], "text");
+    ask("POST", "/", &[("Sec-Fetch-Site", "cross-site")], "");
     for (tool, arguments) in [
         ("create_page", json!({"title": "By a tool", "content": "x"})),
         ("get_page", json!({"slug": slug})),

@@ -76,6 +76,8 @@ pub(crate) fn to(address: &str) -> RedisSettings {
         redis_username: None,
         redis_password_file: None,
         redis_ca_file: None,
+        redis_client_cert_file: None,
+        redis_client_key_file: None,
         redis_timeout: Duration::from_millis(500),
     }
 }

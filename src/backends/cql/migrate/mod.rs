@@ -235,6 +235,8 @@ mod tests {
             scylla_username: None,
             scylla_password_file: None,
             scylla_ca_file: None,
+            scylla_client_cert_file: None,
+            scylla_client_key_file: None,
             schema_wait: Duration::ZERO,
         }
     }

@@ -50,7 +50,7 @@ async fn clients_and_limits_are_counted_apart() {
     for (name, limiter) in limiters_by_any_clock() {
         for _ in 0..20 {
             let client = stranger();
-            for limited in [LimitKind::Create, LimitKind::Edit, LimitKind::Token] {
+            for limited in [LimitKind::Create, LimitKind::Edit, LimitKind::Token, LimitKind::Preview] {
                 for attempt in 0..11 {
                     let decision = limiter.check(limited, TEN, client).await;
                     assert_eq!(decision.admitted, attempt < 10, "{name}");

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
+use handbill::domain::content::Content;
 use handbill::domain::language::Language;
-use handbill::domain::page::PageVersion;
+use handbill::domain::markdown::render;
+use handbill::domain::page::{PageEdit, PageVersion};
 use handbill::domain::takedown::{Takedown, TakedownReason};
 use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{CasResult, InsertResult, Lookup, Record};
+use handbill::domain::title::Title;
+use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, Record};
 
 use super::super::backends::stores;
 use crate::support::pages::{CREATED, edited, page, page_at, slug};
@@ -101,6 +104,57 @@ async fn a_page_of_the_expected_version_is_replaced() {
 }
 
 #[tokio::test]
+async fn a_head_is_that_of_the_record_and_leads_to_its_whole_page() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        assert_eq!(store.head(&slug()).await.unwrap(), Head::Absent, "{name}");
+        let mut first = page("See <https://a.example>");
+        first.rendered.renderer_version = 7;
+        let first = Arc::new(first);
+        store.insert_if_absent(first.clone()).await.unwrap();
+        let Head::Active(head) = store.head(&first.slug).await.unwrap() else { panic!("{name}") };
+        assert_eq!(head, first.head(), "{name}");
+        assert_eq!(store.page(&head).await.unwrap(), Some(first.clone()), "{name}");
+
+        let deleted = first.tombstone(UnixMillis::new(CREATED + 5));
+        store.compare_and_set(first.version, Record::Deleted(deleted.clone())).await.unwrap();
+        assert_eq!(store.head(&first.slug).await.unwrap(), Head::Deleted(deleted), "{name}");
+        assert_eq!(store.page(&head).await.unwrap(), None, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let first = Arc::new(page("first"));
+        store.insert_if_absent(first.clone()).await.unwrap();
+        let Lookup::Active(mut found) = store.lookup(&first.slug).await.unwrap() else { panic!("{name}") };
+        for round in 0..3 {
+            let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
+            let edit = PageEdit { title, content: None };
+            let next = Arc::new(found.edited(&edit, None, UnixMillis::new(CREATED + round)));
+            let swapped = store.compare_and_set(found.version, Record::Active(next.clone())).await.unwrap();
+            assert_eq!(swapped, CasResult::Swapped, "{name}");
+            let Head::Active(head) = store.head(&first.slug).await.unwrap() else { panic!("{name}") };
+            assert_eq!(store.page(&head).await.unwrap(), Some(next.clone()), "{name}");
+            let next =
+                Arc::new(head.rewritten(None, content(round), render(content(round).as_str()), UnixMillis::new(0)));
+            let swapped = store.compare_and_set(head.version, Record::Active(next.clone())).await.unwrap();
+            assert_eq!(swapped, CasResult::Swapped, "{name}");
+            assert_eq!(store.page(&head).await.unwrap(), None, "{name}: the text was replaced");
+            let Lookup::Active(present) = store.lookup(&first.slug).await.unwrap() else { panic!("{name}") };
+            assert_eq!(present, next, "{name}");
+            found = present;
+        }
+    }
+}
+
+fn content(round: i64) -> Content {
+    Content::parse(format!("text {round}")).unwrap()
+}
+
+#[tokio::test]
 async fn a_stale_version_changes_nothing() {
     for store in stores().await {
         let first = Arc::new(page("first"));
@@ -163,7 +217,7 @@ async fn a_tombstone_keeps_why_an_operator_took_the_page_down_and_who() {
         for reason in TakedownReason::ALL {
             let page = Arc::new(page("text"));
             let takedown = Takedown::new(reason, "Straße 1, ticket 7").unwrap();
-            let tombstone = page.taken_down(takedown, UnixMillis::new(CREATED + 5));
+            let tombstone = page.head().taken_down(takedown, UnixMillis::new(CREATED + 5));
             store.backend.insert_if_absent(page.clone()).await.unwrap();
             let swapped =
                 store.backend.compare_and_set(page.version, Record::Deleted(tombstone.clone())).await.unwrap();

@@ -2,30 +2,13 @@
 //
 //   node accessible.mjs chromium|firefox <base URL>
 
-import { readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
+import { violations } from './axe.mjs';
 import { expectNothing, keepScreenshot, openTab, withBrowser } from './browsers.mjs';
 import { everyPage } from './pages.mjs';
 
 const [name, base] = process.argv.slice(2);
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-
-const TAGS = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
-
-// Best practices outside of WCAG that depend on the author's text.
-const LEFT_TO_AUTHORS = ['heading-order', 'empty-heading', 'image-redundant-alt'];
 
 const SIZES = { phone: { width: 360, height: 740 }, desktop: { width: 1440, height: 900 } };
-
-async function violations(tab) {
-    await tab.evaluate(axe);
-    return tab.evaluate(async (tags, leftOut) => {
-        const rules = Object.fromEntries(leftOut.map((rule) => [rule, { enabled: false }]));
-        const found = await window.axe.run(document, { runOnly: { type: 'tag', values: tags }, rules });
-        if (found.passes.length < 10) throw new Error('axe-core checked almost nothing');
-        return found.violations.map(({ id, help, nodes }) => ({ id, help, nodes: nodes.map(({ html }) => html.slice(0, 200)) }));
-    }, TAGS, LEFT_TO_AUTHORS);
-}
 
 async function check(browser, scheme, pages) {
     const { tab, complaints } = await openTab(browser);

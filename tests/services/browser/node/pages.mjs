@@ -33,6 +33,8 @@ export async function everyPage(base) {
     await change(base, gone, 'DELETE');
     return {
         home: `${base}/`,
+        help: `${base}/help`,
+        edit: `${short.address}/edit`,
         wide: wide.address,
         hebrew: hebrew.address,
         untitled: untitled.address,

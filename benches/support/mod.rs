@@ -1,0 +1,148 @@
+//! The service under measurement: its whole router, over a store in memory, in this process.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use handbill::api::request::client_addr::TrustedProxies;
+use handbill::app::{Deps, Publishing, public_router};
+use handbill::backends::redb::RedbStore;
+use handbill::domain::client::{ForwardedHeader, Peer};
+use handbill::domain::origin::Origin;
+use handbill::domain::quota::Quota;
+use handbill::mcp::HostCheck;
+use handbill::ports::rate_limiter::Quotas;
+use http::{HeaderMap, Request, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tokio::runtime::{Builder, Runtime};
+use tower::ServiceExt;
+
+/// A document with everything that a page may have, about 6 KB.
+pub(crate) const MIXED: &str = include_str!("../documents/mixed.md");
+
+/// Size of the page that is created, in bytes.
+const CREATED_BYTES: usize = 2048;
+
+const HOST: &str = "pages.example";
+
+/// The service, with one page in it.
+pub(crate) struct Service {
+    runtime: Runtime,
+    router: Router,
+    page: Value,
+    etag: String,
+}
+
+/// An answer, read to its end.
+pub(crate) struct Answer {
+    pub(crate) status: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Service {
+    /// A service whose one page is [`MIXED`].
+    pub(crate) fn new() -> Self {
+        // Tasks run on the thread that waits, so that one thread does all the work of a request but the store's writes.
+        let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+        let base_url = Origin::parse(&format!("https://{HOST}")).unwrap();
+        // More than a benchmark sends, so that no request is refused and each is counted.
+        let quota = Some(Quota { limit: u32::MAX, window: Duration::from_secs(1) });
+        let quotas = Quotas { create: quota, edit: quota, token: quota, preview: quota };
+        let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+        let hosts = HostCheck::new(&base_url, Vec::new(), Vec::new());
+        let store = Arc::new(RedbStore::in_memory().unwrap());
+        let router = public_router(store, quotas, base_url, proxies, hosts, Publishing::default(), &Deps::system());
+        let mut service = Self { runtime, router, page: Value::Null, etag: String::new() };
+        let created = service.answer(&create("A mixed document", MIXED));
+        assert_eq!(created.status, StatusCode::CREATED, "{:?}", created.body);
+        service.page = serde_json::from_slice(&created.body).unwrap();
+        let read = service.answer(&service.read_json());
+        service.etag = read.headers["etag"].to_str().unwrap().to_owned();
+        service
+    }
+
+    /// Asks the service as a connection does, and reads the answer to its end.
+    pub(crate) fn answer(&self, request: &Request<Bytes>) -> Answer {
+        let request = request.clone().map(Body::from);
+        self.runtime.block_on(async {
+            let Ok(response) = self.router.clone().oneshot(request).await;
+            let (parts, body) = response.into_parts();
+            Answer { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
+        })
+    }
+
+    fn slug(&self) -> &str {
+        self.page["slug"].as_str().unwrap()
+    }
+
+    pub(crate) fn read_json(&self) -> Request<Bytes> {
+        get(&format!("/api/pages/{}", self.slug()), &[])
+    }
+
+    pub(crate) fn read_html(&self) -> Request<Bytes> {
+        get(&format!("/{}", self.slug()), &[("accept", "text/html,application/xhtml+xml,*/*;q=0.8")])
+    }
+
+    pub(crate) fn read_markdown(&self) -> Request<Bytes> {
+        get(&format!("/{}.md", self.slug()), &[])
+    }
+
+    /// A read of what the client already has.
+    pub(crate) fn revalidate(&self) -> Request<Bytes> {
+        get(&format!("/api/pages/{}", self.slug()), &[("if-none-match", &self.etag)])
+    }
+
+    /// A call of the tool `get_page`, by a client of the newest revision.
+    pub(crate) fn read_by_mcp(&self) -> Request<Bytes> {
+        let revision = "2026-07-28";
+        let message = json!({
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "tools/call",
+            "params": {
+                "name": "get_page",
+                "arguments": {"slug": self.slug()},
+                "_meta": {
+                    "io.modelcontextprotocol/protocolVersion": revision,
+                    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+                    "io.modelcontextprotocol/clientCapabilities": {},
+                },
+            },
+        });
+        let headers = [
+            ("content-type", "application/json"),
+            ("accept", "application/json, text/event-stream"),
+            ("mcp-protocol-version", revision),
+            ("mcp-method", "tools/call"),
+            ("mcp-name", "get_page"),
+        ];
+        request("POST", "/mcp", &headers, message.to_string())
+    }
+}
+
+/// A create of a page of 2 KB, the beginning of [`MIXED`].
+pub(crate) fn create_2_kb() -> Request<Bytes> {
+    create("A page to be measured", &MIXED[..MIXED.floor_char_boundary(CREATED_BYTES)])
+}
+
+fn create(title: &str, content: &str) -> Request<Bytes> {
+    let body = json!({"title": title, "content": content});
+    request("POST", "/api/pages", &[("content-type", "application/json")], body.to_string())
+}
+
+fn get(target: &str, headers: &[(&str, &str)]) -> Request<Bytes> {
+    request("GET", target, headers, "")
+}
+
+fn request(method: &str, target: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Request<Bytes> {
+    let peer = Peer(SocketAddr::new(IpAddr::from([192, 0, 2, 1]), 40_000));
+    let mut request = Request::builder().method(method).uri(target).header("host", HOST).extension(peer);
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    request.body(body.into()).unwrap()
+}

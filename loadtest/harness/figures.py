@@ -1,0 +1,326 @@
+"""Measures what Handbill costs beside its peers, row by row, as `docs/performance.md` lists it.
+
+Each server has one core and the generator another. The probes of a row take turns in each round, so that other work on the machine
+affects all of them alike. A ratio is the median of the ratios within a round.
+"""
+
+import json
+import os
+import re
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+from .cage import Limit
+from .handbill import Handbill
+from .processes import cpu_seconds, free_port, get, listens, said, until
+from .tables import number
+from .yardsticks import OWN, cores, start_nginx
+
+LUA = Path(__file__).resolve().parents[1] / "lib"
+DOCUMENT = Path(__file__).resolve().parents[2] / "benches/documents/mixed.md"
+PAGE_BYTES = 2048
+JSON = "Content-Type: application/json"
+TOOL = "\n".join([JSON, "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-11-25"])
+MEBIBYTE = 1024 * 1024
+
+
+class Probe:
+    """A kind of request to one server, and what it cost in each round: microseconds of CPU a request, requests a second, p99 in ms."""
+
+    def __init__(self, process, url, headers=(), connections=32, script=None, **environment):
+        self.process, self.url, self.connections = process, url, connections
+        self.options = [part for header in headers for part in ("-H", header)]
+        if script:
+            self.options += ["-s", str(LUA / script)]
+        self.environment = {**os.environ, **{name: str(value) for name, value in environment.items()}}
+        self.rounds = []
+
+    def run(self, seconds):
+        """Sends as many requests as it can. Returns CPU, rate, p99 and the number of answers."""
+        command = ["taskset", "-c", str(cores()[1]), "wrk", "--latency", "-t", "1", "-c", str(self.connections), "-d", f"{seconds}s"]
+        began = cpu_seconds(self.process)
+        ran = subprocess.run([*command, *self.options, self.url], check=True, stdout=subprocess.PIPE, env=self.environment)
+        used, text = cpu_seconds(self.process) - began, ran.stdout.decode()
+        if "Non-2xx" in text or re.search(r"Socket errors: .*(connect|read|write) [1-9]", text):
+            raise SystemExit(f"{self.process.name}: {self.url} was not always answered:\n{text}")
+        answered = int(re.search(r"(\d+) requests in", text).group(1))
+        rate = float(re.search(r"Requests/sec:\s+([\d.]+)", text).group(1))
+        value, unit = re.search(r"99%\s+([\d.]+)(us|ms|s)", text).groups()
+        return used / max(1, answered) * 1e6, rate, float(value) * {"us": 0.001, "ms": 1, "s": 1000}[unit], answered
+
+    def median(self, column):
+        return statistics.median(one[column] for one in self.rounds)
+
+    @property
+    def cost(self):
+        return self.median(0)
+
+    @property
+    def rate(self):
+        return self.median(1)
+
+    def ratio(self, other, column=0):
+        """The median over the rounds of this probe's figure divided by that of `other`."""
+        return statistics.median(own[column] / its[column] for own, its in zip(self.rounds, other.rounds))
+
+
+class Table:
+    """The rows: what was measured, the goal, the figure, and whether the goal is reached (`None` if there is no goal)."""
+
+    def __init__(self):
+        self.rows, self.costs = [], []
+
+    def ratio(self, what, probe, other, goal, column=0):
+        ratio = probe.ratio(other, column)
+        self.rows.append([what, f"≤ {goal} ×" if goal else "", f"{number(ratio, 2)} ×", reached(ratio, goal)])
+
+    def at_most(self, what, figure, goal, unit, decimals=0):
+        self.rows.append([what, f"≤ {goal} {unit}", f"{number(figure, decimals)} {unit}", reached(figure, goal)])
+
+    def at_least(self, what, figure, goal):
+        self.rows.append([what, f"≥ {goal} ×", f"{number(figure, 2)} ×", "yes" if figure >= goal else "no"])
+
+    def cost(self, view, name, probe):
+        self.costs.append((view, name, probe.cost, probe.rate))
+
+    def missing(self, what, why):
+        self.rows.append([what, "", why, ""])
+
+
+def reached(figure, goal):
+    return "" if goal is None else "yes" if figure <= goal else "no"
+
+
+class Figures:
+    """The servers of a run and what was measured on them."""
+
+    def __init__(self, processes, binary, yardstick, say):
+        self.processes, self.binary, self.yardstick, self.say = processes, binary, yardstick, say
+        self.folder, self.core, self.table = processes.folder, cores()[0], Table()
+        self.rounds, self.seconds = int(os.environ.get("ROUNDS", 5)), int(os.environ.get("ROUND_SECONDS", 4))
+        self.pages = int(os.environ.get("PAGES", 1_000_000))
+        text = DOCUMENT.read_bytes()[:PAGE_BYTES].decode(errors="ignore")
+        self.create = self.file("create.json", json.dumps({"title": "A page to be measured", "content": text}))
+        self.text = text
+
+    def file(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def handbill(self, name, *settings, **more):
+        """A Handbill with its own data directory. Its log goes to a file on the same disk, as that of nginx."""
+        data = self.folder / f"data-{name}"
+        options = ["--data-dir", data, "--trusted-proxies", "127.0.0.0/8", *settings]
+        server = Handbill(self.processes, self.binary, options, name, cpus=[self.core], stderr=self.folder / f"{name}.log", **more)
+        server.data = data
+        server.until_ready()
+        return server
+
+    def take_turns(self, *probes):
+        """Measures the probes in turn, in each round; the first round only warms up."""
+        for probe in probes:
+            probe.run(1)
+        for _ in range(self.rounds):
+            for probe in probes:
+                probe.rounds.append(probe.run(self.seconds))
+
+    def creates(self, server, connections):
+        return Probe(server.process, server.url, connections=connections, script="posts.lua", BODY=self.create, TARGET="/api/pages", HEADERS=JSON)
+
+    def fill(self, server, pages):
+        """Creates at least `pages` pages of 2 KB. Returns a file with the path of each."""
+        slugs = self.folder / f"slugs-{server.process.name}"
+        slugs.touch()
+        creating = self.creates(server, 256)
+        creating.environment["SLUGS"] = str(slugs)
+        made = 0
+        while made < pages:
+            creating.run(min(30, max(2, (pages - made) // 4000)))
+            made = sum(1 for _ in slugs.open())
+            self.say(f"{made} of {pages} pages")
+        paths = "".join(f"/api/pages/{slug}\n" for slug in slugs.read_text().split())
+        return made, self.file(f"paths-{server.process.name}", paths)
+
+    def measure(self):
+        self.at_rest()
+        self.hot_pages()
+        self.durable_creates()
+        self.tools()
+        self.many_pages(min(10_000, self.pages), 1.3)
+        self.growth()
+        self.table.at_most("size of the program", self.binary.stat().st_size / 1e6, 25, "MB", 1)
+        return self.table
+
+    def at_rest(self):
+        server = self.handbill("rest")
+        time.sleep(1)
+        self.table.at_most("memory at rest", resident(server.process) / 1e6, 20, "MB")
+        self.processes.stop(server.process)
+
+    def hot_pages(self):
+        """One page of 2 KB, as JSON, HTML and Markdown, from each server; 304 of each; and compressed."""
+        server = self.handbill("hot")
+        page = server.publish("A page to be measured", self.text)
+        paths = {"JSON": f"/api/pages/{page['slug']}", "HTML": f"/{page['slug']}", "Markdown": f"/{page['slug']}.md"}
+        files, tags = self.folder / "figures", {}
+        files.mkdir()
+        for view, path in paths.items():
+            headers, body = get(server.url + path)
+            tags[view] = f"If-None-Match: {headers['ETag']}"
+            (files / view).write_bytes(body)
+            kept = [f"{name.lower()}: {value}" for name, value in headers.items() if name.lower() not in OWN]
+            (files / f"{view}.headers").write_text("\n".join(kept) + "\n")
+        nginx, nginx_url = start_nginx(self.processes, files, self.core, self.folder / "nginx.log")
+        peers = {"nginx with its log": (nginx, nginx_url)}
+        for stack in ("axum", "hyper"):
+            process = self.processes.start([self.yardstick, stack, files], f"bare-{stack}", cpus=[self.core])
+            peers[f"bare {stack}"] = process, said(process, r"listens on (http://\S+)")
+        wastebin = self.wastebin()
+        for view, path in paths.items():
+            self.say(f"{view}: Handbill, nginx, axum, hyper")
+            own = Probe(server.process, server.url + path)
+            probes = {name: Probe(process, f"{url}/{view}") for name, (process, url) in peers.items()}
+            if wastebin and view in wastebin.paths:
+                probes["wastebin"] = Probe(wastebin, wastebin.url + wastebin.paths[view])
+            others = {"unchanged": Probe(server.process, server.url + path, [tags[view]])}
+            others["axum unchanged"] = Probe(peers["bare axum"][0], f"{peers['bare axum'][1]}/{view}", [tags[view]])
+            codings = [coding for coding in ("gzip", "br", "zstd") if self.serves(server.url + path, coding)]
+            for coding in codings:
+                others[coding] = Probe(server.process, server.url + path, [f"Accept-Encoding: {coding}"])
+            self.take_turns(own, *probes.values(), *others.values())
+            self.table.ratio(f"hot page, {view}: CPU of bare axum", own, probes["bare axum"], 1.7)
+            self.table.ratio(f"hot page, {view}: CPU of nginx with its log", own, probes["nginx with its log"], 1.0)
+            if "wastebin" in probes:
+                self.table.at_least(f"hot page, {view}: CPU of wastebin", 1 / own.ratio(probes["wastebin"]), 4)
+            self.table.ratio(f"304, {view}: CPU of a bare axum 304", others["unchanged"], others["axum unchanged"], 1.7)
+            for coding in codings:
+                self.table.ratio(f"compressed with {coding}, {view}: CPU of the page uncompressed", others[coding], own, 1.1)
+            if not codings:
+                self.table.missing(f"compressed, {view}", "this Handbill does not compress")
+            for name, probe in {"Handbill": own, **probes}.items():
+                self.table.cost(view, name, probe)
+            self.table.cost(f"{view}, 304", "Handbill", others["unchanged"])
+        for process in [server.process, *(process for process, _ in peers.values())]:
+            self.processes.stop(process)
+
+    def serves(self, url, coding):
+        return get(url, headers={"Accept-Encoding": coding})[0].get("Content-Encoding") == coding
+
+    def durable_creates(self):
+        self.say("durable creates")
+        server, wastebin = self.handbill("creates"), self.wastebin("creates")
+        few, many = self.creates(server, 32), self.creates(server, 256)
+        probes = [few, many]
+        if wastebin:
+            body = self.file("wastebin.json", json.dumps({"text": self.text, "extension": "md"}))
+            peer = Probe(wastebin, wastebin.url, script="posts.lua", BODY=body, TARGET="/", HEADERS=JSON)
+            probes.append(peer)
+        self.take_turns(*probes)
+        self.table.at_most("durable create of 2 KB, 32 connections: CPU", few.cost, 250, "µs")
+        self.table.ratio("durable creates a second, 32 connections for each at 256", few, many, 1.0, column=1)
+        if wastebin:
+            self.table.at_least("durable creates a second for each of wastebin's", few.ratio(peer, 1), 10)
+        self.table.cost("create, 32 connections", "Handbill", few)
+        self.table.cost("create, 256 connections", "Handbill", many)
+        self.processes.stop(server.process)
+
+    def tools(self):
+        self.say("tools for agents")
+        server = self.handbill("tools")
+        page = server.publish("A page to be measured", self.text)
+
+        def call(name, arguments):
+            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+            body = self.file(f"{name}.json", json.dumps(message))
+            return Probe(server.process, server.url, script="posts.lua", BODY=body, TARGET="/mcp", HEADERS=TOOL)
+
+        read, create = Probe(server.process, f"{server.url}/api/pages/{page['slug']}"), self.creates(server, 32)
+        get_page = call("get_page", {"slug": page["slug"]})
+        create_page = call("create_page", {"title": "A page to be measured", "content": self.text})
+        self.take_turns(read, get_page, create, create_page)
+        self.table.ratio("MCP get_page: CPU of the REST read", get_page, read, 2)
+        self.table.ratio("MCP create_page: CPU of the REST create", create_page, create, 2)
+        self.processes.stop(server.process)
+
+    def many_pages(self, pages, goal):
+        """Reads at random, beside reads of one page."""
+        server = self.handbill(f"pages-{pages}")
+        made, paths = self.fill(server, pages)
+        hot, spread = self.one_and_all(server, paths)
+        self.table.ratio(f"{made} pages at random: CPU of one page", spread, hot, goal)
+        self.processes.stop(server.process)
+
+    def one_and_all(self, server, paths):
+        """Measures reads of one page and of all pages in turn."""
+        with paths.open() as listed:
+            first = listed.readline().strip()
+        hot = Probe(server.process, server.url + first)
+        spread = Probe(server.process, server.url, script="random_pages.lua", PAGES=paths)
+        self.take_turns(hot, spread)
+        return hot, spread
+
+    def growth(self):
+        """PAGES pages: memory after their creation, bytes on disk, start, and reads at random within 1 GiB."""
+        server = self.handbill("growth")
+        made, paths = self.fill(server, self.pages)
+        self.table.at_most(f"memory after {made} creates", resident(server.process) / 1e6, 128, "MB")
+        size = (server.data / "handbill.redb").stat().st_size
+        self.table.rows.append([f"bytes on disk for each of {made} pages", "", f"{size / made:.0f}", ""])
+        self.processes.stop(server.process)
+        limit = Limit(1024 * MEBIBYTE)
+        try:
+            began = time.monotonic()
+            server = self.handbill("growth", preexec_fn=limit.enter)
+            self.table.at_most(f"start with {made} pages, until ready", (time.monotonic() - began) * 1000, 100, "ms")
+            hot, spread = self.one_and_all(server, paths)
+            self.table.ratio(f"{made} pages at random, 1 GiB ({limit.kind}): CPU of one page", spread, hot, 3)
+        finally:
+            self.processes.stop(server.process)
+            limit.remove()
+
+    def wastebin(self, name="hot"):
+        """wastebin with a database in a file and one page, if WASTEBIN names the program."""
+        if "WASTEBIN" not in os.environ:
+            return None
+        port = free_port()
+        settings = {
+            "WASTEBIN_ADDRESS_PORT": f"127.0.0.1:{port}",
+            "WASTEBIN_BASE_URL": f"http://127.0.0.1:{port}",
+            "WASTEBIN_DATABASE_PATH": str(self.folder / f"wastebin-{name}.db"),
+        }
+        environment = {**os.environ, **settings}
+        process = self.processes.start([os.environ["WASTEBIN"]], f"wastebin-{name}", cpus=[self.core], env=environment)
+        until(lambda: listens("127.0.0.1", port), "wastebin listens")
+        process.url = f"http://127.0.0.1:{port}"
+        body = json.dumps({"text": self.text, "extension": "md"}).encode()
+        path = json.loads(get(f"{process.url}/", data=body, headers={"Content-Type": "application/json"})[1])["path"]
+        identity = path.strip("/").removesuffix(".md")
+        process.paths = {"HTML": f"/md/{identity}", "Markdown": f"/raw/{identity}"}
+        return process
+
+
+def resident(process):
+    """Bytes of memory that a process has."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)) * 1024
+
+
+def chart(costs):
+    """A bar chart of CPU time a request, as SVG. `costs` are view, name, microseconds and requests a second."""
+    wide, high, left = 920, 26, 330
+    most = max(cost for _, _, cost, _ in costs)
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {wide} {high * len(costs) + 40}" font-family="sans-serif" font-size="13">',
+        "<title>CPU time a request, in microseconds</title>",
+        '<rect width="100%" height="100%" fill="#fff"/>',
+    ]
+    for at, (view, name, cost, rate) in enumerate(costs):
+        y, width = 20 + at * high, max(1, cost / most * (wide - left - 170))
+        colour = "#1f6f8b" if name == "Handbill" else "#b0b7bd"
+        lines.append(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{view}: {name}</text>')
+        lines.append(f'<rect x="{left}" y="{y}" width="{width:.1f}" height="18" fill="{colour}"/>')
+        lines.append(f'<text x="{left + width + 6:.1f}" y="{y + 14}">{cost:.1f} µs, {rate:.0f}/s</text>')
+    return "\n".join([*lines, "</svg>", ""])

@@ -1,0 +1,201 @@
+//! The bodies of `POST /`: a form of several parts, or the Markdown itself (contract, decision 19).
+//!
+//! A URL-encoded form is refused, because `curl -d @file` sends one and leaves out all line breaks of the file.
+
+use axum::body::Body as HttpBody;
+use axum::extract::{FromRequest, Multipart};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::{HeaderMap, Request};
+use url::form_urlencoded;
+
+use super::body::{RequestBody, media_type};
+use crate::domain::origin::Origin;
+use crate::service::{Body, BodyError, BodyReadError};
+
+/// Longest end of a file's name that is taken for its extension, in characters, the dot included.
+const MAX_EXTENSION_CHARS: usize = 9;
+
+/// A post, not yet checked.
+#[derive(Clone, Debug, Default)]
+pub struct RawPost {
+    /// The title that was sent; empty if there is none.
+    pub title: String,
+    /// The Markdown.
+    pub content: String,
+    /// Whether the text is only shown, and not published.
+    pub is_preview: bool,
+    /// The name of the file that was sent, without its folder and extension; empty if there is none.
+    pub file_name: String,
+}
+
+/// Reads the body of `POST /` with `query`. `origin` is the service's, for messages that show a command.
+pub async fn read(headers: &HeaderMap, query: Option<&str>, body: HttpBody, origin: &Origin) -> Body<RawPost> {
+    let kind = Kind::of(headers);
+    let declared = match kind {
+        _ if headers.contains_key(CONTENT_ENCODING) => Err(BodyReadError::ContentEncoding),
+        Kind::Form | Kind::Text => Ok(()),
+        Kind::UrlEncoded | Kind::Json | Kind::Other => Err(BodyReadError::ContentType),
+    };
+    let bytes = match RequestBody::of(headers, body).await.bytes(declared).await {
+        Err(BodyReadError::ContentType) => return Err(BodyError::Malformed(kind.advice(origin))),
+        read => read?,
+    };
+    let in_query = in_query(query.unwrap_or_default())?;
+    let mut post = if kind == Kind::Form {
+        form(headers, bytes).await?
+    } else {
+        RawPost { content: text(bytes, "The text")?, ..RawPost::default() }
+    };
+    if post.title.trim().is_empty() {
+        post.title = in_query.title;
+    }
+    post.is_preview |= in_query.is_preview;
+    Ok(post)
+}
+
+/// The kinds of bodies that are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Form,
+    Text,
+    UrlEncoded,
+    Json,
+    Other,
+}
+
+impl Kind {
+    fn of(headers: &HeaderMap) -> Self {
+        match media_type(headers).as_str() {
+            "multipart/form-data" => Self::Form,
+            "text/markdown" | "text/plain" => Self::Text,
+            "application/x-www-form-urlencoded" => Self::UrlEncoded,
+            "application/json" => Self::Json,
+            _ => Self::Other,
+        }
+    }
+
+    /// Why a body of this kind is refused, with a command that works.
+    fn advice(self, origin: &Origin) -> String {
+        let works = format!(
+            "Send a file with `curl --data-binary @note.md -H 'Content-Type: text/markdown' {origin}/` or `curl -F content=@note.md {origin}/`."
+        );
+        match self {
+            Self::UrlEncoded => format!(
+                "The body is declared as a URL-encoded form, in which `curl -d` drops every line break. Nothing was published. {works}"
+            ),
+            Self::Json => format!("JSON goes to `POST {origin}/api/pages`. {works}"),
+            _ => format!(
+                "The body is declared as neither `multipart/form-data`, `text/markdown` nor `text/plain`, so it was not read. {works}"
+            ),
+        }
+    }
+}
+
+/// The parameters of the query. A parameter with another name is refused, because a mistyped name would lose a title.
+fn in_query(query: &str) -> Body<RawPost> {
+    let mut post = RawPost::default();
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        match name.as_ref() {
+            "title" => post.title = value.into_owned(),
+            "action" => post.is_preview = is_preview(&value)?,
+            _ => {
+                return Err(BodyError::Malformed(
+                    "The address has a parameter that is not known. Send `title` and `action` only; check the spelling.".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(post)
+}
+
+fn is_preview(action: &str) -> Body<bool> {
+    match action {
+        "" | "publish" => Ok(false),
+        "preview" => Ok(true),
+        _ => Err(BodyError::Malformed("The field `action` is not known. Send `publish` or `preview`.".to_owned())),
+    }
+}
+
+async fn form(headers: &HeaderMap, bytes: Vec<u8>) -> Body<RawPost> {
+    let unreadable = || {
+        BodyError::Malformed("The form cannot be read. Send it as `multipart/form-data`, with a boundary that ends each part, for example with `curl -F content=@note.md`.".to_owned())
+    };
+    let mut request = Request::new(HttpBody::from(bytes));
+    let content_type = headers.get(CONTENT_TYPE).cloned();
+    request.headers_mut().extend(content_type.map(|value| (CONTENT_TYPE, value)));
+    let mut parts = Multipart::from_request(request, &()).await.map_err(|_| unreadable())?;
+    let (mut title, mut content, mut action) = (None, None, None);
+    let mut file_name = String::new();
+    while let Some(part) = parts.next_field().await.map_err(|_| unreadable())? {
+        let (field, name) = match part.name() {
+            Some("title") => (&mut title, "title"),
+            Some("content") => {
+                file_name = part.file_name().map(stem).unwrap_or_default();
+                (&mut content, "content")
+            }
+            Some("action") => (&mut action, "action"),
+            // The name may be a key, so it is not repeated.
+            _ => {
+                return Err(BodyError::Malformed(
+                    "A field of the form is not known. The fields are `title`, `content` and `action`; check the spelling. Send a file as `content`."
+                        .to_owned(),
+                ));
+            }
+        };
+        let bytes = part.bytes().await.map_err(|_| unreadable())?;
+        if field.replace(text(bytes.into(), &format!("The field `{name}`"))?).is_some() {
+            return Err(BodyError::Malformed(format!("The field `{name}` is there twice. Send it once.")));
+        }
+    }
+    let Some(content) = content else {
+        return Err(BodyError::Malformed(
+            "The field `content` is missing. Send the text, or a file, as `content`.".to_owned(),
+        ));
+    };
+    Ok(RawPost {
+        title: title.unwrap_or_default(),
+        // Browsers send every line break of a form as CR LF, whatever the text had.
+        content: content.replace("\r\n", "\n"),
+        is_preview: is_preview(&action.unwrap_or_default())?,
+        file_name,
+    })
+}
+
+fn text(bytes: Vec<u8>, what: &str) -> Body<String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        BodyError::Malformed(format!("{what} is not UTF-8, at byte {at}. Save it as UTF-8 and send it again."))
+    })
+}
+
+/// The name of a file without its folder and extension.
+fn stem(path: &str) -> String {
+    let name = path.rsplit(['/', '\\']).next().unwrap_or_default();
+    let name = match name.rfind('.') {
+        Some(dot) if dot > 0 && name[dot..].chars().count() <= MAX_EXTENSION_CHARS => &name[..dot],
+        _ => name,
+    };
+    // Programs name standard input like this.
+    if name == "-" { String::new() } else { name.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_s_name_is_a_title_without_folder_and_extension() {
+        for (path, name) in [
+            ("note.md", "note"),
+            ("/home/a/My notes.markdown", "My notes"),
+            (r"C:\notes\a.b.txt", "a.b"),
+            (".profile", ".profile"),
+            ("A sentence. And another", "A sentence. And another"),
+            ("-", ""),
+            ("", ""),
+            ("é", "é"),
+        ] {
+            assert_eq!(stem(path), name, "{path}");
+        }
+    }
+}

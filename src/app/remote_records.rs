@@ -1,0 +1,101 @@
+//! The records of a running process, read through its operators' listener.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use thiserror::Error;
+use tokio::sync::Mutex;
+use tokio::task;
+
+use std::sync::Arc;
+
+use crate::domain::archive::{ArchiveError, Entry, read_entry_line};
+use crate::domain::markdown::Rendered;
+use crate::operators::records::{BatchEnd, bytes_of};
+use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
+use crate::ports::page_store::{Record, StoreError};
+
+/// Asks the operators' listener for a path. It may block.
+pub type Ask = Arc<dyn Fn(&str) -> Result<Bytes, String> + Send + Sync>;
+
+/// The records of a running process. Its pages have no HTML, because none travels. The process decides how large a batch
+/// is.
+pub(super) struct RemoteRecords {
+    ask: Ask,
+    /// The first batch, which also says how many records there are.
+    first: Mutex<Option<Bytes>>,
+}
+
+/// The process answers in another way than this version expects.
+#[derive(Debug, Error)]
+enum RemoteError {
+    /// The process refused, or cannot be reached.
+    #[error("{0}")]
+    Refused(String),
+    /// A line is damaged.
+    #[error(transparent)]
+    Line(#[from] ArchiveError),
+    /// The last line is not as expected.
+    #[error("the answer is not as expected: is --admin-listen a Handbill of this version?")]
+    Foreign,
+    /// The process could not read a record.
+    #[error("the log of the running process says why")]
+    Unreadable,
+}
+
+impl RemoteRecords {
+    pub(super) fn new(ask: Ask) -> Self {
+        Self { ask, first: Mutex::new(None) }
+    }
+
+    async fn get(&self, after: Option<&ScanCursor>) -> Result<Bytes, StoreError> {
+        let path = match after {
+            Some(cursor) => {
+                let digits: String = cursor.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+                format!("/records?after={digits}")
+            }
+            None => "/records".to_owned(),
+        };
+        let ask = Arc::clone(&self.ask);
+        let answer = task::spawn_blocking(move || ask(&path)).await;
+        let answer = answer.map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        answer.map_err(|reason| StoreError::Unavailable(Box::new(RemoteError::Refused(reason))))
+    }
+}
+
+fn parse(answer: &[u8]) -> Result<(Vec<Result<Record, UnreadableRecord>>, BatchEnd), RemoteError> {
+    let mut lines: Vec<_> = answer.split_inclusive(|&byte| byte == b'\n').collect();
+    let end = lines.pop().ok_or(RemoteError::Foreign)?;
+    let end: BatchEnd = serde_json::from_slice(end).map_err(|_| RemoteError::Foreign)?;
+    let mut records = Vec::with_capacity(lines.len());
+    for line in lines {
+        records.push(Ok(match read_entry_line(line)? {
+            Entry::Page(page) => Record::Active(Arc::new(page.into_page(Rendered::default()))),
+            Entry::Tombstone(tombstone) => Record::Deleted(tombstone),
+        }));
+    }
+    let unreadable = |name: &String| UnreadableRecord { name: name.clone(), cause: Box::new(RemoteError::Unreadable) };
+    records.extend(end.unreadable.iter().map(|name| Err(unreadable(name))));
+    Ok((records, end))
+}
+
+#[async_trait]
+impl PageScan for RemoteRecords {
+    async fn scan(&self, after: Option<&ScanCursor>, _limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        let kept = if after.is_none() { self.first.lock().await.take() } else { None };
+        let answer = match kept {
+            Some(answer) => answer,
+            None => self.get(after).await?,
+        };
+        let failed = |error| StoreError::Unavailable(Box::new(error));
+        let (records, end) = parse(&answer).map_err(failed)?;
+        let next = end.next.map(|digits| bytes_of(&digits).ok_or(RemoteError::Foreign)).transpose();
+        Ok(ScanBatch { records, next: next.map_err(failed)?.map(ScanCursor::new) })
+    }
+
+    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
+        let answer = self.get(None).await?;
+        let (_, end) = parse(&answer).map_err(|error| StoreError::Unavailable(Box::new(error)))?;
+        *self.first.lock().await = Some(answer);
+        Ok(end.expected_records)
+    }
+}

@@ -1,0 +1,3 @@
+//! Work of the command line on the files of a store that no process uses.
+
+pub use crate::backends::redb::{check, compact};

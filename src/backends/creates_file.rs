@@ -1,0 +1,108 @@
+//! The switch of creates in a file, for a store that one process uses: `{"paused": true, "hourly_budget": 500}`.
+//!
+//! The process reads the file every second, so it can be written by hand too. No file means that nothing is restricted.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use thiserror::Error;
+use tokio::task::spawn_blocking;
+
+use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
+use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_store::StoreError;
+
+/// The switch in one file.
+pub struct CreatesFile(PathBuf);
+
+/// The file makes no sense.
+#[derive(Debug, Error)]
+#[error("{} is not as expected ({reason}): write {{\"paused\": false, \"hourly_budget\": null}}, or remove the file", path.display())]
+struct SenselessFile {
+    path: PathBuf,
+    reason: String,
+}
+
+impl CreatesFile {
+    /// The switch in the file `path`, which need not exist.
+    pub fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+}
+
+#[async_trait]
+impl CreatesSwitch for CreatesFile {
+    async fn load(&self) -> Result<Creates, StoreError> {
+        let path = self.0.clone();
+        let loading = spawn_blocking(move || load(&path));
+        loading.await.unwrap_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())))
+    }
+
+    async fn save(&self, creates: Creates) -> Result<(), StoreError> {
+        let path = self.0.clone();
+        let saving =
+            spawn_blocking(move || save(&path, creates).map_err(|error| StoreError::Unavailable(error.into())));
+        saving.await.unwrap_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())))
+    }
+}
+
+fn load(path: &Path) -> Result<Creates, StoreError> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Creates::default()),
+        Err(error) => return Err(StoreError::Unavailable(error.into())),
+    };
+    let senseless = |reason: String| StoreError::Unreadable(SenselessFile { path: path.to_owned(), reason }.into());
+    let creates: Creates = serde_json::from_slice(&text).map_err(|error| senseless(error.to_string()))?;
+    let range = || senseless(format!("hourly_budget is not between 1 and {MAX_HOURLY_BUDGET}"));
+    if creates.is_valid() { Ok(creates) } else { Err(range()) }
+}
+
+/// Replaces the file as a whole, so that no reader sees a part of it.
+fn save(path: &Path, creates: Creates) -> io::Result<()> {
+    let next = path.with_extension("new");
+    let mut file = File::create(&next)?;
+    file.write_all(&serde_json::to_vec(&creates)?)?;
+    file.sync_all()?;
+    fs::rename(&next, path)?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_switch_is_what_was_saved_last_and_open_without_a_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("creates.json");
+        let switch = CreatesFile::new(path.clone());
+        assert_eq!(switch.load().await.unwrap(), Creates::default());
+        for creates in [
+            Creates { paused: true, hourly_budget: Some(7) },
+            Creates { paused: false, hourly_budget: None },
+            Creates { paused: false, hourly_budget: Some(MAX_HOURLY_BUDGET) },
+        ] {
+            switch.save(creates).await.unwrap();
+            assert_eq!(CreatesFile::new(path.clone()).load().await.unwrap(), creates);
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "nothing is left beside the file");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_somebody_wrote_by_hand_is_read_and_one_without_sense_says_what_to_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("creates.json");
+        let switch = CreatesFile::new(path.clone());
+        fs::write(&path, "{\"paused\": true}\n").unwrap();
+        assert_eq!(switch.load().await.unwrap(), Creates { paused: true, hourly_budget: None });
+        for senseless in ["", "paused", "{\"pause\": true}", "{\"hourly_budget\": 0}", "{\"hourly_budget\": 1000001}"] {
+            fs::write(&path, senseless).unwrap();
+            let Err(StoreError::Unreadable(reason)) = switch.load().await else { panic!("{senseless:?} was taken") };
+            assert!(reason.to_string().contains("{\"paused\": false, \"hourly_budget\": null}"), "{reason}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! When the next shared read of one slug may begin: a state machine that gets the time as an argument.
+//!
+//! * At most two reads of a slug are in flight: one that may hang, and a fresh one that begins when the first has been
+//!   silent for [`SILENT_AFTER`].
+//! * Once several readers gather, reads begin at least [`PACE`] apart, so that a hot page costs a bounded number of reads.
+//! * If the second has no answer after [`HUNG_AFTER`] either, the partition is sick. Readers are then refused at once, and for [`REFUSED_FOR`] after a read
+//!   has failed, so that they neither queue nor hold memory.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// A read without an answer after this time is silent. The next read begins although it is still running, so one hung
+/// read delays later lookups by at most this much.
+pub(super) const SILENT_AFTER: Duration = Duration::from_millis(100);
+
+/// Two reads hang if the second has no answer after this time: far longer than a slow disk or database takes.
+pub(super) const HUNG_AFTER: Duration = Duration::from_secs(1);
+
+/// Least time between the beginnings of two reads that several readers share.
+const PACE: Duration = Duration::from_millis(5);
+
+/// Readers from which on reads are paced.
+const SEVERAL: usize = 4;
+
+/// How long readers are refused after a read of a sick partition has failed.
+const REFUSED_FOR: Duration = Duration::from_millis(250);
+
+/// Reads of one slug in flight.
+const MOST_IN_FLIGHT: usize = 2;
+
+/// What to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Begin a read for everybody who waits.
+    Begin,
+    /// Refuse everybody who waits.
+    Refuse,
+    /// Ask again at this time, or when a read has ended or a reader has come.
+    WaitUntil(Instant),
+    /// Ask again when a read has ended or a reader has come. If no read is in flight, there is nothing to remember.
+    Wait,
+}
+
+/// The reads of one slug.
+#[derive(Debug, Default)]
+pub(super) struct ReadSchedule {
+    /// When the reads in flight began, the oldest first.
+    in_flight: Vec<Instant>,
+    last_begun: Option<Instant>,
+    refused_until: Option<Instant>,
+}
+
+impl ReadSchedule {
+    /// What to do at `now`, while `readers` wait for a read that has not begun.
+    pub(super) fn next(&mut self, now: Instant, readers: usize) -> Next {
+        self.refused_until = self.refused_until.filter(|until| *until > now);
+        let is_full = self.in_flight.len() == MOST_IN_FLIGHT;
+        let patience = if is_full { HUNG_AFTER } else { SILENT_AFTER };
+        let given_up_at = self.in_flight.last().map(|began| *began + patience);
+        if is_full && given_up_at.is_some_and(|at| at <= now) {
+            self.refused_until = Some(now + REFUSED_FOR);
+        }
+        match (readers, self.refused_until, given_up_at) {
+            (0, None, _) => Next::Wait,
+            (0, Some(until), _) => Next::WaitUntil(until),
+            (_, Some(_), _) => Next::Refuse,
+            (_, None, Some(at)) if at > now => Next::WaitUntil(at),
+            _ => match self.last_begun.map(|began| began + PACE) {
+                Some(paced) if readers >= SEVERAL && paced > now => Next::WaitUntil(paced),
+                _ => Next::Begin,
+            },
+        }
+    }
+
+    /// A read began.
+    pub(super) fn began(&mut self, now: Instant) {
+        self.in_flight.push(now);
+        self.last_begun = Some(now);
+    }
+
+    /// The read that began at `began` has ended. `answered` says whether the store has answered it.
+    pub(super) fn ended(&mut self, began: Instant, now: Instant, answered: bool) {
+        if let Some(at) = self.in_flight.iter().position(|read| *read == began) {
+            self.in_flight.remove(at);
+        }
+        if answered {
+            self.refused_until = None;
+        } else if self.refused_until.is_some() {
+            self.refused_until = Some(now + REFUSED_FOR);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_read_begins_at_once_and_the_next_when_it_has_ended_or_is_silent() {
+        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
+        assert_eq!(schedule.next(start, 1), Next::Begin);
+        schedule.began(start);
+        assert_eq!(schedule.next(start, 0), Next::Wait);
+        assert_eq!(schedule.next(start, 1), Next::WaitUntil(start + SILENT_AFTER));
+        assert_eq!(schedule.next(start + SILENT_AFTER, 1), Next::Begin);
+        schedule.ended(start, start + Duration::from_millis(1), true);
+        assert_eq!(schedule.next(start + Duration::from_millis(1), 1), Next::Begin);
+    }
+
+    #[test]
+    fn reads_that_several_share_are_paced_and_those_of_few_are_not() {
+        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
+        schedule.began(start);
+        let soon = start + Duration::from_millis(1);
+        schedule.ended(start, soon, true);
+        assert_eq!(schedule.next(soon, SEVERAL - 1), Next::Begin);
+        assert_eq!(schedule.next(soon, SEVERAL), Next::WaitUntil(start + PACE));
+        assert_eq!(schedule.next(start + PACE, 1000), Next::Begin);
+    }
+
+    #[test]
+    fn readers_of_a_partition_that_hangs_twice_are_refused_at_once_until_it_answers() {
+        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
+        let second = start + SILENT_AFTER;
+        schedule.began(start);
+        schedule.began(second);
+        assert_eq!(schedule.next(second, 1), Next::WaitUntil(second + HUNG_AFTER));
+        let silent = second + HUNG_AFTER;
+        assert_eq!(schedule.next(silent, 1), Next::Refuse);
+        assert_eq!(schedule.next(silent + REFUSED_FOR * 4, 1), Next::Refuse, "both still hang");
+        // One fails, so the partition is still sick.
+        let failed = silent + REFUSED_FOR * 5;
+        schedule.next(failed, 0);
+        schedule.ended(start, failed, false);
+        assert_eq!(schedule.next(failed + REFUSED_FOR / 2, 1), Next::Refuse);
+        assert_eq!(schedule.next(failed + REFUSED_FOR, 1), Next::Begin);
+        // The other answers.
+        schedule.ended(second, failed + REFUSED_FOR, true);
+        assert_eq!(schedule.next(failed + REFUSED_FOR, 1), Next::Begin);
+    }
+
+    proptest! {
+        #[test]
+        fn no_slug_has_more_than_two_reads_in_flight(
+            steps in prop::collection::vec((0_u64..200, 0_usize..10, any::<bool>(), any::<bool>()), 1..200),
+        ) {
+            let (mut schedule, mut now) = (ReadSchedule::default(), Instant::now());
+            for (millis, readers, ends, answered) in steps {
+                now += Duration::from_millis(millis);
+                if ends && let Some(began) = schedule.in_flight.first().copied() {
+                    schedule.ended(began, now, answered);
+                }
+                if schedule.next(now, readers) == Next::Begin {
+                    prop_assert!(readers > 0);
+                    schedule.began(now);
+                }
+                prop_assert!(schedule.in_flight.len() <= MOST_IN_FLIGHT);
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! The list of what operators did, in a table of its own.
+//!
+//! An entry is a version byte, a checksum of 8 bytes and `postcard`, as a record is. The checksum covers the entry's
+//! number, so an entry under another number does not match. The entry of a takedown is written in the transaction that
+//! replaces the page by its tombstone, so neither exists without the other.
+
+use async_trait::async_trait;
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
+use thiserror::Error;
+use xxhash_rust::xxh3::Xxh3;
+
+use super::panics::caught;
+use super::store::RedbStore;
+use super::tables::Operation;
+use super::writer::{DbState, Shared, cause};
+use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
+use crate::domain::page::Tombstone;
+use crate::ports::audit_log::{AuditLog, MAX_ENTRIES};
+use crate::ports::page_store::StoreError;
+
+/// The entries, by their numbers.
+pub(super) const AUDIT: TableDefinition<u64, &[u8]> = TableDefinition::new("audit");
+
+/// The version that [`encode`] writes.
+const VERSION: u8 = 1;
+
+/// Size of the part before the entry itself, in bytes: version and checksum.
+const HEAD_BYTES: usize = 9;
+
+/// An entry that this version of Handbill cannot read.
+#[derive(Debug, Error)]
+enum EntryError {
+    /// A later version of Handbill wrote the entry.
+    #[error("entry {number} of the audit has version {version}, this Handbill knows up to {VERSION}")]
+    Newer { number: u64, version: u8 },
+    /// These are not the bytes that were written under this number.
+    #[error("entry {0} of the audit does not match its checksum")]
+    Damaged(u64),
+    /// The entry cannot be written.
+    #[error("an entry of the audit cannot be encoded: {0}")]
+    Unencodable(#[from] postcard::Error),
+}
+
+/// Creates the table in a new file.
+pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), redb::Error> {
+    transaction.open_table(AUDIT)?;
+    Ok(())
+}
+
+/// The entry of the takedown that left `tombstone`, if an operator did it.
+pub(super) fn entry_of(tombstone: &Tombstone) -> Option<AuditEntry> {
+    let takedown = tombstone.takedown.as_ref()?;
+    Some(AuditEntry {
+        at: tombstone.deleted_at,
+        by: takedown.by.clone(),
+        action: AuditAction::Takedown { slug: tombstone.slug.clone(), reason: takedown.reason },
+    })
+}
+
+/// Appends `entry` in `transaction`.
+pub(super) fn append(
+    transaction: &WriteTransaction,
+    entry: &AuditEntry,
+) -> Result<Result<(), StoreError>, redb::Error> {
+    let mut table = transaction.open_table(AUDIT)?;
+    let number = table.last()?.map_or(0, |(number, _)| number.value()) + 1;
+    Ok(match encode(number, entry) {
+        Ok(bytes) => {
+            table.insert(number, bytes.as_slice())?;
+            Ok(())
+        }
+        Err(error) => Err(StoreError::Unavailable(error.into())),
+    })
+}
+
+/// The first entries after the number `after`.
+fn list(database: &Database, after: u64, limit: usize) -> Result<Result<Vec<NumberedEntry>, StoreError>, redb::Error> {
+    let table = database.begin_read()?.open_table(AUDIT)?;
+    let mut entries = Vec::new();
+    for found in table.range(after.saturating_add(1)..)?.take(limit) {
+        let (number, bytes) = found?;
+        match decode(number.value(), bytes.value()) {
+            Ok(entry) => entries.push(NumberedEntry { number: number.value(), entry }),
+            Err(error) => return Ok(Err(StoreError::Unreadable(error.into()))),
+        }
+    }
+    Ok(Ok(entries))
+}
+
+fn encode(number: u64, entry: &AuditEntry) -> Result<Vec<u8>, EntryError> {
+    let mut bytes = postcard::to_extend(entry, vec![VERSION; HEAD_BYTES])?;
+    let checksum = checksum(number, &bytes[HEAD_BYTES..]);
+    bytes[1..HEAD_BYTES].copy_from_slice(&checksum);
+    Ok(bytes)
+}
+
+fn decode(number: u64, bytes: &[u8]) -> Result<AuditEntry, EntryError> {
+    let (head, body) = bytes.split_at_checked(HEAD_BYTES).ok_or(EntryError::Damaged(number))?;
+    if head[0] != VERSION {
+        return Err(EntryError::Newer { number, version: head[0] });
+    }
+    if head[1..] != checksum(number, body) {
+        return Err(EntryError::Damaged(number));
+    }
+    match postcard::take_from_bytes(body) {
+        Ok((entry, [])) => Ok(entry),
+        _ => Err(EntryError::Damaged(number)),
+    }
+}
+
+fn checksum(number: u64, body: &[u8]) -> [u8; HEAD_BYTES - 1] {
+    let mut hash = Xxh3::new();
+    hash.update(&number.to_le_bytes());
+    hash.update(&[VERSION]);
+    hash.update(body);
+    hash.digest().to_le_bytes()
+}
+
+fn read(shared: &Shared, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
+    let found = match &*shared.state() {
+        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| list(database, after, limit)),
+        DbState::Broken(reason) => return Err(StoreError::Unavailable(cause(reason))),
+        DbState::Closed => return Err(StoreError::Unavailable("the store is closed".into())),
+    };
+    match found {
+        Ok(Ok(entries)) => entries,
+        Ok(Err(error)) => Err(StoreError::Unavailable(error.into())),
+        Err(panicked) => Err(StoreError::Unreadable(panicked.into())),
+    }
+}
+
+#[async_trait]
+impl AuditLog for RedbStore {
+    async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.write(Operation::Audit(entry)).await.map(|_done| ())
+    }
+
+    async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
+        self.read_blocking(move |shared| read(shared, after, limit.min(MAX_ENTRIES))).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::slug::Slug;
+    use crate::domain::takedown::TakedownReason;
+    use crate::domain::timestamp::UnixMillis;
+
+    fn entry() -> AuditEntry {
+        let slug = Slug::parse("a-page-22222222").unwrap();
+        let action = AuditAction::Takedown { slug, reason: TakedownReason::Malware };
+        AuditEntry { at: UnixMillis::new(5), by: "desk".to_owned(), action }
+    }
+
+    #[test]
+    fn an_entry_decodes_under_its_own_number_alone() {
+        let bytes = encode(7, &entry()).unwrap();
+        assert_eq!(decode(7, &bytes).unwrap(), entry());
+        assert!(matches!(decode(8, &bytes), Err(EntryError::Damaged(8))));
+    }
+
+    #[test]
+    fn any_flipped_bit_and_any_cut_of_an_entry_is_an_error() {
+        let whole = encode(7, &entry()).unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut flipped = whole.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode(7, &flipped).is_err(), "bit {bit}");
+        }
+        for end in 0..whole.len() {
+            assert!(decode(7, &whole[..end]).is_err(), "{end} bytes");
+        }
+    }
+
+    #[test]
+    fn the_bytes_of_each_action_stay_as_they_are() {
+        let body = |action| postcard::to_allocvec(&action).unwrap();
+        let takedown = entry().action;
+        assert_eq!(body(takedown), b"\x00\x0fa-page-22222222\x02");
+        assert_eq!(body(AuditAction::Creates { paused: true, hourly_budget: Some(7) }), [1, 1, 1, 7]);
+    }
+}

@@ -1,0 +1,174 @@
+//! Reads everything in a data directory and says what is wrong with it. Nothing is changed.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableError};
+
+use super::data_dir::DATABASE_FILE;
+use super::error::OpenError;
+use super::ledger_file::LEDGER_FILE;
+use super::overlay::Overlay;
+use super::panics::caught;
+use super::record;
+use super::storage::{DEFAULT_CACHE_BYTES, Storage};
+use super::tables::{self, PAGES, SLUGS, hash};
+use super::unlogged::UNLOGGED;
+use super::upkeep::existing;
+use crate::domain::archive::{Decoded, Decoder, Entry, MAX_LINE_BYTES};
+use crate::domain::slug::Slug;
+use crate::ports::page_store::Record;
+
+/// Faults that are described. Others are only counted.
+const MAX_DESCRIBED: usize = 100;
+
+/// The contents of a data directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// Pages that can be read.
+    pub pages: u64,
+    /// Tombstones that can be read.
+    pub tombstones: u64,
+    /// Deletions in the ledger.
+    pub ledger: u64,
+    /// The first faults, each in one line.
+    pub faults: Vec<String>,
+    /// The number of all faults.
+    pub fault_count: u64,
+}
+
+impl Checked {
+    fn fault(&mut self, fault: String) {
+        self.fault_count += 1;
+        if self.faults.len() < MAX_DESCRIBED {
+            self.faults.push(fault);
+        }
+    }
+}
+
+/// Checks the store in `data_dir`, which no process may use. `progress` gets the number of records so far, and of all.
+///
+/// The file's pages are verified against the checksums of `redb`, and each record against its own. The records and the
+/// second table must name the same slugs, and each tombstone must be in the ledger.
+///
+/// An error means that the directory cannot be checked; whatever is wrong in it is in [`Checked`].
+pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Checked, OpenError> {
+    let directory = existing(data_dir)?;
+    let path = data_dir.join(DATABASE_FILE);
+    let mut checked = Checked::default();
+    // `redb` writes when it opens and verifies a file. With the overlay, these writes stay in memory.
+    let backend = directory.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(&path, reason))?;
+    match tables::open(&path, Box::new(backend), DEFAULT_CACHE_BYTES) {
+        Ok(mut database) => {
+            let verified = caught(|| database.check_integrity());
+            match verified {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) => checked.fault("the file's own structures do not agree with each other".to_owned()),
+                Ok(Err(error)) => checked.fault(format!("the file does not match its checksums: {error}")),
+                Err(panicked) => checked.fault(format!("the file does not match its checksums: {panicked}")),
+            }
+            let mut tombstones = HashSet::new();
+            let read = caught(|| records(&database, &mut checked, &mut tombstones, progress));
+            match read {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => checked.fault(format!("the records cannot be read to the end: {error}")),
+                Err(panicked) => checked.fault(format!("the records cannot be read to the end: {panicked}")),
+            }
+            ledger(&data_dir.join(LEDGER_FILE), &mut checked, tombstones);
+            // Closing a damaged database may panic as well.
+            let _ = caught(|| drop(database));
+        }
+        Err(error @ (OpenError::Damaged { .. } | OpenError::NewerFormat { .. } | OpenError::OlderFormat { .. })) => {
+            checked.fault(error.to_string());
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(checked)
+}
+
+fn records(
+    database: &Database,
+    checked: &mut Checked,
+    tombstones: &mut HashSet<String>,
+    progress: &dyn Fn(u64, Option<u64>),
+) -> Result<(), redb::Error> {
+    let read = database.begin_read()?;
+    let pages = read.open_table(PAGES)?;
+    let (mut done, all) = (0, redb::ReadableTableMetadata::len(&pages)?);
+    let mut hashes = HashSet::new();
+    for entry in pages.iter()? {
+        let (slug, value) = entry?;
+        done += 1;
+        progress(done, Some(all));
+        let Ok(slug) = Slug::parse(slug.value()) else {
+            checked.fault(format!("the key {:?} is not a slug", slug.value()));
+            continue;
+        };
+        hashes.insert(hash(&slug));
+        match record::decode(slug.clone(), value.value()) {
+            Ok(Record::Active(_)) => checked.pages += 1,
+            Ok(Record::Deleted(_)) => {
+                checked.tombstones += 1;
+                tombstones.insert(slug.to_string());
+            }
+            Err(error) => checked.fault(format!("{slug}: {error}")),
+        }
+    }
+    if done != all {
+        checked.fault(format!("the file says that it has {all} records, and has {done}"));
+    }
+    let mut named = HashSet::new();
+    for entry in read.open_table(SLUGS)?.iter()? {
+        named.insert(entry?.0.value());
+    }
+    let (lost, unnamed) = (named.difference(&hashes).count(), hashes.difference(&named).count());
+    if lost > 0 {
+        checked.fault(format!("{lost} slugs were used, and have no record"));
+    }
+    if unnamed > 0 {
+        checked.fault(format!("{unnamed} records are missing in the second table"));
+    }
+    // These get into the ledger when the store is opened.
+    match read.open_table(UNLOGGED) {
+        Ok(unlogged) => {
+            for entry in unlogged.iter()? {
+                tombstones.remove(entry?.0.value());
+            }
+        }
+        Err(TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+/// Checks the ledger at `path`, which must name every one of `tombstones`. A ledger that is missing is no fault: the next
+/// start writes it.
+fn ledger(path: &Path, checked: &mut Checked, mut tombstones: HashSet<String>) {
+    let mut input = match File::open(path) {
+        Ok(file) => BufReader::new(file),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
+        Err(error) => return checked.fault(format!("the ledger cannot be read: {error}")),
+    };
+    let (mut decoder, mut line) = (Decoder::default(), Vec::new());
+    loop {
+        line.clear();
+        match input.by_ref().take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => return checked.fault(format!("the ledger cannot be read: {error}")),
+        }
+        match decoder.line(&line) {
+            Ok(Decoded::Entry(Entry::Tombstone(tombstone))) => {
+                checked.ledger += 1;
+                tombstones.remove(tombstone.slug.as_str());
+            }
+            Ok(_) => {}
+            Err(error) => return checked.fault(format!("the ledger of deletions: {error}")),
+        }
+    }
+    if !tombstones.is_empty() {
+        checked.fault(format!("{} deletions are missing in the ledger", tombstones.len()));
+    }
+}

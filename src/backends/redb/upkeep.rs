@@ -1,0 +1,82 @@
+//! Work on a data directory that no process serves: it is opened only if it has a database, and a restored database
+//! takes its place in one step.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::data_dir::{self, DATABASE_FILE, DataDir};
+use super::error::OpenError;
+use super::folders::{self, FileSystem, Folders};
+use super::ledger_file::LEDGER_FILE;
+use super::storage::DEFAULT_CACHE_BYTES;
+use super::store::RedbStore;
+
+/// The folder in the data directory in which a restore makes its files.
+const RESTORING: &str = "restoring";
+
+impl RedbStore {
+    /// Whether `data_dir` has a database.
+    pub fn exists(data_dir: &Path) -> bool {
+        data_dir.join(DATABASE_FILE).symlink_metadata().is_ok()
+    }
+
+    /// Opens the store in `data_dir`, which must have one.
+    pub fn open_existing(data_dir: &Path) -> Result<Self, OpenError> {
+        Self::on(Box::new(existing(data_dir)?))
+    }
+}
+
+/// The data directory `data_dir`, if it has a database.
+pub(super) fn existing(data_dir: &Path) -> Result<DataDir, OpenError> {
+    if RedbStore::exists(data_dir) {
+        DataDir::prepare(data_dir, DEFAULT_CACHE_BYTES)
+    } else {
+        Err(OpenError::Missing(data_dir.to_owned()))
+    }
+}
+
+/// A database that is being made from a backup. Until [`Restoring::finish`] the data directory has none, so nobody can
+/// serve a part of it.
+#[derive(Debug)]
+pub struct Restoring {
+    data_dir: PathBuf,
+    _lock: File,
+}
+
+impl Restoring {
+    /// Begins in `data_dir`, which must not have a database. The remains of an interrupted restore are removed.
+    pub fn begin(data_dir: &Path) -> Result<Self, OpenError> {
+        folders::create_all(&FileSystem, data_dir).map_err(|reason| OpenError::io(data_dir, reason))?;
+        let lock = data_dir::lock(data_dir)?;
+        if RedbStore::exists(data_dir) {
+            return Err(OpenError::NotEmpty(data_dir.to_owned()));
+        }
+        let restoring = Self { data_dir: data_dir.to_owned(), _lock: lock };
+        match fs::remove_dir_all(restoring.directory()) {
+            Err(reason) if reason.kind() != io::ErrorKind::NotFound => {
+                Err(OpenError::io(&restoring.directory(), reason))
+            }
+            _ => Ok(restoring),
+        }
+    }
+
+    /// The directory of the unfinished store.
+    pub fn directory(&self) -> PathBuf {
+        self.data_dir.join(RESTORING)
+    }
+
+    /// Puts the store, which is closed, in its place. Its ledger has every deletion of the one that was there, if those
+    /// were imported, and replaces it.
+    pub fn finish(self) -> Result<(), OpenError> {
+        let place = |name: &str| {
+            let from = self.directory().join(name);
+            let moved = fs::rename(&from, self.data_dir.join(name)).and_then(|()| FileSystem.sync(&self.data_dir));
+            moved.map_err(|reason| OpenError::io(&from, reason))
+        };
+        // The ledger first: between the two steps there is no database yet, and no deletion is forgotten.
+        place(LEDGER_FILE)?;
+        place(DATABASE_FILE)?;
+        fs::remove_dir_all(self.directory()).map_err(|reason| OpenError::io(&self.directory(), reason))
+    }
+}

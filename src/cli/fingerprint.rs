@@ -1,0 +1,34 @@
+//! `handbill fingerprint`: prints what `--blocklist-file` recognises a text by.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::domain::content::Content;
+use crate::domain::fingerprint::{Fingerprint, MIN_TEXT_CHARS};
+use crate::domain::link_hosts::link_hosts;
+use crate::domain::markdown::render;
+
+/// Prints the fingerprints of the Markdown in `file`, or on standard input. It is an error if there are none.
+pub(super) fn run(file: Option<PathBuf>) -> Result<ExitCode, String> {
+    let mut text = String::new();
+    let read = match &file {
+        Some(path) => fs::read_to_string(path).map(|read| text = read),
+        None => io::stdin().read_to_string(&mut text).map(drop),
+    };
+    let name = file.as_ref().map_or("standard input".to_owned(), |path| path.display().to_string());
+    read.map_err(|error| format!("{name} cannot be read: {error}"))?;
+    let content = Content::parse(text).map_err(|error| format!("{name} is no page: {error}"))?;
+    let html = render(content.as_str()).html;
+    let prints = [Fingerprint::of_text(&html), Fingerprint::of_links(&link_hosts(&html))];
+    for print in prints.iter().flatten() {
+        writeln!(io::stdout(), "{print}").map_err(|error| format!("could not write: {error}"))?;
+    }
+    if prints.iter().all(Option::is_none) {
+        return Err(format!(
+            "{name} has fewer than {MIN_TEXT_CHARS} letters and digits and no links, so nothing tells it apart"
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,56 @@
+//! Completions for shells and the man page, both made from the description of the command line.
+
+use clap::Command;
+use clap_complete::{Shell, generate};
+use clap_mangen::Man;
+
+/// The script that completes `command` in `shell`.
+pub(super) fn completions(shell: Shell, mut command: Command) -> String {
+    let mut script = Vec::new();
+    let name = command.get_name().to_owned();
+    generate(shell, &mut command, name, &mut script);
+    text(script)
+}
+
+/// The man page of `command`, in roff.
+pub(super) fn man_page(command: Command) -> String {
+    let mut page = Vec::new();
+    let rendered = Man::new(command).manual("Handbill").render(&mut page);
+    rendered.expect("writing into memory cannot fail");
+    text(page)
+}
+
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).expect("the command line is described in UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    fn command() -> Command {
+        let option = clap::Arg::new("listen").long("listen").env("HANDBILL_LISTEN").help("Where the service listens");
+        let serve = Command::new("serve").about("Serve pages").arg(option.clone());
+        Command::new("handbill").about("Publishes text posts").arg(option).subcommand(serve)
+    }
+
+    #[test]
+    fn each_shell_completes_every_option_and_subcommand() {
+        for shell in Shell::value_variants() {
+            let script = completions(*shell, command());
+            for word in ["handbill", "serve", "listen"] {
+                assert!(script.contains(word), "{shell}: {word}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_man_page_has_every_option_with_its_variable() {
+        let page = man_page(command());
+        for text in [".TH handbill 1", "\\-\\-listen", "HANDBILL_LISTEN", "Where the service listens", "serve"] {
+            assert!(page.contains(text), "{text}: {page}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! `handbill audit`: prints what operators did.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::client::{Client, parse};
+use super::lines::print;
+use crate::config::OperatorAccess;
+use crate::operators::types::AuditLine;
+
+/// The arguments of `handbill audit`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Audit {
+    /// Begin after the entry with this number
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    after: u64,
+    #[command(flatten)]
+    access: OperatorAccess,
+}
+
+impl Audit {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        let client = Client::new(&self.access)?;
+        let mut after = self.after;
+        loop {
+            let lines = client.get(&format!("/audit?after={after}"))?;
+            let Some(last) = lines.split(|&byte| byte == b'\n').rfind(|line| !line.is_empty()) else { break };
+            after = parse::<AuditLine>(last)?.number;
+            print(&String::from_utf8_lossy(&lines))?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,67 @@
+//! `handbill pause`, `resume` and `budget`: whether pages may be created, and how many.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use http::Method;
+
+use super::client::Client;
+use super::lines::print_line;
+use crate::config::OperatorAccess;
+use crate::domain::creates::MAX_HOURLY_BUDGET;
+use crate::domain::takedown::operator_name;
+use crate::operators::types::{CreatesBody, CreatesChange};
+
+/// The arguments of `handbill pause` and `handbill resume`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Switch {
+    /// Name of who does it: a person, an address or a ticket; kept for ever
+    #[arg(long, value_name = "NAME", value_parser = operator_name)]
+    by: String,
+    #[command(flatten)]
+    access: OperatorAccess,
+}
+
+/// The arguments of `handbill budget`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Budget {
+    /// Pages that all clients together may create within any hour, or off
+    #[arg(value_name = "PAGES|off", value_parser = budget)]
+    budget: Limit,
+    #[command(flatten)]
+    switch: Switch,
+}
+
+/// A budget, or none.
+#[derive(Clone, Copy, Debug)]
+struct Limit(Option<u32>);
+
+impl Switch {
+    pub(in crate::cli) fn run(self, paused: bool) -> Result<ExitCode, String> {
+        change(&self.access, &CreatesChange { paused: Some(paused), hourly_budget: None, by: self.by })
+    }
+}
+
+impl Budget {
+    pub(in crate::cli) fn run(self) -> Result<ExitCode, String> {
+        let Self { budget: Limit(budget), switch: Switch { by, access } } = self;
+        change(&access, &CreatesChange { paused: None, hourly_budget: Some(budget), by })
+    }
+}
+
+fn change(access: &OperatorAccess, change: &CreatesChange) -> Result<ExitCode, String> {
+    let creates: CreatesBody = Client::new(access)?.send(Method::PATCH, "/creates", change)?;
+    let state = if creates.paused { "paused" } else { "open" };
+    let budget =
+        creates.hourly_budget.map_or("any number of pages".to_owned(), |pages| format!("at most {pages} pages"));
+    print_line(&format!("Creates are {state}; {budget} in any hour."))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn budget(text: &str) -> Result<Limit, String> {
+    match text.parse() {
+        _ if text == "off" => Ok(Limit(None)),
+        Ok(pages) if (1..=MAX_HOURLY_BUDGET).contains(&pages) => Ok(Limit(Some(pages))),
+        _ => Err(format!("give 1 to {MAX_HOURLY_BUDGET}, or off")),
+    }
+}

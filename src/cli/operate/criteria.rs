@@ -1,0 +1,73 @@
+//! Finds the pages that meet criteria, and shows them.
+
+use clap::Args;
+use http::Method;
+
+use super::client::Client;
+use super::lines::{print_json, print_line, progress, shown};
+use crate::operators::types::{FoundPage, ScanAnswer, ScanRequest};
+
+/// Criteria for pages. A page must meet all that are given.
+#[derive(Args, Debug)]
+pub(super) struct Criteria {
+    /// Pages with a link or image at this host or a subdomain of it
+    #[arg(long, value_name = "HOST")]
+    linking_to: Option<String>,
+    /// Pages whose title or Markdown has a match of this regular expression
+    #[arg(long, value_name = "REGEX")]
+    matching: Option<String>,
+    /// Pages that were created at this time or later, for example 2026-11-21 or 2026-11-21T04:30:00Z
+    #[arg(long, value_name = "TIME")]
+    created_after: Option<String>,
+    /// Pages that were created before this time
+    #[arg(long, value_name = "TIME")]
+    created_before: Option<String>,
+}
+
+impl Criteria {
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { linking_to, matching, created_after, created_before } = self;
+        [linking_to, matching, created_after, created_before].into_iter().all(Option::is_none)
+    }
+
+    /// The slugs of the pages that meet the criteria. Each is printed when it is found.
+    pub(super) fn find(&self, client: &Client, as_json: bool) -> Result<Vec<String>, String> {
+        let mut request = ScanRequest {
+            linking_to: self.linking_to.clone(),
+            matching: self.matching.clone(),
+            created_after: self.created_after.clone(),
+            created_before: self.created_before.clone(),
+            cursor: None,
+        };
+        let (bar, mut found) = (progress(None), Vec::new());
+        bar.set_message("records looked at");
+        loop {
+            let answer: ScanAnswer = client.send(Method::POST, "/scan", &request)?;
+            if let Some(total) = answer.total {
+                bar.set_length(total);
+            }
+            bar.inc(answer.examined as u64);
+            for page in answer.pages {
+                bar.suspend(|| show(&page, as_json))?;
+                found.push(page.slug);
+            }
+            for name in answer.unreadable {
+                bar.suspend(|| eprintln!("handbill: the record of {} cannot be read", shown(&name)));
+            }
+            request.cursor = answer.cursor;
+            if request.cursor.is_none() {
+                break;
+            }
+        }
+        bar.finish_and_clear();
+        Ok(found)
+    }
+}
+
+fn show(page: &FoundPage, as_json: bool) -> Result<(), String> {
+    if as_json {
+        return print_json(page);
+    }
+    let title = page.title.as_deref().unwrap_or("(no title)");
+    print_line(&format!("{}\t{}\t{}\t{}", page.slug, page.created_at, shown(title), page.hosts.join(" ")))
+}

@@ -1,0 +1,60 @@
+//! Lines of input and output, and progress.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
+
+/// `given`, or the lines of standard input if nothing is given. Empty lines and lines that begin with `#` are left out.
+pub(super) fn given_or_read(given: &[String]) -> Result<Vec<String>, String> {
+    if !given.is_empty() {
+        return Ok(given.to_vec());
+    }
+    if io::stdin().is_terminal() {
+        return Err("give slugs or addresses of pages, as arguments or one a line on standard input".to_owned());
+    }
+    let lines = io::stdin().lock().lines().collect::<Result<Vec<_>, _>>();
+    let lines = lines.map_err(|error| format!("standard input cannot be read: {error}"))?;
+    let lines = lines.into_iter().map(|line| line.trim().to_owned());
+    Ok(lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect())
+}
+
+/// Prints one line on standard output.
+pub(super) fn print_line(line: &str) -> Result<(), String> {
+    print(&format!("{line}\n"))
+}
+
+/// Prints `text` on standard output as it is.
+pub(super) fn print(text: &str) -> Result<(), String> {
+    io::stdout().write_all(text.as_bytes()).map_err(|error| format!("could not write: {error}"))
+}
+
+/// Prints `value` as one line of JSON.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), String> {
+    print_line(&serde_json::to_string(value).map_err(|error| error.to_string())?)
+}
+
+/// `text` on one line that cannot move the cursor or change the colours of a terminal.
+pub(super) fn shown(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Asks `question` on the terminal; true for `yes`. Without a terminal nobody can answer.
+pub(super) fn confirmed(question: &str) -> Result<bool, String> {
+    if !io::stdin().is_terminal() {
+        return Err("give --yes, since nobody can be asked: standard input is no terminal".to_owned());
+    }
+    eprint!("{question}");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(|error| format!("the answer cannot be read: {error}"))?;
+    Ok(answer.trim() == "yes")
+}
+
+/// Progress over `total` things on standard error, if that is a terminal.
+pub(super) fn progress(total: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::stderr());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} {msg} (about {eta} left)") {
+        bar.set_style(style);
+    }
+    bar
+}

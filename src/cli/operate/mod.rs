@@ -1,0 +1,11 @@
+//! The operators' commands. They ask the running process through its operators' listener.
+
+pub(super) mod audit;
+mod client;
+pub(super) mod creates;
+mod criteria;
+pub(super) mod inspect;
+mod lines;
+pub(super) mod moving;
+pub(super) mod takedown;
+pub(super) mod upkeep;

@@ -1,0 +1,151 @@
+//! `handbill export`, `import`, `backup` and `restore`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::Args;
+use indicatif::ProgressBar;
+
+use super::client::Client;
+use super::lines::{print_line, progress};
+use crate::app::moving::{self, Ask, Counts, Destination, MoveError, Selection, Summary};
+use crate::config::{EmbeddedSettings, MovingSettings};
+
+/// The arguments of `handbill export`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Export {
+    /// New file, compressed with zstd if its name ends in .zst; `-` is standard output
+    #[arg(default_value = "-")]
+    file: PathBuf,
+    /// Leave pages out: only what remains of deleted pages, for restore --ledger
+    #[arg(long)]
+    deletions: bool,
+    #[command(flatten)]
+    settings: MovingSettings,
+}
+
+/// The arguments of `handbill backup`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Backup {
+    /// Folder for the backup, which gets a name with the time; created if it does not exist
+    #[arg(long, value_name = "DIRECTORY")]
+    to: PathBuf,
+    #[command(flatten)]
+    settings: MovingSettings,
+}
+
+/// The arguments of `handbill import`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Import {
+    /// Files that export or backup made, or ledgers of deletions
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    settings: MovingSettings,
+}
+
+/// The arguments of `handbill restore`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Restore {
+    /// Backup, or a folder of backups, of which the newest is taken
+    #[arg(long, value_name = "PATH")]
+    from: PathBuf,
+    /// Ledger of deletions, or an export of deletions; repeatable. No page in it returns
+    #[arg(long, value_name = "FILE")]
+    ledger: Vec<PathBuf>,
+    #[command(flatten)]
+    embedded: EmbeddedSettings,
+}
+
+impl Export {
+    /// Exit code 1 if a record cannot be read.
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        let selection = if self.deletions { Selection::Deletions } else { Selection::All };
+        let to = match self.file.to_str() {
+            Some("-") => Destination::Stdout,
+            _ => Destination::File(self.file.clone()),
+        };
+        let summary = write(&self.settings, &to, selection)?;
+        if let Destination::File(path) = &to {
+            print_line(&format!("{}: {} records", path.display(), summary.records))?;
+        }
+        Ok(report_unreadable(&summary))
+    }
+}
+
+impl Backup {
+    /// Exit code 1 if a record cannot be read.
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
+        fs::create_dir_all(&self.to).map_err(refused)?;
+        let path = moving::new_backup_in(&self.to);
+        let summary = write(&self.settings, &Destination::File(path.clone()), Selection::All)?;
+        print_line(&format!("{}: {} records", path.display(), summary.records))?;
+        Ok(report_unreadable(&summary))
+    }
+}
+
+/// Writes the records of the store: directly if no process uses it, else through the running process.
+fn write(settings: &MovingSettings, to: &Destination, selection: Selection) -> Result<Summary, String> {
+    let bar = progress(None);
+    let written = match moving::export(settings, to, selection, &shown_on(&bar)) {
+        Err(MoveError::Open(error)) if error.is_in_use() => {
+            let client = Client::new(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
+            let ask: Ask = Arc::new(move |path: &str| client.get(path));
+            moving::export_running(&ask, to, selection, &shown_on(&bar))
+        }
+        written => written,
+    };
+    bar.finish_and_clear();
+    written.map_err(|error| error.to_string())
+}
+
+fn report_unreadable(summary: &Summary) -> ExitCode {
+    if summary.unreadable == 0 {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!(
+        "handbill: {} records cannot be read and are missing in the file: see handbill check",
+        summary.unreadable
+    );
+    ExitCode::FAILURE
+}
+
+impl Import {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        let bar = progress(None);
+        let counts = moving::import(&self.settings, &self.files, &shown_on(&bar));
+        bar.finish_and_clear();
+        print_counts(&counts.map_err(|error| error.to_string())?)
+    }
+}
+
+impl Restore {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        let bar = progress(None);
+        let counts = moving::newest_backup(&self.from)
+            .and_then(|backup| moving::restore(&self.embedded, &backup, &self.ledger, &shown_on(&bar)));
+        bar.finish_and_clear();
+        print_counts(&counts.map_err(|error| error.to_string())?)
+    }
+}
+
+fn print_counts(counts: &Counts) -> Result<ExitCode, String> {
+    let Counts { pages, tombstones, same, older, deleted } = counts;
+    print_line(&format!(
+        "stored: {pages} pages, {tombstones} deletions; left as they were: {same} already there, {older} older than the \
+         page in the store, {deleted} deleted in the store"
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn shown_on(bar: &ProgressBar) -> impl Fn(u64, Option<u64>) {
+    |done, all| {
+        if let Some(all) = all {
+            bar.set_length(all);
+        }
+        bar.set_position(done);
+    }
+}

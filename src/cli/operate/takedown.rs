@@ -1,0 +1,105 @@
+//! `handbill takedown`: takes pages down.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use http::Method;
+
+use super::client::Client;
+use super::criteria::Criteria;
+use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
+use crate::config::OperatorAccess;
+use crate::domain::takedown::{TakedownReason, operator_name};
+use crate::operators::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
+
+/// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
+const CHUNK: usize = 25;
+
+/// The arguments of `handbill takedown`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Takedown {
+    /// Slugs or addresses of pages; without any and without a criterion, one a line on standard input
+    slugs: Vec<String>,
+    /// Reason: spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal or terms
+    #[arg(long, value_name = "CODE", required_unless_present = "dry_run")]
+    reason: Option<TakedownReason>,
+    /// Name of who takes the pages down: a person, an address or a ticket; kept for ever
+    #[arg(long, value_name = "NAME", required_unless_present = "dry_run", value_parser = operator_name)]
+    by: Option<String>,
+    #[command(flatten)]
+    criteria: Criteria,
+    /// Only show what would be taken down
+    #[arg(long)]
+    dry_run: bool,
+    /// Take down what the criteria find without asking
+    #[arg(long)]
+    yes: bool,
+    /// Print one JSON object a line
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    access: OperatorAccess,
+}
+
+impl Takedown {
+    /// Exit code 1 if a page may still be readable.
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        if self.criteria.is_empty() {
+            let slugs = given_or_read(&self.slugs)?;
+            return self.take_down(&Client::new(&self.access)?, &slugs);
+        }
+        if !self.slugs.is_empty() {
+            return Err("give slugs or criteria, not both".to_owned());
+        }
+        let client = Client::new(&self.access)?;
+        let found = self.criteria.find(&client, self.json)?;
+        if self.dry_run || found.is_empty() {
+            return Ok(ExitCode::SUCCESS);
+        }
+        if !self.yes && !confirmed(&format!("Take down {} pages for ever? Type yes: ", found.len()))? {
+            return Err("nothing was taken down".to_owned());
+        }
+        self.take_down(&client, &found)
+    }
+
+    fn take_down(&self, client: &Client, slugs: &[String]) -> Result<ExitCode, String> {
+        let bar = progress(Some(slugs.len() as u64));
+        let mut all_fine = true;
+        for chunk in slugs.chunks(CHUNK) {
+            let request = TakedownRequest {
+                slugs: chunk.to_vec(),
+                // A dry run keeps neither.
+                reason: self.reason.unwrap_or(TakedownReason::Terms),
+                by: self.by.clone().unwrap_or_else(|| "dry run".to_owned()),
+                dry_run: self.dry_run,
+            };
+            let TakedownAnswer { results } = client.send(Method::POST, "/takedown", &request)?;
+            if results.len() != chunk.len() {
+                return Err(
+                    "the answer has not one result for each page: is --admin-listen a Handbill of this version?"
+                        .to_owned(),
+                );
+            }
+            for result in results {
+                all_fine &= result.outcome.is_fine();
+                bar.suspend(|| self.print(&result))?;
+            }
+            bar.inc(chunk.len() as u64);
+        }
+        bar.finish_and_clear();
+        Ok(if all_fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    fn print(&self, result: &TakedownResult) -> Result<(), String> {
+        if self.json {
+            return print_json(result);
+        }
+        let detail = match result.outcome {
+            TakedownCode::WouldTakeDown => result.title.as_deref().unwrap_or("(no title)"),
+            TakedownCode::AlreadyDeleted => result.deleted_at.as_deref().unwrap_or_default(),
+            _ => result.message.as_deref().unwrap_or_default(),
+        };
+        let line = format!("{}\t{}\t{}", shown(&result.slug), result.outcome.as_str(), shown(detail));
+        print_line(line.trim_end())
+    }
+}

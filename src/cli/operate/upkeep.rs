@@ -1,0 +1,65 @@
+//! `handbill check` and `handbill compact`, which work on the files of an embedded store that no process uses.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+use super::lines::{print_line, progress, shown};
+use crate::app::upkeep;
+use crate::config::EmbeddedSettings;
+
+/// The arguments of `handbill check`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Check {
+    #[command(flatten)]
+    embedded: EmbeddedSettings,
+}
+
+/// The arguments of `handbill compact`.
+#[derive(Args, Debug)]
+pub(in crate::cli) struct Compact {
+    #[command(flatten)]
+    embedded: EmbeddedSettings,
+}
+
+impl Check {
+    /// Exit code 1 if something is wrong.
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        let bar = progress(None);
+        let checked = upkeep::check(&self.embedded.data_dir, &|done, all| {
+            bar.set_length(all.unwrap_or(done));
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let checked = checked.map_err(|error| error.to_string())?;
+        for fault in &checked.faults {
+            print_line(&format!("fault: {}", shown(fault)))?;
+        }
+        let further = checked.fault_count - checked.faults.len() as u64;
+        if further > 0 {
+            print_line(&format!("and {further} more faults"))?;
+        }
+        let (pages, tombstones) = (checked.pages, checked.tombstones);
+        let verdict = if checked.fault_count == 0 { "whole" } else { "damaged" };
+        print_line(&format!(
+            "{}: {verdict}; {pages} pages and {tombstones} deletions can be read, {} deletions are in the ledger",
+            self.embedded.data_dir.display(),
+            checked.ledger,
+        ))?;
+        Ok(if checked.fault_count == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+impl Compact {
+    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        let bar = progress(None);
+        let compacted = upkeep::compact(&self.embedded.data_dir, &|done, all| {
+            bar.set_length(all.unwrap_or(done));
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let compacted = compacted.map_err(|error| error.to_string())?;
+        print_line(&format!("{} bytes before, {} bytes after", compacted.before, compacted.after))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

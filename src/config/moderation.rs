@@ -1,0 +1,43 @@
+//! Settings of what may be published, and of whom readers can tell.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::AddressSettings;
+use crate::domain::contact::Contact;
+
+/// Settings of what may be published.
+#[derive(Args, Debug)]
+pub struct ModerationSettings {
+    /// File with hosts and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
+    #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
+    pub blocklist_file: Option<PathBuf>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub contacts: ContactSettings,
+    /// Ask search engines to index no page at all, not only none with links to other sites
+    #[arg(long, env = "HANDBILL_NOINDEX_ALL", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
+    pub noindex_all: bool,
+}
+
+/// Settings of whom people can tell.
+#[derive(Args, Clone, Debug)]
+pub struct ContactSettings {
+    /// Mail address or URL at which people report pages; shown on every page and in the documents [default: none]
+    #[arg(long, env = "HANDBILL_ABUSE_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
+    pub abuse_contact: Option<Contact>,
+    /// Mail address or URL for vulnerabilities, in /.well-known/security.txt [default: --abuse-contact]
+    #[arg(long, env = "HANDBILL_SECURITY_CONTACT", value_name = "MAIL|URL", value_parser = Contact::parse)]
+    pub security_contact: Option<Contact>,
+}
+
+/// The settings of the documents that describe the service.
+#[derive(Args, Debug)]
+#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
+pub struct DocumentSettings {
+    #[command(flatten, next_help_heading = "Public listener")]
+    pub address: AddressSettings,
+    #[command(flatten, next_help_heading = "Moderation")]
+    pub contacts: ContactSettings,
+}

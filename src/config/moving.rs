@@ -1,0 +1,18 @@
+//! Settings of the commands that move records and look after the store's files.
+
+use clap::Args;
+
+use super::store::StoreKind;
+use super::{EmbeddedSettings, OperatorAccess, StoreSettings};
+
+/// The settings of `export`, `import` and `backup`.
+#[derive(Args, Debug)]
+#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
+pub struct MovingSettings {
+    #[command(flatten, next_help_heading = "Store")]
+    pub store: StoreSettings,
+    #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
+    pub embedded: EmbeddedSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub access: OperatorAccess,
+}

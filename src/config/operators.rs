@@ -1,0 +1,32 @@
+//! Settings of what operators may do.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+/// Settings of the operators' listener.
+#[derive(Args, Debug)]
+pub struct AdminSettings {
+    /// Operators' listener: /metrics, /livez, /readyz, and with a token the operators' API. The public must never reach it
+    #[arg(long, env = "HANDBILL_ADMIN_LISTEN", value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9090")]
+    pub admin_listen: SocketAddr,
+}
+
+/// Settings of the operators' API.
+#[derive(Args, Debug)]
+pub struct OperatorSettings {
+    /// File with the token of the operators' API (takedown, inspect, audit, log), at least 32 characters; it is read again at each request [default: none, and the API is closed]
+    #[arg(long, env = "HANDBILL_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    pub admin_token_file: Option<PathBuf>,
+}
+
+/// The settings of a command that asks a running process.
+#[derive(Args, Debug)]
+#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
+pub struct OperatorAccess {
+    #[command(flatten)]
+    pub admin: AdminSettings,
+    #[command(flatten)]
+    pub operators: OperatorSettings,
+}

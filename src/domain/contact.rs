@@ -1,0 +1,109 @@
+//! How readers reach the operators of a service: by mail, or at a web address.
+
+use std::fmt;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use thiserror::Error;
+use url::Url;
+
+use super::link_hosts::parse_host;
+
+/// Every byte that is not unreserved in an address (RFC 3986 §2.3) is encoded.
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The destination of a message to the operators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contact {
+    /// A mail address.
+    Mail(String),
+    /// An address on the web, such as that of a form.
+    Web(Url),
+}
+
+/// Text that is no contact.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("give a mail address such as abuse@example.org, or an address such as https://example.org/abuse")]
+pub struct NotAContact;
+
+impl Contact {
+    /// Accepts a mail address, with or without `mailto:`, or an `http` or `https` address without login and fragment.
+    pub fn parse(text: &str) -> Result<Self, NotAContact> {
+        let text = text.trim();
+        if text.contains("://") {
+            let url = Url::parse(text).map_err(|_| NotAContact)?;
+            let is_plain = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+            let is_web = matches!(url.scheme(), "http" | "https");
+            return if is_web && is_plain { Ok(Self::Web(url)) } else { Err(NotAContact) };
+        }
+        let (local, domain) = text.trim_start_matches("mailto:").rsplit_once('@').ok_or(NotAContact)?;
+        let is_in_local = |c: char| c.is_ascii_alphanumeric() || ".!#$%&'*+/=?^_`{|}~-".contains(c);
+        let domain = parse_host(domain).filter(|domain| domain.contains('.')).ok_or(NotAContact)?;
+        let fits = !local.is_empty() && local.chars().all(is_in_local);
+        if fits { Ok(Self::Mail(format!("{local}@{domain}"))) } else { Err(NotAContact) }
+    }
+
+    /// The address of a report about the page at `page_url`: the subject of a mail, or the parameter `url`, names the
+    /// page.
+    pub fn report(&self, page_url: &str) -> String {
+        let page = utf8_percent_encode(page_url, RESERVED);
+        match self {
+            Self::Mail(_) => format!("{self}?subject=Report%20of%20{page}"),
+            Self::Web(url) => format!("{url}{}url={page}", if url.query().is_some() { '&' } else { '?' }),
+        }
+    }
+}
+
+/// The contact as a URI. In a mail address, everything but letters, digits and a few marks is percent-encoded.
+impl fmt::Display for Contact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mail(address) => {
+                let (local, domain) = address.rsplit_once('@').unwrap_or((address, ""));
+                write!(f, "mailto:{}@{domain}", utf8_percent_encode(local, RESERVED))
+            }
+            Self::Web(url) => write!(f, "{url}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_contact_is_a_mail_address_or_a_web_address() {
+        for (text, uri) in [
+            ("abuse@example.org", "mailto:abuse@example.org"),
+            (" mailto:a+b@Example.ORG ", "mailto:a%2Bb@example.org"),
+            ("https://example.org", "https://example.org/"),
+            ("https://example.org/abuse?lang=en", "https://example.org/abuse?lang=en"),
+        ] {
+            assert_eq!(Contact::parse(text).unwrap().to_string(), uri);
+        }
+        for wrong in [
+            "",
+            "abuse",
+            "abuse@",
+            "@example.org",
+            "abuse@localhost",
+            "a b@example.org",
+            "a\n@example.org",
+            "abuse@example.org?cc=x@example.org",
+            "javascript://example.org",
+            "https://user:pass@example.org/",
+            "https://example.org/#form",
+        ] {
+            assert_eq!(Contact::parse(wrong), Err(NotAContact), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_names_the_page_whose_address_cannot_add_anything() {
+        let page = "https://pages.example/a-22222222?a=1&cc=x#y\"<";
+        let encoded = "https%3A%2F%2Fpages.example%2Fa-22222222%3Fa%3D1%26cc%3Dx%23y%22%3C";
+        let report = |contact: &str| Contact::parse(contact).unwrap().report(page);
+        assert_eq!(report("abuse@example.org"), format!("mailto:abuse@example.org?subject=Report%20of%20{encoded}"));
+        assert_eq!(report("https://example.org/abuse"), format!("https://example.org/abuse?url={encoded}"));
+        assert_eq!(report("https://example.org/abuse?x=1"), format!("https://example.org/abuse?x=1&url={encoded}"));
+    }
+}

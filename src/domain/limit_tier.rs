@@ -1,0 +1,121 @@
+//! Networks that have limits of their own, such as shared egress or one's own systems.
+
+use ipnet::IpNet;
+use thiserror::Error;
+
+use super::client::Client;
+
+/// Longest IPv6 prefix of a tier, in bits: a client is a whole /64.
+const MAX_IPV6_PREFIX: u8 = 64;
+
+/// The limits of each client in one network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LimitTier {
+    /// The network.
+    pub network: IpNet,
+    /// Pages that a client may create within the window; 0 means any number.
+    pub create: u32,
+    /// Updates and deletes that a client may try within the window; 0 means any number.
+    pub edit: u32,
+}
+
+/// Text that is not a tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LimitTierError {
+    /// The text has another form.
+    #[error("give a network and two limits, such as 192.0.2.0/24=100/600; 0 switches a limit off")]
+    Form,
+    /// The network is smaller than a client.
+    #[error("an IPv6 network has a prefix of at most 64 bits, because a client is a /64")]
+    SmallerThanAClient,
+    /// A limit is too high.
+    #[error("a limit is at most {MAX_LIMIT}")]
+    TooHigh,
+}
+
+/// Highest limit. A window remembers each of its attempts.
+pub const MAX_LIMIT: u32 = 1_000_000;
+
+impl LimitTier {
+    /// Accepts `CIDR=CREATE/EDIT`; an address without a prefix length is one client.
+    pub fn parse(text: &str) -> Result<Self, LimitTierError> {
+        let (network, limits) = text.trim().split_once('=').ok_or(LimitTierError::Form)?;
+        let (create, edit) = limits.split_once('/').ok_or(LimitTierError::Form)?;
+        let limit = |text: &str| text.trim().parse::<u32>().map_err(|_| LimitTierError::Form);
+        let (create, edit) = (limit(create)?, limit(edit)?);
+        if create.max(edit) > MAX_LIMIT {
+            return Err(LimitTierError::TooHigh);
+        }
+        let network: IpNet = match network.trim().parse() {
+            Ok(network) => network,
+            Err(_) => match network.trim().parse().map_err(|_| LimitTierError::Form)? {
+                std::net::IpAddr::V4(address) => IpNet::from(std::net::IpAddr::V4(address)),
+                std::net::IpAddr::V6(address) => {
+                    IpNet::new(address.into(), MAX_IPV6_PREFIX).map_err(|_| LimitTierError::Form)?
+                }
+            },
+        };
+        if network.addr().is_ipv6() && network.prefix_len() > MAX_IPV6_PREFIX {
+            return Err(LimitTierError::SmallerThanAClient);
+        }
+        Ok(Self { network: network.trunc(), create, edit })
+    }
+
+    fn has(&self, client: Client) -> bool {
+        match client {
+            Client::V4(address) => self.network.contains(&std::net::IpAddr::V4(address)),
+            Client::V6Network(network) => self.network.contains(&std::net::IpAddr::V6(network)),
+        }
+    }
+}
+
+/// The tier of `client`: of the networks that contain the client, the smallest.
+pub fn tier_of(tiers: &[LimitTier], client: Client) -> Option<LimitTier> {
+    tiers.iter().filter(|tier| tier.has(client)).max_by_key(|tier| tier.network.prefix_len()).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+
+    fn tier(text: &str) -> LimitTier {
+        LimitTier::parse(text).unwrap()
+    }
+
+    #[test]
+    fn a_tier_is_a_network_and_two_limits() {
+        let parsed = tier(" 192.0.2.7/24=100/600 ");
+        assert_eq!((parsed.network.to_string().as_str(), parsed.create, parsed.edit), ("192.0.2.0/24", 100, 600));
+        assert_eq!(tier("192.0.2.7=0/0").network.to_string(), "192.0.2.7/32");
+        assert_eq!(tier("2001:db8::1=1/2").network.to_string(), "2001:db8::/64");
+        for wrong in [
+            "",
+            "192.0.2.0/24",
+            "192.0.2.0/24=100",
+            "192.0.2.0/33=1/1",
+            "a=1/1",
+            "192.0.2.0/24=-1/1",
+            "192.0.2.0/24=1/1/1",
+        ] {
+            assert_eq!(LimitTier::parse(wrong), Err(LimitTierError::Form), "{wrong:?}");
+        }
+        assert_eq!(LimitTier::parse("2001:db8::/65=1/1"), Err(LimitTierError::SmallerThanAClient));
+        assert_eq!(LimitTier::parse("10.0.0.0/8=1000001/1"), Err(LimitTierError::TooHigh));
+    }
+
+    #[test]
+    fn the_smallest_network_that_contains_the_client_counts() {
+        let tiers = ["10.0.0.0/8=1/1", "10.1.0.0/16=2/2", "2001:db8::/32=3/3"].map(tier);
+        let create = |address: &str| {
+            let client = Client::from(address.parse::<IpAddr>().unwrap());
+            tier_of(&tiers, client).map(|tier| tier.create)
+        };
+        assert_eq!(create("10.2.3.4"), Some(1));
+        assert_eq!(create("10.1.3.4"), Some(2));
+        assert_eq!(create("::ffff:10.1.3.4"), Some(2));
+        assert_eq!(create("2001:db8:1:2:3:4:5:6"), Some(3));
+        assert_eq!((create("192.0.2.1"), create("2001:db9::1")), (None, None));
+    }
+}

@@ -1,0 +1,95 @@
+//! The hosts that a page's links and images lead to.
+
+use std::collections::BTreeSet;
+
+use url::{Host, Url};
+
+use super::html_text::{Piece, pieces};
+
+/// The hosts in the addresses of `html`, which the renderer wrote: those of links and of images. An IPv6 address is in
+/// brackets, a name is in ASCII and lower case.
+pub fn link_hosts(html: &str) -> BTreeSet<String> {
+    let tags = pieces(html).filter_map(|piece| match piece {
+        Piece::Tag(tag) => Some(tag),
+        Piece::Text(_) | Piece::Character(_) => None,
+    });
+    tags.filter_map(address).filter_map(host).collect()
+}
+
+/// `text` as [`link_hosts`] writes hosts; `None` if it is no host. A final dot is left out.
+pub fn parse_host(text: &str) -> Option<String> {
+    let text = text.trim();
+    let is_bare_ipv6 = text.contains(':') && !text.starts_with('[');
+    let host = if is_bare_ipv6 { Host::parse(&format!("[{text}]")) } else { Host::parse(text) }.ok()?;
+    // The URL standard allows more in names than any name has, such as `*`.
+    let is_in_name = |c: char| c.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&c);
+    if matches!(&host, Host::Domain(name) if !name.chars().all(is_in_name)) {
+        return None;
+    }
+    let host = host.to_string();
+    let host = host.trim_end_matches('.');
+    (!host.is_empty()).then(|| host.to_owned())
+}
+
+/// Whether `host` is `domain` or a subdomain of it.
+pub fn is_within(host: &str, domain: &str) -> bool {
+    host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// The value of the attribute `href` or `src`. The renderer writes character references for `&` and `"` alone in
+/// addresses, and neither is part of a host.
+fn address(tag: &str) -> Option<&str> {
+    let (_, value) = tag.split_once(" href=\"").or_else(|| tag.split_once(" src=\""))?;
+    value.split('"').next()
+}
+
+fn host(address: &str) -> Option<String> {
+    if let Some(recipient) = address.strip_prefix("mailto:") {
+        let recipient = recipient.split('?').next().unwrap_or_default();
+        return recipient.rsplit_once('@').and_then(|(_, host)| parse_host(host));
+    }
+    Url::parse(address).ok()?.host_str().and_then(parse_host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::markdown::render;
+
+    fn hosts(markdown: &str) -> Vec<String> {
+        link_hosts(&render(markdown).html).into_iter().collect()
+    }
+
+    #[test]
+    fn links_images_bare_addresses_and_mail_are_found_once_each() {
+        let markdown = "[a](https://A.example/x?a=1&b=2) ![i](https://img.example:8443/i.png)\n\nhttp://bare.example/ \
+            <mailto:x@mail.example> [again](http://a.example) [here](/a-page-22222222)";
+        assert_eq!(hosts(markdown), ["a.example", "bare.example", "img.example", "mail.example"]);
+    }
+
+    #[test]
+    fn an_address_in_text_or_code_is_no_link() {
+        assert!(hosts("`https://a.example`, `[b](https://b.example)` and `<a href=\"https://c.example\">`").is_empty());
+        assert!(hosts("    <img src=\"https://a.example/i.png\">\n").is_empty());
+    }
+
+    #[test]
+    fn a_host_has_one_spelling() {
+        assert_eq!(
+            hosts("[x](https://xn--bcher-kva.example) [y](https://bücher.example./)"),
+            ["xn--bcher-kva.example"]
+        );
+        assert_eq!(parse_host(" BÜCHER.example. ").as_deref(), Some("xn--bcher-kva.example"));
+        assert_eq!(parse_host("192.0.2.1").as_deref(), Some("192.0.2.1"));
+        assert_eq!(parse_host("2001:DB8::1").as_deref(), Some("[2001:db8::1]"));
+        for wrong in ["", ".", "a b", "*.a.example", "https://a.example", "a.example/x"] {
+            assert_eq!(parse_host(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_domain_includes_its_subdomains_and_no_other_name_that_ends_alike() {
+        assert!(is_within("a.example", "a.example") && is_within("x.y.a.example", "a.example"));
+        assert!(!is_within("ba.example", "a.example") && !is_within("example", "a.example"));
+    }
+}

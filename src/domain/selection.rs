@@ -1,0 +1,140 @@
+//! Which pages an operator looks for.
+
+use regex::{Regex, RegexBuilder};
+use thiserror::Error;
+
+use super::link_hosts::{is_within, link_hosts, parse_host};
+use super::page::Page;
+use super::timestamp::UnixMillis;
+
+/// Limit on the memory of a compiled pattern, in bytes. No pattern that a person writes comes near it.
+const MAX_PATTERN_BYTES: usize = 1024 * 1024;
+
+/// Criteria that a page must all meet.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    linking_to: Option<String>,
+    matching: Option<Regex>,
+    created_after: Option<UnixMillis>,
+    created_before: Option<UnixMillis>,
+}
+
+/// Text that is no criterion.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SelectionError {
+    /// No host.
+    #[error("{0:?} is no host, such as spam.example")]
+    Host(String),
+    /// No regular expression, or one that needs too much memory.
+    #[error("the pattern is not valid: {0}")]
+    Pattern(String),
+}
+
+impl Selection {
+    /// Only pages with a link or image at `host` or a subdomain of it.
+    pub fn linking_to(self, host: &str) -> Result<Self, SelectionError> {
+        let host = parse_host(host).ok_or_else(|| SelectionError::Host(host.to_owned()))?;
+        Ok(Self { linking_to: Some(host), ..self })
+    }
+
+    /// Only pages whose title or Markdown has a match of `pattern`.
+    pub fn matching(self, pattern: &str) -> Result<Self, SelectionError> {
+        let pattern =
+            RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
+        // The last line says what is wrong; those before show where.
+        let reason = |error: regex::Error| error.to_string().lines().last().unwrap_or_default().trim().to_owned();
+        Ok(Self { matching: Some(pattern.map_err(|error| SelectionError::Pattern(reason(error)))?), ..self })
+    }
+
+    /// Only pages that were created at `time` or later.
+    #[must_use]
+    pub fn created_after(self, time: UnixMillis) -> Self {
+        Self { created_after: Some(time), ..self }
+    }
+
+    /// Only pages that were created before `time`.
+    #[must_use]
+    pub fn created_before(self, time: UnixMillis) -> Self {
+        Self { created_before: Some(time), ..self }
+    }
+
+    /// Whether there is no criterion, so that every page is selected.
+    pub fn is_everything(&self) -> bool {
+        let Self { linking_to, matching, created_after, created_before } = self;
+        linking_to.is_none() && matching.is_none() && created_after.is_none() && created_before.is_none()
+    }
+
+    /// Whether `page` meets all criteria.
+    pub fn has(&self, page: &Page) -> bool {
+        self.created_after.is_none_or(|time| page.created_at >= time)
+            && self.created_before.is_none_or(|time| page.created_at < time)
+            && self
+                .linking_to
+                .as_ref()
+                .is_none_or(|domain| link_hosts(&page.rendered.html).iter().any(|host| is_within(host, domain)))
+            && self.matching.as_ref().is_none_or(|pattern| {
+                let title = page.title.as_ref().map_or("", |title| title.as_str());
+                pattern.is_match(title) || pattern.is_match(page.content.as_str())
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::content::Content;
+    use crate::domain::edit_key::EditKey;
+    use crate::domain::markdown::render;
+    use crate::domain::page::{PageVersion, TextPlace};
+    use crate::domain::slug::Slug;
+    use crate::domain::title::Title;
+
+    fn page(title: &str, content: &str, created: i64) -> Page {
+        Page {
+            slug: Slug::parse("a-page-22222222").unwrap(),
+            title: Some(Title::parse(title).unwrap()),
+            content: Content::parse(content.to_owned()).unwrap(),
+            rendered: render(content),
+            key_hash: EditKey::random(|_| 0).hash(),
+            text: TextPlace::Unknown,
+            version: PageVersion::FIRST,
+            created_at: UnixMillis::new(created),
+            updated_at: UnixMillis::new(created),
+        }
+    }
+
+    #[test]
+    fn a_page_is_selected_only_if_it_meets_every_criterion() {
+        let spam = page("Cheap watches", "See https://www.spam.example/x now", 1000);
+        let all = Selection::default().linking_to("Spam.example").unwrap().matching("(?i)WATCH").unwrap();
+        let all = all.created_after(UnixMillis::new(1000)).created_before(UnixMillis::new(1001));
+        assert!(all.has(&spam));
+        for other in [
+            page("Cheap watches", "See https://notspam.example/x now", 1000),
+            page("Cheap clocks", "See https://www.spam.example/x now", 1000),
+            page("Cheap watches", "See https://www.spam.example/x now", 999),
+            page("Cheap watches", "See https://www.spam.example/x now", 1001),
+        ] {
+            assert!(!all.has(&other), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_looked_for_in_the_title_and_in_the_source() {
+        let page = page("One title", "some **bold** text", 0);
+        for (pattern, is_found) in [("^One", true), (r"\*\*bold", true), ("bold text", false), ("title\\s+some", false)]
+        {
+            assert_eq!(Selection::default().matching(pattern).unwrap().has(&page), is_found, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn no_criterion_is_known_as_such_and_one_without_sense_is_refused() {
+        assert!(Selection::default().is_everything());
+        assert!(!Selection::default().created_after(UnixMillis::new(0)).is_everything());
+        assert!(matches!(Selection::default().linking_to("https://a.example"), Err(SelectionError::Host(_))));
+        for wrong in ["(", "a{1000}{1000}{1000}"] {
+            assert!(matches!(Selection::default().matching(wrong), Err(SelectionError::Pattern(_))), "{wrong}");
+        }
+    }
+}

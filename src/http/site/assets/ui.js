@@ -1,0 +1,124 @@
+// Shared by both pages of the editor: requests whose failures have words, messages, counting, copying.
+
+const MAX_BYTES = 102400;
+const MAX_CHARS = 200;
+
+export const $ = (id) => document.getElementById(id);
+
+/** Says `text` where people and screen readers notice it. */
+export function say(text) {
+    $('status').textContent = text;
+    if (text) $('status').scrollIntoView({ block: 'nearest' });
+}
+
+/** A failure with words for people. */
+export class Problem extends Error {
+    constructor(message, status = 0) {
+        super(message);
+        this.status = status;
+    }
+}
+
+function wait(seconds) {
+    const at = new Date(Date.now() + seconds * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+    return seconds < 90 ? `in ${seconds} seconds` : `at ${at}, in ${Math.ceil(seconds / 60)} minutes`;
+}
+
+function words(status, body, retryAfter) {
+    switch (status) {
+        case 401: return 'This is not the edit key of this page. Nothing was changed.';
+        case 404: return 'There is no page at this address.';
+        case 410: return 'This page was deleted. It cannot be brought back.';
+        case 429: return `This network has reached its limit. Nothing was changed; try again ${wait(retryAfter)}.`;
+        default: return body?.message?.replaceAll('`', '') ?? `The server answered with the status ${status}. Try again later.`;
+    }
+}
+
+/** Sends a request and returns the answer's body, as JSON, and its entity tag. Any failure is a `Problem`. */
+export async function ask(path, { headers, ...options }) {
+    let response;
+    let body = null;
+    try {
+        response = await fetch(path, {
+            ...options,
+            headers: { accept: 'application/json', ...headers },
+            cache: 'no-store',
+            credentials: 'omit',
+        });
+        const text = await response.text();
+        body = text && JSON.parse(text);
+    } catch {
+        if (!response) {
+            throw new Problem(navigator.onLine
+                ? 'The server did not answer, so it is not known whether anything was changed. Your text is still here.'
+                : 'You are offline. Your text is kept in this browser; try again once you are back.');
+        }
+    }
+    if (!response.ok || body === null) {
+        throw new Problem(words(response.status, body, Number(response.headers.get('retry-after')) || 5), response.status);
+    }
+    return { body, etag: response.headers.get('etag') };
+}
+
+/** Runs `work` once at a time, and says how it failed. `control` shows that it runs. */
+export function once(control, work) {
+    return async (event) => {
+        event?.preventDefault();
+        if (control.getAttribute('aria-disabled') === 'true') return;
+        control.setAttribute('aria-disabled', 'true');
+        try {
+            await work(event);
+        } catch (problem) {
+            say(problem instanceof Problem ? problem.message : `This failed: ${problem.message}`);
+        } finally {
+            control.removeAttribute('aria-disabled');
+        }
+    };
+}
+
+/** Counts title and text, shows it, and returns whether both fit. */
+export function count(title, content) {
+    const bytes = new TextEncoder().encode(content.value).length;
+    const chars = [...title.value.trim()].length;
+    const left = bytes > MAX_BYTES ? `, ${(bytes - MAX_BYTES).toLocaleString('en')} too many` : '';
+    const long = chars > MAX_CHARS ? ` The title has ${chars} characters, ${chars - MAX_CHARS} too many.` : '';
+    $('count').textContent = `${bytes.toLocaleString('en')} of ${MAX_BYTES.toLocaleString('en')} bytes${left}.${long}`;
+    $('count').classList.toggle('over', Boolean(left || long));
+    content.setAttribute('aria-invalid', Boolean(left));
+    title.setAttribute('aria-invalid', Boolean(long));
+    return !left && !long;
+}
+
+/** Copies `text`. Returns whether it worked. */
+export async function copy(text, what) {
+    try {
+        await navigator.clipboard.writeText(text);
+        say(`${what} was copied.`);
+        return true;
+    } catch {
+        say('This browser does not let the page copy. Select the text and copy it yourself.');
+        return false;
+    }
+}
+
+/** Offers `text` as a file. */
+export function download(name, text) {
+    const link = document.createElement('a');
+    link.href = URL.createObjectURL(new Blob([text], { type: 'application/octet-stream' }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+/** The address that opens a page for editing. Whoever has it has the key. */
+export const editLink = (slug, key) => `${location.origin}/${slug}/edit#${key}`;
+
+/** Calls `send` on Ctrl+Enter or ⌘+Enter in `form`. */
+export function onShortcut(form, send) {
+    form.addEventListener('keydown', (event) => {
+        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) {
+            event.preventDefault();
+            send();
+        }
+    });
+}

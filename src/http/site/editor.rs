@@ -1,0 +1,314 @@
+//! The editor: the home page, the page that edits a page, and the help. The home page works without script; editing
+//! needs it, because a form cannot send the key in a header.
+//!
+//! Scripts come from files of this service alone, and one policy of Trusted Types writes HTML: that of the preview. The
+//! style that all pages share is embedded, as in them. The files of the editor are loaded from an address with a hash of
+//! them all, so that no browser mixes the files of two versions. During a rolling update a replica of another version
+//! may be asked for them; it answers with its own.
+
+use std::sync::{Arc, LazyLock};
+
+use askama::Template;
+use axum::extract::rejection::PathRejection;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK};
+use sha2::{Digest, Sha256};
+
+use super::assets::{STYLE, short_hash};
+use super::templates::{self, Layout, quota_sentence};
+use crate::api::metadata;
+use crate::domain::origin::Origin;
+use crate::domain::quota::Quota;
+use crate::domain::slug::Slug;
+use crate::domain::{content, title};
+use crate::http::etag::REVALIDATE;
+use crate::http::extract::SlugParam;
+use crate::http::state::Http;
+use crate::http::static_response::StaticResponse;
+
+/// For a file whose address has the hash of its content.
+const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+/// The files of the editor: name, media type, content.
+static FILES: [(&str, &str, &[u8]); 6] = [
+    ("editor.css", "text/css; charset=utf-8", include_bytes!("assets/editor.css")),
+    ("editor.js", SCRIPT, include_bytes!("assets/editor.js")),
+    ("edit.js", SCRIPT, include_bytes!("assets/edit.js")),
+    ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
+    ("preview.js", SCRIPT, include_bytes!("assets/preview.js")),
+    ("ui.js", SCRIPT, include_bytes!("assets/ui.js")),
+];
+
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// A hash of all files of the editor.
+static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
+
+/// The `Content-Security-Policy` of the editor.
+pub(super) fn policy() -> HeaderValue {
+    static POLICY: LazyLock<String> = LazyLock::new(|| {
+        let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
+        format!(
+            "default-src 'none'; script-src 'self'; style-src 'self' 'sha256-{style}'; img-src 'self' https:; \
+             connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+             require-trusted-types-for 'script'; trusted-types preview"
+        )
+    });
+    HeaderValue::from_static(&POLICY)
+}
+
+/// The home page: the editor, empty or with a text in it.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "editor.html")]
+pub(super) struct EditorTemplate<'a> {
+    /// The parts that all pages share.
+    pub(super) layout: Layout<'a>,
+    /// The version of the editor's files.
+    pub(super) version: &'static str,
+    /// How many pages one client may create; `None` if there is no limit.
+    pub(super) create_quota: Option<Quota>,
+    /// Whether the page answers a post, and so has no address of its own.
+    pub(super) is_answer: bool,
+    /// The title in the form.
+    pub(super) title: &'a str,
+    /// The text in the form.
+    pub(super) content: &'a str,
+    /// The reason why the text was refused.
+    pub(super) message: Option<&'a str>,
+    /// The preview of the text.
+    pub(super) preview: Option<PreviewView<'a>>,
+}
+
+/// The preview of a page.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PreviewView<'a> {
+    /// The title of the page, if it has one already.
+    pub(super) title: Option<&'a str>,
+    /// The article as the page will show it.
+    pub(super) article: &'a str,
+}
+
+/// The answer to the form: the address and the key of the new page.
+#[derive(Clone, Copy, Template)]
+#[template(path = "published.html")]
+pub(super) struct PublishedTemplate<'a> {
+    layout: Layout<'a>,
+    version: &'static str,
+    url: &'a str,
+    edit_key: &'a str,
+}
+
+/// The page that edits and deletes a page.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "edit.html")]
+struct EditTemplate<'a> {
+    layout: Layout<'a>,
+    version: &'static str,
+    slug: &'a Slug,
+}
+
+/// The help: how to use the service from a shell.
+#[derive(Clone, Copy, Debug, Template)]
+#[template(path = "help.html")]
+struct HelpTemplate<'a> {
+    layout: Layout<'a>,
+    create_quota: Option<Quota>,
+}
+
+impl<'a> EditorTemplate<'a> {
+    /// An empty editor.
+    pub(super) fn new(base_url: &'a Origin, create_quota: Option<Quota>) -> Self {
+        Self {
+            layout: Layout::new(base_url),
+            version: &VERSION,
+            create_quota,
+            is_answer: false,
+            title: "",
+            content: "",
+            message: None,
+            preview: None,
+        }
+    }
+
+    fn creates(&self) -> Option<String> {
+        self.create_quota.map(quota_sentence)
+    }
+}
+
+impl<'a> PublishedTemplate<'a> {
+    pub(super) fn new(base_url: &'a Origin, url: &'a str, edit_key: &'a str) -> Self {
+        Self { layout: Layout::new(base_url), version: &VERSION, url, edit_key }
+    }
+}
+
+impl HelpTemplate<'_> {
+    fn creates(&self) -> Option<String> {
+        self.create_quota.map(quota_sentence)
+    }
+}
+
+/// The response to `GET /`.
+pub(in crate::http) fn home(http: &Http) -> StaticResponse {
+    let base_url = &http.base_url;
+    let html = templates::html(&EditorTemplate::new(base_url, http.service.quotas().create), 0);
+    page(html, policy()).with(LINK, links(base_url, r#"</help>; rel="help""#))
+}
+
+/// The response to `GET /help`.
+pub(in crate::http) fn help(http: &Http) -> StaticResponse {
+    let base_url = &http.base_url;
+    let template = HelpTemplate { layout: Layout::new(base_url), create_quota: http.service.quotas().create };
+    page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
+}
+
+/// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page.
+pub(in crate::http) async fn edit(
+    State(http): State<Arc<Http>>,
+    SlugParam(slug): SlugParam,
+    request: Request,
+) -> Response {
+    match Slug::parse(&slug) {
+        Ok(slug) => {
+            let template = EditTemplate { layout: Layout::new(&http.base_url), version: &VERSION, slug: &slug };
+            page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE).respond_to(request.headers())
+        }
+        Err(_) => super::not_found_response(&http, &request),
+    }
+}
+
+/// `GET /assets/<version>/<name>`.
+pub(in crate::http) async fn file(
+    State(http): State<Arc<Http>>,
+    path: Result<Path<(String, String)>, PathRejection>,
+    request: Request,
+) -> Response {
+    let asked = path.map(|Path(path)| path).unwrap_or_default();
+    match FILES.iter().find(|(name, ..)| *name == asked.1) {
+        Some((_, content_type, bytes)) => {
+            // Another version was asked for. Its files must not be cached under that address.
+            let caching = if asked.0 == *VERSION { CACHE_FOR_EVER } else { REVALIDATE };
+            StaticResponse::new(content_type, *bytes).with(CACHE_CONTROL, caching).respond_to(request.headers())
+        }
+        None => super::not_found_response(&http, &request),
+    }
+}
+
+fn page(html: String, policy: HeaderValue) -> StaticResponse {
+    StaticResponse::new("text/html; charset=utf-8", html).with(CONTENT_SECURITY_POLICY, policy)
+}
+
+/// The `Link` to the documentation for machines, and to `other`.
+fn links(base_url: &Origin, other: &str) -> HeaderValue {
+    let docs = format!(r#"<{base_url}{}>; rel="service-doc"; type="text/plain", {other}"#, metadata::path::LLMS);
+    HeaderValue::try_from(docs).expect("an origin is ASCII")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    /// Most bytes of the editor's scripts and style together, compressed as for a browser.
+    const MAX_COMPRESSED: usize = 12 * 1024;
+
+    fn text(name: &str) -> &'static str {
+        std::str::from_utf8(FILES.iter().find(|(known, ..)| *known == name).unwrap().2).unwrap()
+    }
+
+    fn compressed(bytes: &[u8]) -> usize {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::new(6));
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap().len()
+    }
+
+    #[test]
+    fn the_scripts_and_styles_of_the_editor_are_at_most_12_kb_compressed() {
+        let sizes: Vec<_> = FILES.iter().map(|(name, _, bytes)| (*name, compressed(bytes))).collect();
+        let all: usize = sizes.iter().map(|(_, size)| size).sum();
+        assert!((3000..=MAX_COMPRESSED).contains(&all), "{all}: {sizes:?}");
+    }
+
+    #[test]
+    fn a_module_imports_only_files_that_are_served_beside_it() {
+        let mut imports = 0;
+        for (name, content_type, _) in FILES.iter().filter(|(_, content_type, _)| *content_type == SCRIPT) {
+            for line in text(name).lines().filter(|line| line.starts_with("import ")) {
+                let from = line.split("'./").nth(1).and_then(|rest| rest.split('\'').next()).unwrap();
+                assert!(FILES.iter().any(|(file, kind, _)| *file == from && kind == content_type), "{name}: {from}");
+                imports += 1;
+            }
+        }
+        assert!(imports > 4, "{imports}");
+    }
+
+    #[test]
+    fn one_place_alone_writes_html() {
+        let mut writers = Vec::new();
+        for (name, ..) in FILES {
+            for sink in [
+                "innerHTML",
+                "outerHTML",
+                "insertAdjacentHTML",
+                "createContextualFragment",
+                "document.write",
+                "eval(",
+                "srcdoc",
+            ] {
+                writers.extend(text(name).matches(sink).map(|sink| (name, sink)));
+            }
+        }
+        assert_eq!(writers, [("preview.js", "innerHTML")]);
+    }
+
+    #[test]
+    fn the_style_of_the_editor_loads_nothing_and_names_no_physical_side() {
+        let style = text("editor.css");
+        for refused in ["url(", "@import", "@font-face", "left", "right"] {
+            assert!(!style.contains(refused), "{refused}");
+        }
+    }
+
+    #[test]
+    fn the_help_shows_each_call_with_the_real_address_and_the_limits_in_force() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let help = |create_quota| templates::html(&HelpTemplate { layout: Layout::new(&base_url), create_quota }, 0);
+        let ten = Quota { limit: 10, window: std::time::Duration::from_hours(1) };
+        for expected in [
+            "curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/",
+            "curl https://pages.example/api/pages \\",
+            "curl https://pages.example/hello-7k2m9qxz.md",
+            "curl -X PATCH https://pages.example/api/pages/",
+            "curl -X DELETE https://pages.example/api/pages/",
+            "href=\"https://pages.example/openapi.json\"",
+            "up to 100 KB of Markdown",
+            "10 new pages an hour",
+        ] {
+            assert!(help(Some(ten)).contains(expected), "{expected}");
+        }
+        assert!(!help(None).contains("new page"));
+        let other = Quota { limit: 1, window: std::time::Duration::from_secs(90) };
+        assert!(help(Some(other)).contains("1 new page within 1m 30s."));
+    }
+
+    #[test]
+    fn a_text_stays_text_in_the_form_and_keeps_its_first_line_break() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let hostile = "\n</textarea><script>alert(1)</script>\"";
+        let editor = EditorTemplate {
+            title: hostile,
+            content: hostile,
+            message: Some(hostile),
+            ..EditorTemplate::new(&base_url, None)
+        };
+        let html = templates::html(&editor, 0);
+        assert!(!html.contains("<script>") && html.contains("\n\n&#60;/textarea&#62;"), "{html}");
+    }
+}

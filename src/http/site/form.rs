@@ -1,0 +1,229 @@
+//! `POST /`: the form on the home page, and Markdown from a shell (contract, decision 19).
+//!
+//! It does the same as `POST /api/pages`, with the same checks in the same order. Browsers get a page, clients that ask
+//! for JSON get the API's answer, and all others get two lines of text. The OpenAPI document leaves it out, because it
+//! describes the JSON interface, and programs need no second way to publish.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST, LOCATION, ORIGIN, RETRY_AFTER, VARY,
+};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde::Serialize;
+
+use super::article::article;
+use super::editor::{self, EditorTemplate, PreviewView, PublishedTemplate};
+use super::templates;
+use crate::api::error::{self, ApiError, Code};
+use crate::api::request::accept::weight;
+use crate::api::request::raw_post::{self, RawPost};
+use crate::api::types::{CreatedBody, page_url};
+use crate::domain::content::MAX_BYTES;
+use crate::domain::title::{Title, TitleError};
+use crate::http::error::error_response;
+use crate::http::extract::ClientAddr;
+use crate::http::pages::{json_tag, respond};
+use crate::http::state::Http;
+use crate::service::{Body, BodyError, CreateFields, Created, Limited, Preview, PreviewFields, ServiceError};
+
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+
+/// `POST /`.
+pub(in crate::http) async fn post(
+    State(http): State<Arc<Http>>,
+    ClientAddr(client): ClientAddr,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let form = Form { http: &http, form: preferred_form(&parts.headers) };
+    let mut response = if is_cross_origin(&parts.headers, http.base_url.as_str()) {
+        error_response(ApiError::cross_origin())
+    } else {
+        let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url).await;
+        // The text goes back to a browser with an error, so that nothing is lost.
+        let sent = read.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
+        let post = titled(&http, read).await;
+        if post.as_ref().is_ok_and(|post| post.is_preview) {
+            let fields = post.map(|post| PreviewFields { title: post.title, content: post.content });
+            let attempt = http.service.preview(client, fields).await;
+            form.answer(attempt, &sent, |preview| form.preview(&preview, &sent))
+        } else {
+            let fields = post.map(|post| CreateFields { title: post.title, content: post.content });
+            let attempt = http.service.create(client, fields).await;
+            form.answer(attempt, &sent, |created| form.published(&created))
+        }
+    };
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, NO_STORE);
+    headers.insert(VARY, HeaderValue::from_static("Accept"));
+    response
+}
+
+/// `post` with a title: the one that was sent, else the text of a heading, else the name of the file. A preview needs
+/// none.
+async fn titled(http: &Http, post: Body<RawPost>) -> Body<RawPost> {
+    let mut post = post?;
+    // Content that is empty or too large fails later, whatever its title.
+    let is_untitled = matches!(Title::parse(&post.title), Err(TitleError::Empty));
+    if is_untitled && (1..=MAX_BYTES).contains(&post.content.len()) {
+        let heading = http.service.first_heading(&post.content).await;
+        post.title = heading.unwrap_or_else(|| std::mem::take(&mut post.file_name));
+        if post.title.is_empty() && !post.is_preview {
+            return Err(BodyError::NoTitle);
+        }
+    }
+    Ok(post)
+}
+
+/// The forms of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AnswerForm {
+    Html,
+    Json,
+    Text,
+}
+
+impl AnswerForm {
+    fn is_html(self) -> bool {
+        self == Self::Html
+    }
+}
+
+/// The form that the client's `Accept` names with the highest weight. A wildcard names none, so plain `curl` gets text.
+fn preferred_form(headers: &HeaderMap) -> AnswerForm {
+    if super::prefers_html_errors(headers) {
+        AnswerForm::Html
+    } else if weight(headers, "application/json").is_some_and(|weight| weight > 0.0) {
+        AnswerForm::Json
+    } else {
+        AnswerForm::Text
+    }
+}
+
+/// Whether a browser declares the request as one of another site. `Origin` is compared only if there is no
+/// `Sec-Fetch-Site`, which browsers send to `https` and to this machine alone. A client that sends neither is no
+/// browser.
+fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
+    if let Some(site) = headers.get("sec-fetch-site") {
+        return !["same-origin", "none"].iter().any(|ours| site.as_bytes() == ours.as_bytes());
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    // Behind a proxy or on a machine's second address, the browser's origin may differ from `--base-url`.
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let is_ours = origin.to_str().is_ok_and(|origin| {
+        origin == base_url
+            || origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+    });
+    !is_ours
+}
+
+/// One post, and the form that its client wants.
+struct Form<'a> {
+    http: &'a Http,
+    form: AnswerForm,
+}
+
+/// The answer to a preview, as JSON.
+#[derive(Serialize)]
+struct PreviewBody<'a> {
+    title: Option<&'a str>,
+    article_html: &'a str,
+}
+
+impl Form<'_> {
+    /// The answer to `attempt`. For a browser, an error is the form with `sent` still in it.
+    fn answer<T>(&self, attempt: Limited<T>, sent: &RawPost, success: impl FnOnce(T) -> Response) -> Response {
+        let quota = attempt.quota;
+        let outcome = match attempt.outcome {
+            Ok(value) => Ok(success(value)),
+            Err(error) if self.form.is_html() => Ok(self.refused(&error, sent)),
+            Err(error) => Err(error),
+        };
+        respond(Limited { outcome, quota }, self.http, |response| response)
+    }
+
+    fn published(&self, created: &Created) -> Response {
+        let Http { base_url, .. } = self.http;
+        let url = page_url(&created.page.slug, base_url);
+        let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
+        let fields = [(LOCATION, location), (ETAG, json_tag(&created.page, self.http))];
+        let body = match self.form {
+            AnswerForm::Html => html(&PublishedTemplate::new(base_url, &url, created.edit_key.reveal()), 0),
+            AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
+            AnswerForm::Text => text(format!("{url}\nEdit key (shown this once): {}\n", created.edit_key.reveal())),
+        };
+        (StatusCode::CREATED, fields, body).into_response()
+    }
+
+    fn preview(&self, preview: &Preview, sent: &RawPost) -> Response {
+        let title = preview.title.as_ref().map(Title::as_str);
+        let article = article(&preview.rendered.html, &preview.rendered.code_blocks, title);
+        match self.form {
+            AnswerForm::Html => {
+                let view = PreviewView { title, article: &article };
+                let size = article.len() + 2 * sent.content.len();
+                html(&EditorTemplate { preview: Some(view), ..self.editor(sent) }, size)
+            }
+            AnswerForm::Json => Json(PreviewBody { title, article_html: &article }).into_response(),
+            AnswerForm::Text => text(article),
+        }
+    }
+
+    /// The form with the text that was sent, and the reason why it was refused.
+    fn refused(&self, error: &ServiceError, sent: &RawPost) -> Response {
+        error::log(error);
+        let problem = ApiError::from(error);
+        // A body that was not read, or not understood, left nothing that could be given back.
+        let is_lost = sent.content.is_empty() && problem.code != Code::EmptyContent;
+        let message = for_people(&problem, is_lost);
+        let page = html(&EditorTemplate { message: Some(&message), ..self.editor(sent) }, 2 * sent.content.len());
+        let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let retry_after = problem.retry_after.map(|seconds| [(RETRY_AFTER, HeaderValue::from(seconds))]);
+        match retry_after {
+            Some(header) => (status, header, page).into_response(),
+            None => (status, page).into_response(),
+        }
+    }
+
+    fn editor<'a>(&'a self, sent: &'a RawPost) -> EditorTemplate<'a> {
+        let Http { base_url, service, .. } = self.http;
+        EditorTemplate {
+            title: &sent.title,
+            content: &sent.content,
+            is_answer: true,
+            ..EditorTemplate::new(base_url, service.quotas().create)
+        }
+    }
+}
+
+/// The message of `problem` for somebody who filled in a form.
+fn for_people(problem: &ApiError, is_lost: bool) -> String {
+    let message = match (problem.code, problem.retry_after) {
+        (Code::RateLimited, Some(seconds)) => {
+            let minutes = seconds.div_ceil(60);
+            let time = if minutes == 1 { "a minute".to_owned() } else { format!("{minutes} minutes") };
+            format!("This network address has reached its limit. Nothing was published; try again in {time}.")
+        }
+        _ => problem.message.replace('`', ""),
+    };
+    if is_lost {
+        format!("{message} The text was not read, so it is not shown below: go back in your browser to find it.")
+    } else {
+        message
+    }
+}
+
+/// `template` as a page of the editor. `bytes` is about how large its values are.
+fn html<T: askama::Template>(template: &T, bytes: usize) -> Response {
+    let fields = [(CONTENT_TYPE, HTML), (CONTENT_SECURITY_POLICY, editor::policy())];
+    (fields, templates::html(template, bytes)).into_response()
+}
+
+fn text(body: String) -> Response {
+    ([(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"))], body).into_response()
+}

@@ -1,0 +1,51 @@
+//! Pausing creates, and the budget that all clients share.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+
+use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
+use super::types::{CreatesBody, CreatesChange};
+use crate::domain::audit::AuditAction;
+use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
+use crate::domain::takedown::operator_name;
+use crate::service::ServiceError;
+
+/// `GET /creates`.
+pub(super) async fn show(State(api): State<Arc<OperatorsApi>>) -> Result<Json<CreatesBody>, Refusal> {
+    let creates = api.switch.load().await.map_err(|error| Refusal::from(&ServiceError::from(error)))?;
+    Ok(Json(creates.into()))
+}
+
+/// `PATCH /creates`. A field that is left out stays as it is.
+pub(super) async fn change(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> Result<Json<CreatesBody>, Refusal> {
+    let change: CreatesChange = parse(&body)?;
+    let by = operator_name(&change.by)
+        .map_err(|error| Refusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+    let changed = apply(&api, &change, by).await;
+    api.count("creates", if changed.is_ok() { "done" } else { "failed" });
+    changed.map(|creates| Json(creates.into()))
+}
+
+async fn apply(api: &OperatorsApi, change: &CreatesChange, by: String) -> Result<Creates, Refusal> {
+    let failed = |error| Refusal::from(&ServiceError::from(error));
+    let before = api.switch.load().await.map_err(failed)?;
+    let creates = Creates {
+        paused: change.paused.unwrap_or(before.paused),
+        hourly_budget: change.hourly_budget.unwrap_or(before.hourly_budget),
+    };
+    if !creates.is_valid() {
+        let advice = format!("The field `hourly_budget` is between 1 and {MAX_HOURLY_BUDGET}, or null for any number.");
+        return Err(Refusal::invalid(advice));
+    }
+    // The audit comes first: a change that nobody can account for must not happen.
+    let action = AuditAction::Creates { paused: creates.paused, hourly_budget: creates.hourly_budget };
+    api.operators.record(by.clone(), action).await.map_err(|error| Refusal::from(&error))?;
+    api.switch.save(creates).await.map_err(failed)?;
+    api.policy.set_creates(creates);
+    tracing::info!(paused = creates.paused, hourly_budget = creates.hourly_budget, by, "an operator changed creates");
+    Ok(creates)
+}

@@ -1,0 +1,78 @@
+//! Admits only requests with the operators' token.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::header::AUTHORIZATION;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use thiserror::Error;
+use zeroize::Zeroizing;
+
+use super::refusal::Refusal;
+
+/// Shortest token, in characters. `openssl rand -hex 32` makes 64.
+pub const MIN_TOKEN_CHARS: usize = 32;
+
+/// The file with the token, if there is one. It is read at each request, so the token can be replaced without a
+/// restart.
+#[derive(Clone)]
+pub struct TokenFile(Option<Arc<PathBuf>>);
+
+/// Why there is no token.
+#[derive(Debug, Error)]
+pub enum TokenError {
+    /// The file cannot be read.
+    #[error("{} cannot be read ({reason}): give --admin-token-file a file that this user can read", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's reason.
+        reason: std::io::Error,
+    },
+    /// The token could be guessed.
+    #[error("the token in {} has fewer than {MIN_TOKEN_CHARS} characters: make one with `openssl rand -hex 32`", .0.display())]
+    Short(PathBuf),
+}
+
+impl TokenFile {
+    /// The token in `path`.
+    pub fn new(path: Option<PathBuf>) -> Self {
+        Self(path.map(Arc::new))
+    }
+
+    /// The token without white space around it; `None` if no file is set.
+    pub fn read(&self) -> Result<Option<Zeroizing<String>>, TokenError> {
+        let Some(path) = &self.0 else { return Ok(None) };
+        let path = PathBuf::clone(path);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => Zeroizing::new(text),
+            Err(reason) => return Err(TokenError::Unreadable { path, reason }),
+        };
+        let token = Zeroizing::new(text.trim().to_owned());
+        if token.chars().count() < MIN_TOKEN_CHARS { Err(TokenError::Short(path)) } else { Ok(Some(token)) }
+    }
+}
+
+/// Passes `request` on if it has the token.
+pub(super) async fn check(State(file): State<TokenFile>, request: Request, next: Next) -> Result<Response, Refusal> {
+    let expected = tokio::task::spawn_blocking(move || file.read()).await.map_err(|_| Refusal::internal())?;
+    let expected = expected.map_err(|error| {
+        tracing::error!(%error, "the operators' token cannot be read");
+        Refusal::forbidden("The token file cannot be used; the log says why.")
+    })?;
+    let Some(expected) = expected else {
+        return Err(Refusal::forbidden(
+            "Operators' routes are closed, because no token is set. Start Handbill with --admin-token-file FILE, and send that file's token as `Authorization: Bearer TOKEN`.",
+        ));
+    };
+    let sent = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let sent = sent.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
+    // Hashes have one length, so the comparison takes the same time whatever was sent.
+    let is_right = sent.is_some_and(|sent| bool::from(Sha256::digest(sent).ct_eq(&Sha256::digest(expected.as_str()))));
+    if is_right { Ok(next.run(request).await) } else { Err(Refusal::unauthorized()) }
+}

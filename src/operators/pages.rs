@@ -1,0 +1,119 @@
+//! Taking pages down, and looking at them.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use futures_util::{StreamExt, stream};
+
+use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
+use super::types::{Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
+use crate::api::error::{self, ApiError};
+use crate::domain::slug::Slug;
+use crate::domain::takedown::Takedown;
+use crate::ports::page_store::Lookup;
+use crate::service::TakedownOutcome;
+
+/// Takedowns of one request at the same time: enough to share the store's commits, and few enough to leave clients
+/// their share.
+const AT_ONCE: usize = 16;
+
+/// `POST /takedown`.
+pub(super) async fn take_down(
+    State(api): State<Arc<OperatorsApi>>,
+    body: Bytes,
+) -> Result<Json<TakedownAnswer>, Refusal> {
+    let request: TakedownRequest = parse(&body)?;
+    if request.slugs.len() > MAX_SLUGS {
+        return Err(Refusal::invalid(format!("Send at most {MAX_SLUGS} slugs at a time.")));
+    }
+    let takedown = Takedown::new(request.reason, &request.by)
+        .map_err(|error| Refusal::invalid(format!("The field `by` is not as expected: {error}.")))?;
+    let (api, takedown) = (&api, &takedown);
+    let results = stream::iter(request.slugs)
+        .map(|text| async move { take_one_down(api, text, takedown, request.dry_run).await })
+        .buffered(AT_ONCE)
+        .collect()
+        .await;
+    Ok(Json(TakedownAnswer { results }))
+}
+
+async fn take_one_down(api: &OperatorsApi, text: String, takedown: &Takedown, is_dry_run: bool) -> TakedownResult {
+    let result = |outcome| TakedownResult { slug: text.clone(), outcome, title: None, deleted_at: None, message: None };
+    let Some(slug) = slug_in(&text) else {
+        let message = "Give a slug, or the address of a page.".to_owned();
+        return TakedownResult { message: Some(message), ..result(TakedownCode::NotASlug) };
+    };
+    let result = |outcome| TakedownResult { slug: slug.to_string(), ..result(outcome) };
+    let result = match api.operators.take_down(&slug, takedown, is_dry_run).await {
+        Ok(TakedownOutcome::TakenDown(tombstone)) => {
+            let (reason, by) = (takedown.reason.code(), takedown.by.as_str());
+            tracing::info!(slug = slug.as_str(), reason, by, "an operator took a page down");
+            let deleted_at = Some(tombstone.deleted_at.to_string());
+            TakedownResult { deleted_at, ..result(TakedownCode::TakenDown) }
+        }
+        Ok(TakedownOutcome::WouldTakeDown(page)) => {
+            let title = page.title.as_ref().map(|title| title.as_str().to_owned());
+            TakedownResult { title, ..result(TakedownCode::WouldTakeDown) }
+        }
+        Ok(TakedownOutcome::AlreadyDeleted(tombstone)) => {
+            let deleted_at = Some(tombstone.deleted_at.to_string());
+            TakedownResult { deleted_at, ..result(TakedownCode::AlreadyDeleted) }
+        }
+        Ok(TakedownOutcome::NotFound) => result(TakedownCode::NotFound),
+        Err(failure) => {
+            error::log(&failure);
+            let message = Some(ApiError::from(&failure).message);
+            TakedownResult { message, ..result(TakedownCode::Failed) }
+        }
+    };
+    api.count("takedown", result.outcome.as_str());
+    result
+}
+
+/// `GET /inspect/{slug}`.
+pub(super) async fn inspect(
+    State(api): State<Arc<OperatorsApi>>,
+    Path(text): Path<String>,
+) -> Result<Json<Inspection>, Refusal> {
+    let slug = slug_in(&text).ok_or_else(|| Refusal::invalid("Give a slug, or the address of a page."))?;
+    let found = api.operators.inspect(&slug).await;
+    api.count("inspect", if found.is_ok() { "done" } else { "failed" });
+    Ok(Json(match found.map_err(|error| Refusal::from(&error))? {
+        Lookup::Active(page) => Inspection::of_page(&page),
+        Lookup::Deleted(tombstone) => Inspection::of_tombstone(&tombstone),
+        Lookup::Absent => Inspection::absent(&slug),
+    }))
+}
+
+/// The slug that `text` names: a slug, or an address of the page, as notices quote it.
+fn slug_in(text: &str) -> Option<Slug> {
+    let path = text.trim().split(['?', '#']).next()?.trim_end_matches(['/', '.', ')', '>']);
+    let last = path.rsplit('/').find(|part| *part != "edit")?;
+    Slug::parse(last.strip_suffix(".md").unwrap_or(last)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_named_by_its_slug_or_any_of_its_addresses() {
+        for named in [
+            "a-page-22222222",
+            " a-page-22222222\r\n",
+            "https://pages.example/a-page-22222222",
+            "https://pages.example/a-page-22222222.md",
+            "https://pages.example/a-page-22222222/edit",
+            "https://pages.example/api/pages/a-page-22222222?x=1#y",
+            "https://pages.example/a-page-22222222/).",
+        ] {
+            assert_eq!(slug_in(named).map(|slug| slug.to_string()).as_deref(), Some("a-page-22222222"), "{named:?}");
+        }
+        for other in ["", "a page", "https://pages.example/", "a-page-2222222", "a-page-22222222.html"] {
+            assert_eq!(slug_in(other), None, "{other:?}");
+        }
+    }
+}

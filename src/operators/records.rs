@@ -1,0 +1,67 @@
+//! Every record of the store, batch by batch: the source of `handbill export` and `handbill backup`.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse, Response};
+use http::header::CONTENT_TYPE;
+use serde::{Deserialize, Serialize};
+
+use super::refusal::Refusal;
+use super::state::OperatorsApi;
+use crate::domain::archive::{ArchivedPage, Entry, entry_line};
+use crate::ports::page_scan::{ScanBatch, ScanCursor, ScanLimit};
+use crate::ports::page_store::{Record, StoreError};
+use crate::service::ServiceError;
+
+/// The size of a batch: it is in memory as a whole, and shares the listener with probes.
+const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
+
+/// The last line of a batch.
+#[derive(Debug, Deserialize, Serialize)]
+pub struct BatchEnd {
+    /// The place at which the next batch begins; nothing after the last one.
+    pub next: Option<String>,
+    /// Slugs of records that cannot be read.
+    pub unreadable: Vec<String>,
+    /// About how many records there are in all, if the store knows.
+    pub expected_records: Option<u64>,
+}
+
+/// `GET /records`: the lines of the records as an archive has them, then a line with [`BatchEnd`].
+pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): RawQuery) -> Result<Response, Refusal> {
+    let misused = || Refusal::invalid("The query is `after=CURSOR` with the `next` of another answer, or nothing.");
+    let after = match query.as_deref().unwrap_or_default() {
+        "" => None,
+        query => Some(query.strip_prefix("after=").and_then(bytes_of).ok_or_else(misused)?),
+    };
+    if after.is_none() {
+        tracing::info!("an operator reads all records");
+    }
+    let refused = |error: StoreError| Refusal::from(&ServiceError::Store(error));
+    let cursor = after.map(ScanCursor::new);
+    let ScanBatch { records, next } = api.records.scan(cursor.as_ref(), BATCH).await.map_err(refused)?;
+    let expected_records = api.records.estimated_records().await.map_err(refused)?;
+    let (mut lines, mut unreadable) = (String::new(), Vec::new());
+    for record in records {
+        match record {
+            Ok(Record::Active(page)) => lines.push_str(&entry_line(&Entry::Page(ArchivedPage::of(&page)))),
+            Ok(Record::Deleted(tombstone)) => lines.push_str(&entry_line(&Entry::Tombstone(tombstone))),
+            Err(damaged) => {
+                tracing::error!(slug = damaged.name, error = %damaged.cause, "a record cannot be read");
+                unreadable.push(damaged.name);
+            }
+        }
+    }
+    let next = next.map(|next| next.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect());
+    let end = serde_json::to_string(&BatchEnd { next, unreadable, expected_records });
+    lines.push_str(&end.map_err(|_| Refusal::internal())?);
+    lines.push('\n');
+    Ok(([(CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
+}
+
+/// The bytes of these hexadecimal digits.
+pub fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok().filter(|_| pair.len() == 2)).collect()
+}

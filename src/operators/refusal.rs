@@ -1,0 +1,74 @@
+//! The answer to an operator's request that was not done.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderValue, StatusCode};
+use serde::de::DeserializeOwned;
+
+use super::types::ErrorBody;
+use crate::api::error::{self, ApiError};
+use crate::service::ServiceError;
+
+/// Why an operator's request was not done.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    body: ErrorBody,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, code: &str, message: impl Into<String>) -> Self {
+        Self { status, body: ErrorBody { error: code.to_owned(), message: message.into() } }
+    }
+
+    /// The routes are closed.
+    pub(super) fn forbidden(message: &str) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", message)
+    }
+
+    /// The token is missing or wrong.
+    pub(super) fn unauthorized() -> Self {
+        let advice = "Send the token of --admin-token-file as `Authorization: Bearer TOKEN`.";
+        Self::new(StatusCode::UNAUTHORIZED, "unauthorized", advice)
+    }
+
+    /// The request does not fit.
+    pub(super) fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request", message)
+    }
+
+    /// A fault of Handbill.
+    pub(super) fn internal() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "Something went wrong; the log says what.")
+    }
+}
+
+impl From<&ServiceError> for Refusal {
+    fn from(failure: &ServiceError) -> Self {
+        error::log(failure);
+        let error = ApiError::from(failure);
+        let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self::new(status, error.code.as_str(), error.message)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let mut response = (self.status, Json(self.body)).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"operators\""));
+        }
+        response
+    }
+}
+
+/// The value of a JSON body, whatever its content type.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
+    serde_json::from_slice(body).map_err(|error| Refusal::invalid(format!("The body is not as expected: {error}.")))
+}
+
+/// The answer to a method that the route does not take. Axum adds `Allow`.
+pub(super) async fn method_not_allowed() -> Refusal {
+    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "The header `Allow` lists the methods.")
+}

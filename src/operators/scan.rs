@@ -1,0 +1,76 @@
+//! Looking for pages.
+
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+
+use super::refusal::{Refusal, parse};
+use super::state::OperatorsApi;
+use super::types::{FoundPage, ScanAnswer, ScanRequest};
+use crate::domain::selection::Selection;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_scan::ScanCursor;
+
+/// `POST /scan`: the pages of one batch that meet the criteria, and where the next batch begins.
+pub(super) async fn scan(State(api): State<Arc<OperatorsApi>>, body: Bytes) -> Result<Json<ScanAnswer>, Refusal> {
+    let request: ScanRequest = parse(&body)?;
+    let after = request.cursor.as_deref().map(cursor).transpose()?;
+    let selection = selection(&request)?;
+    let scanned = api.operators.scan(selection, after).await;
+    api.count("scan", if scanned.is_ok() { "done" } else { "failed" });
+    let scanned = scanned.map_err(|error| Refusal::from(&error))?;
+    Ok(Json(ScanAnswer {
+        examined: scanned.examined,
+        total: scanned.total,
+        pages: scanned.found.iter().map(|page| FoundPage::of(page)).collect(),
+        unreadable: scanned.unreadable,
+        cursor: scanned.next.map(|next| hex(next.as_bytes())),
+    }))
+}
+
+fn selection(request: &ScanRequest) -> Result<Selection, Refusal> {
+    let refused = |error| Refusal::invalid(format!("A criterion is not as expected: {error}."));
+    let mut selection = Selection::default();
+    if let Some(host) = &request.linking_to {
+        selection = selection.linking_to(host).map_err(refused)?;
+    }
+    if let Some(pattern) = &request.matching {
+        selection = selection.matching(pattern).map_err(refused)?;
+    }
+    if let Some(text) = &request.created_after {
+        selection = selection.created_after(time(text)?);
+    }
+    if let Some(text) = &request.created_before {
+        selection = selection.created_before(time(text)?);
+    }
+    if selection.is_everything() {
+        let advice = "Give at least one of `linking_to`, `matching`, `created_after` and `created_before`.";
+        return Err(Refusal::invalid(advice));
+    }
+    Ok(selection)
+}
+
+/// `2026-11-21T04:30:00Z`, or the beginning of a day in UTC as `2026-11-21`.
+fn time(text: &str) -> Result<UnixMillis, Refusal> {
+    let is_day = text.len() == "2026-11-21".len();
+    let parsed =
+        if is_day { humantime::parse_rfc3339(&format!("{text}T00:00:00Z")) } else { humantime::parse_rfc3339(text) };
+    let since = parsed.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let millis = since.and_then(|since| i64::try_from(since.as_millis()).ok());
+    millis
+        .map(UnixMillis::new)
+        .ok_or_else(|| Refusal::invalid("A time is written like 2026-11-21 or 2026-11-21T04:30:00Z, in UTC."))
+}
+
+fn cursor(text: &str) -> Result<ScanCursor, Refusal> {
+    let bytes = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    let read: Option<Vec<u8>> = (0..text.len()).step_by(2).map(bytes).collect();
+    read.map(ScanCursor::new).ok_or_else(|| Refusal::invalid("The field `cursor` is not one that an answer had."))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,32 @@
+//! The state that the operators' routes share.
+
+use std::sync::Arc;
+
+use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_scan::PageScan;
+use crate::service::{Operators, PublishingPolicy};
+use crate::telemetry::logs::LogFilter;
+use crate::telemetry::metrics::{Metrics, OperatorLabels};
+
+/// The state that the operators' routes work on.
+pub struct OperatorsApi {
+    /// The operators' side of the service.
+    pub operators: Operators,
+    /// Every record of the store.
+    pub records: Arc<dyn PageScan>,
+    /// The switch that pauses creates.
+    pub switch: Arc<dyn CreatesSwitch>,
+    /// The policy of this process, for changes that take effect here at once.
+    pub policy: PublishingPolicy,
+    /// The filter of the log.
+    pub log: LogFilter,
+    /// Counts what operators do.
+    pub metrics: Arc<Metrics>,
+}
+
+impl OperatorsApi {
+    /// Counts that an operator's `action` ended with `outcome`.
+    pub(super) fn count(&self, action: &'static str, outcome: &'static str) {
+        self.metrics.operator_actions.get_or_create(&OperatorLabels { action, outcome }).inc();
+    }
+}

@@ -1,0 +1,343 @@
+//! The JSON of the operators' API, for its routes and for the commands that call them.
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::domain::audit::{AuditAction, NumberedEntry};
+use crate::domain::creates::Creates;
+use crate::domain::fingerprint::Fingerprint;
+use crate::domain::link_hosts::link_hosts;
+use crate::domain::page::{Page, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::takedown::TakedownReason;
+
+/// The most slugs in one request.
+pub const MAX_SLUGS: usize = 100;
+
+/// The body of an error.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ErrorBody {
+    /// The stable code.
+    pub error: String,
+    /// The problem and how to solve it.
+    pub message: String,
+}
+
+/// The body of `POST /takedown`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TakedownRequest {
+    /// Slugs or addresses of pages, at most [`MAX_SLUGS`].
+    pub slugs: Vec<String>,
+    /// The reason.
+    pub reason: TakedownReason,
+    /// The operator's name.
+    pub by: String,
+    /// Whether to only look.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// The answer of `POST /takedown`: one result for each slug, in the order of the request.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TakedownAnswer {
+    /// The results.
+    pub results: Vec<TakedownResult>,
+}
+
+/// The result for one page.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct TakedownResult {
+    /// The slug, or the text that is none.
+    pub slug: String,
+    /// The result.
+    pub outcome: TakedownCode,
+    /// The page's title, in a dry run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// When the page was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<String>,
+    /// Why it was not taken down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// The result of a takedown for one page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TakedownCode {
+    /// The page was taken down now.
+    TakenDown,
+    /// The page can be read, and a dry run left it.
+    WouldTakeDown,
+    /// The page was deleted before.
+    AlreadyDeleted,
+    /// No page ever had this slug.
+    NotFound,
+    /// The text is no slug and no address of a page.
+    NotASlug,
+    /// The store did not answer, or cannot read the page.
+    Failed,
+}
+
+impl TakedownCode {
+    /// The code as text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TakenDown => "taken_down",
+            Self::WouldTakeDown => "would_take_down",
+            Self::AlreadyDeleted => "already_deleted",
+            Self::NotFound => "not_found",
+            Self::NotASlug => "not_a_slug",
+            Self::Failed => "failed",
+        }
+    }
+
+    /// Whether the page cannot be read any more, or never could.
+    pub fn is_fine(self) -> bool {
+        !matches!(self, Self::NotASlug | Self::Failed)
+    }
+}
+
+/// The answer of `GET /inspect/{slug}`. It has neither the text nor anything of the key.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Inspection {
+    /// The page's slug.
+    pub slug: String,
+    /// `active`, `deleted` or `absent`.
+    pub state: String,
+    /// The facts of a page that can be read.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub page: Option<InspectedPage>,
+    /// When the page was created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// When it was deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleted_at: Option<String>,
+    /// The takedown, if an operator deleted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub takedown: Option<InspectedTakedown>,
+}
+
+/// The facts of a page that can be read.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InspectedPage {
+    /// The title; `None` if an update cleared it.
+    pub title: Option<String>,
+    /// The beginning of the text.
+    pub excerpt: String,
+    /// When the page last changed.
+    pub updated_at: String,
+    /// How often it was written.
+    pub version: u64,
+    /// Size of the Markdown, in bytes.
+    pub content_bytes: usize,
+    /// Size of the HTML, in bytes.
+    pub html_bytes: usize,
+    /// The hosts of its links and images.
+    pub hosts: Vec<String>,
+    /// Entries for `--blocklist-file` that refuse the same text or links; none for a short text without links.
+    pub fingerprints: Vec<String>,
+}
+
+/// The operator who took a page down, and the reason.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct InspectedTakedown {
+    /// The reason.
+    pub reason: TakedownReason,
+    /// The operator's name.
+    pub by: String,
+}
+
+/// The body of `POST /scan`. At least one criterion must be there; a page must meet all that are.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScanRequest {
+    /// A host that links or images lead to, or a domain above it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub linking_to: Option<String>,
+    /// A regular expression that the title or the Markdown has a match of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matching: Option<String>,
+    /// A time at which, or after which, the page was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_after: Option<String>,
+    /// A time before which the page was created.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_before: Option<String>,
+    /// The cursor of the answer before; none at the beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cursor: Option<String>,
+}
+
+/// The answer of `POST /scan`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ScanAnswer {
+    /// Records that were looked at, tombstones included.
+    pub examined: usize,
+    /// About how many records there are, if the store knows.
+    pub total: Option<u64>,
+    /// The pages that meet the criteria.
+    pub pages: Vec<FoundPage>,
+    /// Records that cannot be read.
+    pub unreadable: Vec<String>,
+    /// The beginning of the next batch; `None` at the end.
+    pub cursor: Option<String>,
+}
+
+/// A page that meets the criteria.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FoundPage {
+    /// The page's slug.
+    pub slug: String,
+    /// The title; `None` if an update cleared it.
+    pub title: Option<String>,
+    /// The beginning of the text.
+    pub excerpt: String,
+    /// When the page was created.
+    pub created_at: String,
+    /// The hosts of its links and images.
+    pub hosts: Vec<String>,
+}
+
+impl FoundPage {
+    /// The facts of `page`.
+    pub(super) fn of(page: &Page) -> Self {
+        Self {
+            slug: page.slug.to_string(),
+            title: page.title.as_ref().map(|title| title.as_str().to_owned()),
+            excerpt: page.rendered.excerpt.clone(),
+            created_at: page.created_at.to_string(),
+            hosts: link_hosts(&page.rendered.html).into_iter().collect(),
+        }
+    }
+}
+
+/// One line of `GET /audit`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct AuditLine {
+    /// 1 for the first entry, one more with each.
+    pub number: u64,
+    /// When it was done.
+    pub at: String,
+    /// The operator's name.
+    pub by: String,
+    /// The action.
+    #[serde(flatten)]
+    pub action: AuditLineAction,
+}
+
+/// The action of an entry.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+pub enum AuditLineAction {
+    /// A page was taken down.
+    Takedown {
+        /// The page.
+        slug: String,
+        /// The reason.
+        reason: TakedownReason,
+    },
+    /// Creates were paused or resumed, or their budget was changed.
+    Creates {
+        /// Whether creates are paused from then on.
+        paused: bool,
+        /// How many pages may be created in an hour from then on, by all clients together.
+        hourly_budget: Option<u32>,
+    },
+}
+
+impl From<NumberedEntry> for AuditLine {
+    fn from(NumberedEntry { number, entry }: NumberedEntry) -> Self {
+        let action = match entry.action {
+            AuditAction::Takedown { slug, reason } => AuditLineAction::Takedown { slug: slug.to_string(), reason },
+            AuditAction::Creates { paused, hourly_budget } => AuditLineAction::Creates { paused, hourly_budget },
+        };
+        Self { number, at: entry.at.to_string(), by: entry.by, action }
+    }
+}
+
+/// The body of `PUT /log` and the answer of both its methods.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogBody {
+    /// The directives of `--log`.
+    pub filter: String,
+}
+
+/// The answer of `GET /creates` and `PATCH /creates`.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CreatesBody {
+    /// Whether every create is refused.
+    pub paused: bool,
+    /// How many pages all clients together may create within any hour; `None` means any number.
+    pub hourly_budget: Option<u32>,
+}
+
+impl From<Creates> for CreatesBody {
+    fn from(Creates { paused, hourly_budget }: Creates) -> Self {
+        Self { paused, hourly_budget }
+    }
+}
+
+/// The body of `PATCH /creates`.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CreatesChange {
+    /// Whether every create is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<bool>,
+    /// How many pages all clients together may create within any hour; `null` for any number.
+    #[serde(default, deserialize_with = "sent", skip_serializing_if = "Option::is_none")]
+    pub hourly_budget: Option<Option<u32>>,
+    /// The operator's name.
+    pub by: String,
+}
+
+/// A field that was sent, perhaps as `null`.
+fn sent<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Option<u32>>, D::Error> {
+    Deserialize::deserialize(field).map(Some)
+}
+
+impl Inspection {
+    /// The facts of `page`.
+    pub(super) fn of_page(page: &Page) -> Self {
+        let hosts = link_hosts(&page.rendered.html);
+        let fingerprints = [Fingerprint::of_text(&page.rendered.html), Fingerprint::of_links(&hosts)];
+        Self {
+            slug: page.slug.to_string(),
+            state: "active".to_owned(),
+            created_at: Some(page.created_at.to_string()),
+            page: Some(InspectedPage {
+                title: page.title.as_ref().map(|title| title.as_str().to_owned()),
+                excerpt: page.rendered.excerpt.clone(),
+                updated_at: page.updated_at.to_string(),
+                version: page.version.get(),
+                content_bytes: page.content.as_str().len(),
+                html_bytes: page.rendered.html.len(),
+                hosts: hosts.into_iter().collect(),
+                fingerprints: fingerprints.iter().flatten().map(ToString::to_string).collect(),
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// The facts of a deleted page.
+    pub(super) fn of_tombstone(tombstone: &Tombstone) -> Self {
+        let takedown = tombstone.takedown.as_ref();
+        Self {
+            slug: tombstone.slug.to_string(),
+            state: "deleted".to_owned(),
+            created_at: Some(tombstone.created_at.to_string()),
+            deleted_at: Some(tombstone.deleted_at.to_string()),
+            takedown: takedown.map(|takedown| InspectedTakedown { reason: takedown.reason, by: takedown.by.clone() }),
+            ..Self::default()
+        }
+    }
+
+    /// No page ever had this slug.
+    pub(super) fn absent(slug: &Slug) -> Self {
+        Self { slug: slug.to_string(), state: "absent".to_owned(), ..Self::default() }
+    }
+}

@@ -1,0 +1,161 @@
+//! The operators' side of the service: they take pages down, look at them, and list the audit.
+//!
+//! Operators need no edit key and have no limits. The caller must have checked that it serves an operator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rand::RngExt;
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
+use tokio::time::Instant;
+
+use super::error::ServiceError;
+use super::{LONGEST_JITTER, StoreBudget, within_deadline};
+use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
+use crate::domain::page::{Page, Tombstone};
+use crate::domain::selection::Selection;
+use crate::domain::slug::Slug;
+use crate::domain::takedown::Takedown;
+use crate::ports::audit_log::AuditLog;
+use crate::ports::clock::SharedClock;
+use crate::ports::page_scan::{PageScan, ScanCursor, ScanLimit};
+use crate::ports::page_store::{CasResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::random::Random;
+
+/// The operators' side of the service. Cheap to clone.
+#[derive(Clone)]
+pub struct Operators {
+    store: Arc<dyn PageStore>,
+    audit: Arc<dyn AuditLog>,
+    scan: Arc<dyn PageScan>,
+    /// One batch at a time, so that looking for pages leaves the store and the cores to clients.
+    scanning: Arc<Mutex<()>>,
+    clock: SharedClock,
+    random: Random,
+}
+
+/// The outcome of a takedown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TakedownOutcome {
+    /// The page is deleted from now on, and the audit says so.
+    TakenDown(Tombstone),
+    /// The page can be read. A dry run changes nothing.
+    WouldTakeDown(Arc<Page>),
+    /// The page was deleted before, by an operator or with its key. Nothing was changed.
+    AlreadyDeleted(Tombstone),
+    /// No page ever had this slug.
+    NotFound,
+}
+
+/// The result of looking at one batch of records.
+#[derive(Debug)]
+pub struct Scanned {
+    /// The pages that were looked for.
+    pub found: Vec<Arc<Page>>,
+    /// Records in the batch, tombstones included.
+    pub examined: usize,
+    /// About how many records there are, if the store knows.
+    pub total: Option<u64>,
+    /// The names of records that cannot be read.
+    pub unreadable: Vec<String>,
+    /// The beginning of the next batch; `None` at the end.
+    pub next: Option<ScanCursor>,
+}
+
+impl Operators {
+    /// The operators' side of a service over these backends. `store` must be the one that the service uses, with all
+    /// that is in front of it.
+    pub fn new(
+        store: Arc<dyn PageStore>,
+        audit: Arc<dyn AuditLog>,
+        scan: Arc<dyn PageScan>,
+        clock: SharedClock,
+        random: Random,
+    ) -> Self {
+        Self { store, audit, scan, scanning: Arc::default(), clock, random }
+    }
+
+    /// Deletes the page under `slug` as its owner would, whatever its version, and keeps `takedown` in its tombstone
+    /// and in the audit. A dry run only looks.
+    ///
+    /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been taken down.
+    /// Trying again is safe.
+    pub async fn take_down(
+        &self,
+        slug: &Slug,
+        takedown: &Takedown,
+        is_dry_run: bool,
+    ) -> Result<TakedownOutcome, ServiceError> {
+        within_deadline(Instant::now(), async {
+            loop {
+                let mut store_budget = StoreBudget::new();
+                let page = match store_budget.wait(self.store.lookup(slug)).await? {
+                    Lookup::Active(page) => page,
+                    Lookup::Deleted(tombstone) => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
+                    Lookup::Absent => return Ok(TakedownOutcome::NotFound),
+                };
+                if is_dry_run {
+                    return Ok(TakedownOutcome::WouldTakeDown(page));
+                }
+                let tombstone = page.head().taken_down(takedown.clone(), self.clock.now());
+                let swapped = self.store.compare_and_set(page.version, Record::Deleted(tombstone.clone()));
+                match store_budget.wait(swapped).await? {
+                    CasResult::Swapped => return Ok(TakedownOutcome::TakenDown(tombstone)),
+                    // The page's owner changed or deleted it between the read and the write.
+                    CasResult::Stale => tokio::time::sleep(self.jitter()).await,
+                }
+            }
+        })
+        .await
+    }
+
+    /// The page or tombstone under `slug`.
+    pub async fn inspect(&self, slug: &Slug) -> Result<Lookup, ServiceError> {
+        within_deadline(Instant::now(), StoreBudget::new().wait(self.store.lookup(slug))).await
+    }
+
+    /// The pages that `selection` has among the records after `after`, or from the beginning. One call looks at one
+    /// batch.
+    pub async fn scan(&self, selection: Selection, after: Option<ScanCursor>) -> Result<Scanned, ServiceError> {
+        within_deadline(Instant::now(), async {
+            let _alone = self.scanning.lock().await;
+            let mut store_budget = StoreBudget::new();
+            let batch = store_budget.wait(self.scan.scan(after.as_ref(), ScanLimit::DEFAULT)).await?;
+            let total = store_budget.wait(self.scan.estimated_records()).await?;
+            let examined = batch.records.len();
+            let mut unreadable = Vec::new();
+            let mut pages = Vec::new();
+            for record in batch.records {
+                match record {
+                    Ok(Record::Active(page)) => pages.push(page),
+                    Ok(Record::Deleted(_)) => {}
+                    Err(fault) => unreadable.push(fault.name),
+                }
+            }
+            // A pattern over megabytes of text would hold up the requests on this thread.
+            let selecting = spawn_blocking(move || {
+                pages.retain(|page| selection.has(page));
+                pages
+            });
+            let found = selecting.await.map_err(|panicked| StoreError::Unreadable(panicked.into()))?;
+            Ok(Scanned { found, examined, total, unreadable, next: batch.next })
+        })
+        .await
+    }
+
+    /// Appends to the audit that `by` did `action` now.
+    pub async fn record(&self, by: String, action: AuditAction) -> Result<(), ServiceError> {
+        let entry = AuditEntry { at: self.clock.now(), by, action };
+        within_deadline(Instant::now(), StoreBudget::new().wait(self.audit.append(entry))).await
+    }
+
+    /// The first entries of the audit after the number `after`, oldest first; none at its end.
+    pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, ServiceError> {
+        within_deadline(Instant::now(), StoreBudget::new().wait(self.audit.list(after, limit))).await
+    }
+
+    fn jitter(&self) -> Duration {
+        LONGEST_JITTER.mul_f64((&self.random).random())
+    }
+}

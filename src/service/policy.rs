@@ -1,0 +1,88 @@
+//! The operators' policy: which content and how many creates they allow at the moment.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use super::error::ServiceError;
+use crate::domain::blocklist::Blocklist;
+use crate::domain::client::Client;
+use crate::domain::creates::Creates;
+use crate::domain::markdown::Rendered;
+use crate::domain::quota::Quota;
+use crate::ports::rate_limiter::{LimitKind, RateLimiter};
+
+/// The window of the budget that all clients share.
+const BUDGET_WINDOW: Duration = Duration::from_hours(1);
+
+/// The operators' policy. Clones share it, and it may change at any time. The default allows everything.
+#[derive(Clone, Default)]
+pub struct PublishingPolicy {
+    allowed: Arc<RwLock<Allowed>>,
+    observe: Option<Arc<dyn Fn(&'static str) + Send + Sync>>,
+}
+
+#[derive(Default)]
+struct Allowed {
+    blocklist: Arc<Blocklist>,
+    creates: Creates,
+}
+
+impl PublishingPolicy {
+    /// A policy that allows everything at first. Each refusal calls `observe` with `content`, `paused` or `budget`.
+    pub fn observed(observe: impl Fn(&'static str) + Send + Sync + 'static) -> Self {
+        Self { observe: Some(Arc::new(observe)), ..Self::default() }
+    }
+
+    /// Refuses from now on what `blocklist` refuses.
+    pub fn set_blocklist(&self, blocklist: Blocklist) {
+        self.allowed.write().unwrap_or_else(PoisonError::into_inner).blocklist = Arc::new(blocklist);
+    }
+
+    /// Allows from now on what `creates` allows. Returns whether that is a change.
+    pub fn set_creates(&self, creates: Creates) -> bool {
+        let mut allowed = self.allowed.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut allowed.creates, creates) != creates
+    }
+
+    /// The limits on creates.
+    pub fn creates(&self) -> Creates {
+        self.allowed.read().unwrap_or_else(PoisonError::into_inner).creates
+    }
+
+    /// Fails if a page with this HTML must not be published.
+    pub(super) fn check_content(&self, rendered: &Rendered) -> Result<(), ServiceError> {
+        let blocklist = Arc::clone(&self.allowed.read().unwrap_or_else(PoisonError::into_inner).blocklist);
+        if blocklist.refuses(&rendered.html) {
+            Err(self.refuse("content", ServiceError::ContentRefused))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Fails while creates are paused.
+    pub(super) fn check_pause(&self) -> Result<(), ServiceError> {
+        if self.creates().paused { Err(self.refuse("paused", ServiceError::CreatesPaused)) } else { Ok(()) }
+    }
+
+    fn refuse(&self, reason: &'static str, error: ServiceError) -> ServiceError {
+        if let Some(observe) = &self.observe {
+            observe(reason);
+        }
+        error
+    }
+
+    /// Counts a create towards the budget that all clients share; fails if it is used up. A create that the store then
+    /// refuses stays counted.
+    pub(super) async fn spend_budget(&self, limiter: &dyn RateLimiter) -> Result<(), ServiceError> {
+        let Some(limit) = self.creates().hourly_budget else { return Ok(()) };
+        let quota = Quota { limit, window: BUDGET_WINDOW };
+        let decision = limiter.check(LimitKind::AllCreates, quota, everyone()).await;
+        if decision.admitted { Ok(()) } else { Err(self.refuse("budget", ServiceError::BudgetSpent(decision))) }
+    }
+}
+
+/// The one client of the shared budget. Nobody can have this address.
+fn everyone() -> Client {
+    Client::from(IpAddr::V4(Ipv4Addr::UNSPECIFIED))
+}

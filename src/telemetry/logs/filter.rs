@@ -1,0 +1,38 @@
+//! The filter of the log, which can be changed while the process runs.
+
+use std::sync::Arc;
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::reload;
+
+/// Changes which events are logged. Clones change the same log.
+#[derive(Clone)]
+pub struct LogFilter {
+    change: Arc<dyn Fn(EnvFilter) -> Result<(), reload::Error> + Send + Sync>,
+    current: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+impl LogFilter {
+    /// A filter for a subscriber that passes what `directives` say, and what changes it.
+    pub fn new<S: 'static>(directives: EnvFilter) -> (Self, reload::Layer<EnvFilter, S>) {
+        let (layer, handle) = reload::Layer::new(directives);
+        let change = {
+            let handle = handle.clone();
+            Arc::new(move |directives| handle.reload(directives))
+        };
+        let current = Arc::new(move || handle.with_current(ToString::to_string).unwrap_or_default());
+        (Self { change, current }, layer)
+    }
+
+    /// Passes what `directives` say from now on. Libraries stay below the level that they may never exceed. An error
+    /// says why the directives are not valid, and then nothing changes.
+    pub fn change(&self, directives: &str) -> Result<(), String> {
+        let parsed = EnvFilter::builder().parse(directives).map_err(|error| error.to_string())?;
+        (self.change)(parsed).map_err(|error| error.to_string())
+    }
+
+    /// The directives.
+    pub fn current(&self) -> String {
+        (self.current)()
+    }
+}

@@ -1,0 +1,97 @@
+//! A store's records as the bytes of an archive.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{Stream, stream};
+
+use crate::domain::archive::{ArchivedPage, Encoder, Entry};
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
+use crate::ports::page_store::{Record, StoreError};
+
+/// The size of a batch: an export shares the store with requests, and encodes a batch while they wait.
+const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
+
+/// Which records leave the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// Pages and tombstones.
+    All,
+    /// Tombstones only.
+    Deletions,
+}
+
+/// An archive of `store`, in pieces of about one megabyte. An error ends it before its trailer, so the file is not
+/// complete.
+///
+/// A record that cannot be read is left out, logged and counted in the trailer.
+pub fn archive(
+    store: Arc<dyn PageScan>,
+    selection: Selection,
+    created_at: UnixMillis,
+) -> impl Stream<Item = Result<Bytes, StoreError>> + Send {
+    stream::try_unfold((store, Step::Begin), move |(store, step)| async move {
+        let (encoder, after) = match step {
+            Step::Begin => {
+                let expected = match selection {
+                    Selection::All => store.estimated_records().await?,
+                    Selection::Deletions => None,
+                };
+                let (encoder, line) = Encoder::begin(created_at, generator(), expected);
+                return Ok(Some((Bytes::from(line), (store, Step::Batch(encoder, None)))));
+            }
+            Step::Batch(encoder, after) => (encoder, after),
+            Step::End => return Ok(None),
+        };
+        let (text, step) = next_piece(&*store, selection, encoder, after).await?;
+        Ok(Some((Bytes::from(text), (store, step))))
+    })
+}
+
+/// How far an archive is.
+enum Step {
+    Begin,
+    Batch(Encoder, Option<ScanCursor>),
+    End,
+}
+
+/// The lines of the next batch that has any.
+async fn next_piece(
+    store: &dyn PageScan,
+    selection: Selection,
+    mut encoder: Encoder,
+    mut after: Option<ScanCursor>,
+) -> Result<(String, Step), StoreError> {
+    loop {
+        let ScanBatch { records, next } = store.scan(after.as_ref(), BATCH).await?;
+        let mut text = String::new();
+        for record in records {
+            match record {
+                Ok(Record::Active(page)) if selection == Selection::All => {
+                    text.push_str(&encoder.entry(&Entry::Page(ArchivedPage::of(&page))));
+                }
+                Ok(Record::Active(_)) => {}
+                Ok(Record::Deleted(tombstone)) => text.push_str(&encoder.entry(&Entry::Tombstone(tombstone))),
+                Err(unreadable) => {
+                    let (slug, error) = (&unreadable.name, &unreadable.cause);
+                    tracing::error!(slug, %error, "a record cannot be read and is not in the archive");
+                    encoder.unreadable();
+                }
+            }
+        }
+        after = next;
+        if after.is_none() {
+            text.push_str(&encoder.end());
+            return Ok((text, Step::End));
+        }
+        if !text.is_empty() {
+            return Ok((text, Step::Batch(encoder, after)));
+        }
+    }
+}
+
+/// The program as an archive names it.
+pub fn generator() -> String {
+    format!("handbill {}", env!("CARGO_PKG_VERSION"))
+}

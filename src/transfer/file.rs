@@ -1,0 +1,236 @@
+//! Files of archives and ledgers, compressed with zstd if their name ends in `.zst`.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::domain::archive::{ArchiveError, Decoded, Decoder, Entry, Header, MAX_LINE_BYTES, Summary};
+
+/// Only the user who exports may read the file: a page may be a draft with an address that nobody else knows.
+const FILE_MODE: u32 = 0o600;
+
+/// The end of a compressed file's name.
+const ZSTD_EXTENSION: &str = "zst";
+
+/// The end of the name of a file that is not complete.
+const UNFINISHED_EXTENSION: &str = "part";
+
+/// Level of compression: zstd's own default. Higher levels take much longer and save little of such text.
+const ZSTD_LEVEL: i32 = 3;
+
+/// Why a file cannot be read or written.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// The operating system refuses.
+    #[error("{} cannot be {action}: {reason}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The attempt: `read` or `written`.
+        action: &'static str,
+        /// The operating system's reason, or that of zstd.
+        reason: io::Error,
+    },
+    /// The file is not what was written.
+    #[error("{}: {reason}", path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        reason: ArchiveError,
+    },
+    /// The file is a pipe or a folder.
+    #[error("{} is not a regular file, and it must be read twice: save it in a file first", .0.display())]
+    NotAFile(PathBuf),
+    /// There is a file of that name already.
+    #[error("{} exists: choose another name, or remove it first", .0.display())]
+    Exists(PathBuf),
+}
+
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == ZSTD_EXTENSION)
+}
+
+/// A file that gets its name when it is complete.
+pub struct NewFile {
+    path: PathBuf,
+    unfinished: PathBuf,
+    output: Output,
+    is_finished: bool,
+}
+
+enum Output {
+    Plain(BufWriter<File>),
+    Compressed(Box<zstd::Encoder<'static, BufWriter<File>>>),
+}
+
+impl NewFile {
+    /// Begins the file `path`, which must not exist. An unfinished file of an earlier attempt is replaced.
+    pub fn create(path: &Path) -> Result<Self, FileError> {
+        if path.symlink_metadata().is_ok() {
+            return Err(FileError::Exists(path.to_owned()));
+        }
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".");
+        unfinished.push(UNFINISHED_EXTENSION);
+        let unfinished = PathBuf::from(unfinished);
+        let refused = |reason| FileError::Io { path: unfinished.clone(), action: "written", reason };
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&unfinished);
+        let file = BufWriter::new(file.map_err(refused)?);
+        let output = if is_compressed(path) {
+            let mut encoder = zstd::Encoder::new(file, ZSTD_LEVEL).map_err(refused)?;
+            encoder.include_checksum(true).map_err(refused)?;
+            Output::Compressed(Box::new(encoder))
+        } else {
+            Output::Plain(file)
+        };
+        Ok(Self { path: path.to_owned(), unfinished, output, is_finished: false })
+    }
+
+    /// Adds bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
+        let written = match &mut self.output {
+            Output::Plain(file) => file.write_all(bytes),
+            Output::Compressed(encoder) => encoder.write_all(bytes),
+        };
+        written.map_err(|reason| self.refused(reason))
+    }
+
+    /// Puts the file on disk and gives it its name.
+    pub fn finish(mut self) -> Result<(), FileError> {
+        let finished = self.flush().and_then(|()| {
+            fs::rename(&self.unfinished, &self.path)?;
+            File::open(folder_of(&self.path))?.sync_all()
+        });
+        finished.map_err(|reason| self.refused(reason))?;
+        self.is_finished = true;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let file = match &mut self.output {
+            Output::Plain(file) => file,
+            Output::Compressed(encoder) => {
+                encoder.do_finish()?;
+                encoder.get_mut()
+            }
+        };
+        file.flush()?;
+        file.get_ref().sync_all()
+    }
+
+    fn refused(&self, reason: io::Error) -> FileError {
+        FileError::Io { path: self.unfinished.clone(), action: "written", reason }
+    }
+}
+
+impl Drop for NewFile {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            // On a full disk the unfinished file would take the space that is left.
+            let _ = fs::remove_file(&self.unfinished);
+        }
+    }
+}
+
+/// The folder that holds `path`.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The records of an archive or a ledger, in order. The last item may be an error; what came before it is whole.
+pub struct Records {
+    path: PathBuf,
+    header: Header,
+    lines: Lines,
+    /// `None` after the end or an error.
+    decoder: Option<Decoder>,
+    summary: Option<Summary>,
+}
+
+impl Records {
+    /// Opens the file, and reads its first line.
+    pub fn open(path: &Path) -> Result<Self, FileError> {
+        let refused = |reason| FileError::Io { path: path.to_owned(), action: "read", reason };
+        let file = File::open(path).map_err(refused)?;
+        if !file.metadata().map_err(refused)?.is_file() {
+            return Err(FileError::NotAFile(path.to_owned()));
+        }
+        let input: Box<dyn BufRead + Send> = if is_compressed(path) {
+            Box::new(BufReader::new(zstd::Decoder::new(file).map_err(refused)?))
+        } else {
+            Box::new(BufReader::new(file))
+        };
+        let (mut lines, mut decoder) = (Lines { input, line: Vec::new() }, Decoder::default());
+        let line = lines.next().map_err(refused)?.unwrap_or_default();
+        match decoder.line(line) {
+            Ok(Decoded::Header(header)) => {
+                Ok(Self { path: path.to_owned(), header, lines, decoder: Some(decoder), summary: None })
+            }
+            Ok(_) => Err(FileError::Refused { path: path.to_owned(), reason: ArchiveError::NotAnArchive }),
+            Err(reason) => Err(FileError::Refused { path: path.to_owned(), reason }),
+        }
+    }
+
+    fn read(&mut self) -> Result<Option<Entry>, FileError> {
+        let refused = |path: &Path, reason| FileError::Refused { path: path.to_owned(), reason };
+        while let Some(mut decoder) = self.decoder.take() {
+            let line = match self.lines.next() {
+                Ok(Some(line)) => line,
+                Ok(None) => {
+                    self.summary = Some(decoder.end().map_err(|reason| refused(&self.path, reason))?);
+                    break;
+                }
+                Err(reason) => return Err(FileError::Io { path: self.path.clone(), action: "read", reason }),
+            };
+            let decoded = decoder.line(line).map_err(|reason| refused(&self.path, reason))?;
+            self.decoder = Some(decoder);
+            if let Decoded::Entry(entry) = decoded {
+                return Ok(Some(entry));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl Iterator for Records {
+    type Item = Result<Entry, FileError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
+
+/// Lines of bounded length.
+struct Lines {
+    input: Box<dyn BufRead + Send>,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    /// The next line with its line break. A line that is too long is cut after the bound, so that its reader sees that it
+    /// is too long.
+    fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        let bound = MAX_LINE_BYTES as u64 + 1;
+        let read = self.input.by_ref().take(bound).read_until(b'\n', &mut self.line)?;
+        Ok((read > 0).then_some(self.line.as_slice()))
+    }
+}
+
+/// Reads the whole file. Returns what it holds, if all of it is whole.
+pub fn verify(path: &Path, mut progress: impl FnMut(u64)) -> Result<(Header, Summary), FileError> {
+    let mut records = Records::open(path)?;
+    let mut count = 0;
+    for entry in records.by_ref() {
+        entry?;
+        count += 1;
+        progress(count);
+    }
+    let incomplete = || FileError::Refused { path: path.to_owned(), reason: ArchiveError::Cut { lines: count } };
+    let summary = records.summary.ok_or_else(incomplete)?;
+    Ok((records.header, summary))
+}

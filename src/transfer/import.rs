@@ -1,0 +1,106 @@
+//! Stores the records of an archive or a ledger.
+
+use std::sync::Arc;
+
+use crate::domain::archive::{Entry, Precedence, Stored, precedence};
+use crate::ports::page_import::PageImport;
+use crate::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
+use crate::ports::renderer::Renderer;
+
+/// How many records were stored, and how many were not and why.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Pages that are now in the store.
+    pub pages: u64,
+    /// Tombstones that are now in the store, also in place of a page.
+    pub tombstones: u64,
+    /// Records that the store had already.
+    pub same: u64,
+    /// Records that were older than the page in the store.
+    pub older: u64,
+    /// Pages that the store knows as deleted.
+    pub deleted: u64,
+}
+
+impl Counts {
+    /// All records.
+    pub fn total(&self) -> u64 {
+        self.pages + self.tombstones + self.same + self.older + self.deleted
+    }
+
+    /// Counts one record.
+    pub fn count(&mut self, done: Done) {
+        let field = match (done.precedence, done.is_tombstone) {
+            (Precedence::Import, false) => &mut self.pages,
+            (Precedence::Import, true) => &mut self.tombstones,
+            (Precedence::Same, _) => &mut self.same,
+            (Precedence::NewerStays, _) => &mut self.older,
+            (Precedence::StaysDeleted, _) => &mut self.deleted,
+        };
+        *field += 1;
+    }
+}
+
+/// The decision about one record, as it was carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    precedence: Precedence,
+    is_tombstone: bool,
+}
+
+/// Stores records in a store that others may use meanwhile.
+#[derive(Clone)]
+pub struct Importer {
+    /// The store.
+    pub store: Arc<dyn PageImport>,
+    /// Makes the pages' HTML.
+    pub renderer: Arc<dyn Renderer>,
+}
+
+impl Importer {
+    /// Stores `entry`, or leaves what the store has, by [`precedence`]. Doing it twice is doing it once.
+    pub async fn import(&self, entry: Entry) -> Result<Done, StoreError> {
+        let is_tombstone = matches!(entry, Entry::Tombstone(_));
+        // Made at the first attempt that stores the page.
+        let mut record = None;
+        loop {
+            let found = self.store.lookup(entry.slug()).await?;
+            let stored = match &found {
+                Lookup::Active(page) => Stored::Active(page.state()),
+                Lookup::Deleted(_) => Stored::Deleted,
+                Lookup::Absent => Stored::Absent,
+            };
+            let precedence = precedence(stored, &entry);
+            if precedence != Precedence::Import {
+                return Ok(Done { precedence, is_tombstone });
+            }
+            let record = match &record {
+                Some(record) => record,
+                None => record.insert(self.record_of(&entry).await),
+            };
+            let is_stored = match (found, record.clone()) {
+                (Lookup::Active(page), record) => {
+                    self.store.compare_and_set(page.version, record).await? == CasResult::Swapped
+                }
+                (_, Record::Active(page)) => self.store.insert_if_absent(page).await? == InsertResult::Inserted,
+                (_, Record::Deleted(tombstone)) => {
+                    self.store.insert_tombstone_if_absent(tombstone).await? == InsertResult::Inserted
+                }
+            };
+            if is_stored {
+                return Ok(Done { precedence, is_tombstone });
+            }
+            // Somebody else changed the page between the lookup and the write, so there is something new to compare with.
+        }
+    }
+
+    async fn record_of(&self, entry: &Entry) -> Record {
+        match entry {
+            Entry::Page(page) => {
+                let rendered = self.renderer.render(&page.content).await;
+                Record::Active(Arc::new(page.clone().into_page(rendered)))
+            }
+            Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Whom readers can tell, search engines, and networks with limits of their own.
+
+use std::time::Duration;
+
+use handbill::domain::contact::Contact;
+use handbill::http::SiteSettings;
+use serde_json::json;
+
+use crate::in_process::app::{Setup, TestApp};
+use crate::support::exchange::Request;
+
+fn with_contacts(abuse: Option<&str>, security: Option<&str>) -> TestApp {
+    let contact = |text: Option<&str>| text.map(|text| Contact::parse(text).unwrap());
+    let site = SiteSettings { abuse_contact: contact(abuse), security_contact: contact(security), noindex_all: false };
+    Setup::unlimited().site(site).start()
+}
+
+#[tokio::test]
+async fn every_page_can_be_reported_with_its_address_filled_in() {
+    for (contact, expected) in [
+        ("abuse@example.org", "mailto:abuse@example.org?subject=Report%20of%20https%3A%2F%2Fpages.example%2F"),
+        ("https://example.org/abuse", "https://example.org/abuse?url=https%3A%2F%2Fpages.example%2F"),
+    ] {
+        let app = with_contacts(Some(contact), None);
+        let page = app.published().await;
+        let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+        assert!(
+            html.contains(&format!("<a href=\"{expected}{}\" rel=\"nofollow\">Report this page</a>", page.slug)),
+            "{html}"
+        );
+        assert!(
+            app.get("/llms.txt")
+                .await
+                .text()
+                .contains(&format!("[Abuse contact]({}", Contact::parse(contact).unwrap()))
+        );
+        let document = app.get("/openapi.json").await.json();
+        assert!(document["info"]["contact"].to_string().contains(contact), "{document}");
+    }
+    let app = TestApp::new();
+    let page = app.published().await;
+    assert!(!app.get(&format!("/{}", page.slug)).await.text().contains("Report this page"));
+}
+
+#[tokio::test]
+async fn a_page_that_a_client_holds_is_sent_again_when_the_contact_has_changed() {
+    let tags = [None, Some("a@example.org"), Some("b@example.org")].map(|contact| async move {
+        let app = with_contacts(contact, None);
+        let page = app.published().await;
+        app.get(&format!("/{}", page.slug)).await.header("etag").split('.').next_back().unwrap().to_owned()
+    });
+    let tags = futures_util::future::join_all(tags).await;
+    assert!(tags[0] != tags[1] && tags[1] != tags[2], "{tags:?}");
+}
+
+#[tokio::test]
+async fn security_txt_names_the_contact_and_expires_thirty_days_after_each_request() {
+    const PATH: &str = "/.well-known/security.txt";
+    for (abuse, security, contact) in [
+        (Some("abuse@example.org"), None, "mailto:abuse@example.org"),
+        (Some("abuse@example.org"), Some("https://example.org/security"), "https://example.org/security"),
+        (None, Some("sec@example.org"), "mailto:sec@example.org"),
+    ] {
+        let app = with_contacts(abuse, security);
+        let expires = || async {
+            let answer = app.get(PATH).await;
+            answer.expect_status(200);
+            assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+            assert_eq!(answer.header("cache-control"), "no-cache");
+            let text = answer.text().to_owned();
+            let value = |field: &str| {
+                let mut lines = text.lines().filter_map(|line| line.strip_prefix(&format!("{field}: ")));
+                let value = lines.next().unwrap_or_else(|| panic!("{field} is missing: {text}")).to_owned();
+                assert_eq!(lines.next(), None, "{field} is there once");
+                value
+            };
+            assert_eq!(value("Contact"), contact);
+            assert_eq!(value("Canonical"), format!("https://pages.example{PATH}"));
+            humantime::parse_rfc3339(&value("Expires")).unwrap()
+        };
+        let first = expires().await;
+        app.clock.advance(Duration::from_hours(24));
+        let passed = expires().await.duration_since(first).unwrap();
+        assert!(passed >= Duration::from_hours(23), "it is made at each request: {passed:?}");
+    }
+    TestApp::new().get(PATH).await.expect_status(404);
+}
+
+#[tokio::test]
+async fn with_noindex_all_no_representation_of_any_page_is_indexed() {
+    let app = Setup::unlimited().site(SiteSettings { noindex_all: true, ..SiteSettings::default() }).start();
+    let page = app.publish("Hello", "No link at all.").await;
+    for path in [page.slug.clone(), format!("{}.md", page.slug), format!("api/pages/{}", page.slug)] {
+        assert_eq!(app.get(&format!("/{path}")).await.header("x-robots-tag"), "noindex", "{path}");
+    }
+    let html = app.get(&format!("/{}", page.slug)).await;
+    assert!(html.text().contains("<meta name=\"robots\" content=\"noindex\">"));
+}
+
+#[tokio::test]
+async fn clients_of_a_network_with_its_own_limits_have_those_and_all_others_the_usual_ones() {
+    let app = Setup::new().limits(1, 1).tiers(&["192.0.2.0/24=3/2", "192.0.2.9=0/0"]).start();
+    let create = |peer: &str| app.send(Request::create(json!({"title": "T", "content": "c"}).to_string()).peer(peer));
+    for _ in 0..3 {
+        let answer = create("192.0.2.1").await;
+        answer.expect_status(201);
+        assert!(answer.header("ratelimit-policy").contains("q=3;w=3600"), "{answer:?}");
+    }
+    create("192.0.2.1").await.expect_error(429, "rate_limited");
+    create("192.0.2.2").await.expect_status(201);
+    create("198.51.100.1").await.expect_status(201);
+    create("198.51.100.1").await.expect_error(429, "rate_limited");
+    for _ in 0..10 {
+        create("192.0.2.9").await.expect_status(201);
+    }
+    let edit = |peer: &str| app.send(Request::delete("never-was-22222222").peer(peer));
+    for _ in 0..2 {
+        edit("192.0.2.1").await.expect_error(404, "not_found");
+    }
+    edit("192.0.2.1").await.expect_error(429, "rate_limited");
+}

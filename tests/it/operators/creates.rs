@@ -1,0 +1,182 @@
+//! Pausing creates, the budget that all clients share, and the blocklist.
+
+use std::time::Duration;
+
+use handbill::domain::blocklist::Blocklist;
+use handbill::domain::creates::Creates;
+use handbill::domain::fingerprint::Fingerprint;
+use handbill::domain::markdown::render;
+use handbill::service::PublishingPolicy;
+use serde_json::{Value, json};
+
+use super::Operated;
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::stores::Calls;
+use crate::mcp::client::Client;
+use crate::support::exchange::{Answer, Request};
+use crate::support::revision::MODERN;
+
+const SPAM: &str = "Buy cheap watches today, the best prices in town, call us!";
+
+fn body(content: &str) -> String {
+    json!({"title": "Hello", "content": content}).to_string()
+}
+
+/// A service whose blocklist has `lines`, and the policy that its operators change.
+fn with_blocklist(setup: Setup, lines: &str) -> (TestApp, PublishingPolicy) {
+    let policy = PublishingPolicy::default();
+    policy.set_blocklist(Blocklist::parse(lines).unwrap());
+    (setup.policy(policy.clone()).start(), policy)
+}
+
+fn fingerprint_of(markdown: &str) -> String {
+    Fingerprint::of_text(&render(markdown).html).unwrap().to_string()
+}
+
+#[track_caller]
+fn expect_refused(answer: &Answer) {
+    answer.expect_error(400, "content_refused");
+    assert!(!answer.text().contains("spam.example"), "it does not say which entry: {answer:?}");
+}
+
+#[tokio::test]
+async fn a_page_that_links_to_a_listed_host_or_has_a_listed_text_is_not_published() {
+    let list = format!("spam.example\n{}\n", fingerprint_of(SPAM));
+    let (app, _) = with_blocklist(Setup::unlimited(), &list);
+    for content in
+        ["[x](https://www.spam.example/y)", "![](https://spam.example/i.png)", &format!("# {}", SPAM.to_uppercase())]
+    {
+        expect_refused(&app.create(body(content)).await);
+    }
+    assert_eq!(app.store.calls(), Calls::default(), "the store was not even asked");
+    app.create(body("[x](https://fine.example/)")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn an_update_that_would_publish_listed_content_leaves_the_page_as_it_is() {
+    let (app, _) = with_blocklist(Setup::unlimited(), "spam.example");
+    let page = app.published().await;
+    expect_refused(&app.update(&page, json!({"title": "New", "content": "http://spam.example/"})).await);
+    assert_eq!(app.page(&page.slug).await["title"], "Hello, world");
+    app.update(&page, json!({"content": "http://fine.example/"})).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_tool_refuses_what_rest_refuses() {
+    let (app, _) = with_blocklist(Setup::unlimited(), "spam.example");
+    let client = Client::new(&app, MODERN);
+    let arguments = json!({"title": "Hello", "content": "http://spam.example/"});
+    client.call("create_page", arguments).await.expect_error(400, "content_refused");
+    let page = app.published().await;
+    let arguments = json!({"slug": page.slug, "edit_key": page.key, "content": "http://spam.example/"});
+    client.call("update_page", arguments).await.expect_error(400, "content_refused");
+}
+
+#[tokio::test]
+async fn refused_content_counts_as_an_attempt_so_that_the_list_cannot_be_probed_for_free() {
+    let (app, _) = with_blocklist(Setup::new().limits(2, 2), "spam.example");
+    let page = app.published().await;
+    expect_refused(&app.create(body("http://spam.example/")).await);
+    app.create(body("fine")).await.expect_error(429, "rate_limited");
+    for _ in 0..2 {
+        expect_refused(&app.update(&page, json!({"content": "http://spam.example/"})).await);
+    }
+    app.update(&page, json!({"content": "fine"})).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn the_key_is_checked_before_the_content_so_that_strangers_learn_nothing() {
+    let (app, _) = with_blocklist(Setup::unlimited(), "spam.example");
+    let page = app.published().await;
+    let update = Request::update(&page.slug, json!({"content": "http://spam.example/"}).to_string());
+    app.send(update).await.expect_error(401, "missing_key");
+}
+
+#[tokio::test]
+async fn a_list_that_changes_counts_from_the_next_request_on_and_published_pages_stay() {
+    let (app, policy) = with_blocklist(Setup::unlimited(), "");
+    let page = app.publish("Hello", "http://later.example/").await;
+    policy.set_blocklist(Blocklist::parse("later.example").unwrap());
+    expect_refused(&app.create(body("http://later.example/")).await);
+    app.read(&page.slug).await.expect_status(200);
+    app.update(&page, json!({"title": "Other"})).await.expect_status(200);
+    policy.set_blocklist(Blocklist::default());
+    app.create(body("http://later.example/")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn while_creates_are_paused_nothing_is_published_and_all_else_works() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let state = operated.ask("PATCH", "/creates", json!({"paused": true, "by": "desk"})).await.expect(200);
+    assert_eq!(state.json(), json!({"paused": true, "hourly_budget": null}));
+    let refused = operated.app.create(body("text")).await;
+    refused.expect_error(503, "unavailable");
+    assert_eq!(refused.header("retry-after"), "300");
+    let arguments = json!({"title": "Hello", "content": "text"});
+    let refused = Client::new(&operated.app, MODERN).call("create_page", arguments).await;
+    assert_eq!(refused.expect_error(503, "unavailable").retry_after, 300);
+    operated.app.read(&page.slug).await.expect_status(200);
+    operated.app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    operated.app.delete(&page).await.expect_status(204);
+
+    operated.ask("PATCH", "/creates", json!({"paused": false, "by": "desk"})).await.expect(200);
+    operated.app.create(body("text")).await.expect_status(201);
+    let audit = operated.audit().await;
+    assert_eq!(audit.iter().map(|line| &line["paused"]).collect::<Vec<_>>(), [&json!(true), &json!(false)]);
+    assert_eq!((&audit[0]["action"], &audit[0]["by"]), (&json!("creates"), &json!("desk")));
+}
+
+#[tokio::test]
+async fn all_clients_together_create_no_more_than_the_budget_in_any_hour() {
+    let policy = PublishingPolicy::default();
+    policy.set_creates(Creates { paused: false, hourly_budget: Some(3) });
+    let app = Setup::new().policy(policy.clone()).start();
+    let create = |client: usize| app.send(Request::create(body("text")).peer(&format!("192.0.2.{client}")));
+    for client in 0..3 {
+        create(client).await.expect_status(201);
+        app.clock.advance(Duration::from_mins(10));
+    }
+    let refused = create(7).await;
+    refused.expect_error(503, "unavailable");
+    assert_eq!(refused.header("retry-after"), "1800", "the first create leaves the hour then");
+    app.clock.advance(Duration::from_mins(30));
+    create(8).await.expect_status(201);
+    create(9).await.expect_error(503, "unavailable");
+    policy.set_creates(Creates::default());
+    create(9).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn refused_content_does_not_spend_the_budget() {
+    let (app, policy) = with_blocklist(Setup::unlimited(), "spam.example");
+    policy.set_creates(Creates { paused: false, hourly_budget: Some(1) });
+    for _ in 0..3 {
+        expect_refused(&app.create(body("http://spam.example/")).await);
+    }
+    app.create(body("fine")).await.expect_status(201);
+    app.create(body("fine")).await.expect_error(503, "unavailable");
+}
+
+#[tokio::test]
+async fn a_field_that_is_left_out_stays_and_a_change_that_makes_no_sense_changes_nothing() {
+    let operated = Operated::start();
+    let change = |body: Value| async { operated.ask("PATCH", "/creates", body).await };
+    change(json!({"hourly_budget": 500, "by": "desk"})).await.expect(200);
+    let state = change(json!({"paused": true, "by": "desk"})).await.expect(200).json();
+    assert_eq!(state, json!({"paused": true, "hourly_budget": 500}));
+    for wrong in [
+        json!({"paused": true}),
+        json!({"paused": true, "by": ""}),
+        json!({"paused": "yes", "by": "desk"}),
+        json!({"hourly_budget": 0, "by": "desk"}),
+        json!({"hourly_budget": 1_000_001, "by": "desk"}),
+        json!({"budget": 1, "by": "desk"}),
+    ] {
+        change(wrong.clone()).await.expect(400);
+        assert_eq!(operated.ask("GET", "/creates", "").await.expect(200).json(), state, "{wrong}");
+    }
+    let state = change(json!({"hourly_budget": null, "by": "desk"})).await.expect(200).json();
+    assert_eq!(state, json!({"paused": true, "hourly_budget": null}));
+    assert_eq!(operated.audit().await.len(), 3);
+}

@@ -1,0 +1,51 @@
+//! The filter of the log, changed while the process runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use handbill::telemetry::logs::LogFilter;
+use serde_json::json;
+use tracing::subscriber::with_default;
+use tracing::{Event, Level, event};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::Registry;
+
+use super::Operated;
+
+/// Counts the events that reach it.
+#[derive(Clone, Default)]
+struct Seen(Arc<AtomicUsize>);
+
+impl Layer<Registry> for Seen {
+    fn on_event(&self, _event: &Event<'_>, _context: Context<'_, Registry>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test]
+async fn a_new_filter_counts_from_the_next_event_on_and_a_wrong_one_changes_nothing() {
+    let mut operated = Operated::start();
+    let (_, unused) = LogFilter::new("off".parse().unwrap());
+    let filter = std::mem::replace(&mut operated.filter, unused);
+    let seen = Seen::default();
+    let subscriber = Arc::new(Registry::default().with(seen.clone().with_filter(filter)));
+    let seen_after_one_more = || {
+        with_default(Arc::clone(&subscriber), || event!(Level::DEBUG, "one"));
+        seen.0.load(Ordering::SeqCst)
+    };
+
+    assert_eq!(operated.ask("GET", "/log", "").await.expect(200).json(), json!({"filter": "info"}));
+    assert_eq!(seen_after_one_more(), 0);
+    let changed = operated.ask("PUT", "/log", json!({"filter": "debug"})).await.expect(200);
+    assert_eq!(changed.json(), json!({"filter": "debug"}));
+    assert_eq!(seen_after_one_more(), 1);
+
+    for wrong in
+        [json!({"filter": "handbill=loud"}), json!({"filter": 1}), json!({}), json!({"filter": "info", "x": 1})]
+    {
+        operated.ask("PUT", "/log", wrong).await.expect(400);
+    }
+    assert_eq!(operated.ask("GET", "/log", "").await.expect(200).json(), json!({"filter": "debug"}));
+    assert_eq!(seen_after_one_more(), 2);
+}

@@ -1,0 +1,140 @@
+//! The operators' API (contract, decision 17): a service and its operators' routes over one store, in this process.
+
+mod contact;
+mod creates;
+mod guard;
+mod log;
+mod scan;
+mod takedown;
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use handbill::app::{Deps, Operated as OperatedParts, operators_router};
+use handbill::backends::creates_file::CreatesFile;
+use handbill::backends::redb::RedbStore;
+use handbill::operators::guard::TokenFile;
+use handbill::ports::clock::SharedClock;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::random::Random;
+use handbill::service::PublishingPolicy;
+use handbill::telemetry::logs::LogFilter;
+use http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tower::ServiceExt;
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::reload;
+
+use crate::in_process::app::{Setup, TestApp};
+
+/// The token of the operators under test.
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A service with its operators' routes.
+struct Operated {
+    app: TestApp,
+    routes: Router,
+    token_file: PathBuf,
+    /// The filter that `PUT /log` changes.
+    filter: reload::Layer<EnvFilter, Registry>,
+    _directory: TempDir,
+}
+
+/// An answer of the operators' routes.
+#[derive(Debug)]
+struct OperatorsAnswer {
+    status: u16,
+    headers: HeaderMap,
+    text: String,
+}
+
+impl OperatorsAnswer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    #[track_caller]
+    fn expect(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{self:?}");
+        self
+    }
+}
+
+impl Operated {
+    fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let token_file = directory.path().join("token");
+        fs::write(&token_file, format!("{TOKEN}\n")).unwrap();
+        Self::with(TokenFile::new(Some(token_file.clone())), token_file, directory)
+    }
+
+    /// A service whose operators have no token.
+    fn closed() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        Self::with(TokenFile::new(None), directory.path().join("token"), directory)
+    }
+
+    fn with(token: TokenFile, token_file: PathBuf, directory: TempDir) -> Self {
+        let store = Arc::new(RedbStore::in_memory().unwrap());
+        let policy = PublishingPolicy::default();
+        let setup = Setup::unlimited().policy(policy.clone());
+        let app = setup.over(Arc::clone(&store) as Arc<dyn PageStore>).start();
+        let (log, filter) = LogFilter::new(EnvFilter::new("info"));
+        let deps = Deps {
+            clock: Arc::clone(&app.clock) as SharedClock,
+            random: Random::System,
+            metrics: Arc::clone(&app.metrics),
+        };
+        let parts = OperatedParts {
+            store: Arc::clone(&app.store) as Arc<dyn PageStore>,
+            audit: Arc::clone(&store) as _,
+            scan: store,
+            switch: Arc::new(CreatesFile::new(directory.path().join("creates.json"))),
+            policy,
+            log,
+        };
+        let routes = operators_router(parts, token, &deps);
+        Self { app, routes, token_file, filter, _directory: directory }
+    }
+
+    async fn send(&self, request: Request<Body>) -> OperatorsAnswer {
+        let Ok(response) = self.routes.clone().oneshot(request).await;
+        let (head, body) = response.into_parts();
+        let text = String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap();
+        OperatorsAnswer { status: head.status.as_u16(), headers: head.headers, text }
+    }
+
+    /// Sends a request with the token.
+    async fn ask(&self, method: &str, path: &str, body: impl ToString) -> OperatorsAnswer {
+        self.send(request(method, path, Some(TOKEN), body)).await
+    }
+
+    /// Takes pages down, and returns the outcome of each.
+    async fn take_down(&self, slugs: &[&str]) -> Vec<String> {
+        let body = json!({"slugs": slugs, "reason": "phishing", "by": "abuse desk"});
+        let answer = self.ask("POST", "/takedown", body).await.expect(200).json();
+        let results = answer["results"].as_array().unwrap();
+        results.iter().map(|result| result["outcome"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// The lines of the audit.
+    async fn audit(&self) -> Vec<Value> {
+        let answer = self.ask("GET", "/audit", "").await.expect(200);
+        assert_eq!(answer.headers["content-type"], "application/x-ndjson");
+        answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn request(method: &str, path: &str, token: Option<&str>, body: impl ToString) -> Request<Body> {
+    let mut request = Request::builder().method(method).uri(path);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    request.body(body.to_string().into()).unwrap()
+}

@@ -1,0 +1,213 @@
+//! Taking pages down, looking at them, and the audit.
+
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use handbill::backends::redb::RedbStore;
+use handbill::domain::audit::AuditAction;
+use handbill::domain::takedown::{Takedown, TakedownReason};
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::audit_log::AuditLog;
+use handbill::ports::page_store::{CasResult, Lookup, PageStore, Record};
+use serde_json::json;
+
+use super::{Operated, TOKEN};
+use crate::in_process::stores::{Calls, Fault, Operation};
+use crate::support::calls::Published;
+use crate::support::exchange::Request;
+use crate::support::pages::{CREATED, edited, page};
+
+#[tokio::test]
+async fn a_page_that_was_taken_down_answers_410_to_everyone_as_after_any_deletion() {
+    let operated = Operated::start();
+    let (page, deleted) = (operated.app.published().await, operated.app.deleted().await);
+    assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
+    for path in [page.slug.clone(), format!("api/pages/{}", page.slug)] {
+        let answer = operated.app.get(&format!("/{path}")).await;
+        let after_deletion = operated.app.get(&format!("/{}", path.replace(&page.slug, &deleted.slug))).await;
+        answer.expect_status(410);
+        assert_eq!(answer.body, after_deletion.body, "nothing tells the two apart");
+    }
+    operated.app.update(&page, json!({"content": "back"})).await.expect_status(410);
+    operated.app.delete(&page).await.expect_status(410);
+    let token = format!("grant_type=client_credentials&client_id={}&client_secret={}", page.slug, page.key);
+    operated.app.send(Request::token(token)).await.expect_status(401);
+}
+
+#[tokio::test]
+async fn the_tombstone_and_the_audit_say_when_why_and_who_and_nothing_of_the_page() {
+    let operated = Operated::start();
+    let page = operated.app.publish("Secret title", "secret text").await;
+    operated.take_down(&[&page.slug]).await;
+    let Lookup::Deleted(tombstone) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
+    assert_eq!(tombstone.takedown, Some(Takedown::new(TakedownReason::Phishing, "abuse desk").unwrap()));
+    assert!(tombstone.deleted_at > tombstone.created_at);
+
+    let audit = operated.audit().await;
+    let expected = json!({
+        "number": 1, "at": tombstone.deleted_at.to_string(), "by": "abuse desk",
+        "action": "takedown", "slug": page.slug, "reason": "phishing",
+    });
+    assert_eq!(audit, [expected]);
+    for secret in ["Secret", "secret", page.key.as_str()] {
+        assert!(!audit[0].to_string().replace(&page.slug, "").contains(secret), "{audit:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_was_deleted_or_never_there_is_reported_and_not_audited() {
+    let operated = Operated::start();
+    let (by_owner, by_operator) = (operated.app.deleted().await, operated.app.published().await);
+    operated.take_down(&[&by_operator.slug]).await;
+    let slugs = [by_owner.slug.as_str(), &by_operator.slug, "a-page-22222222", "no slug"];
+    let outcomes = operated.take_down(&slugs).await;
+    assert_eq!(outcomes, ["already_deleted", "already_deleted", "not_found", "not_a_slug"]);
+    assert_eq!(operated.audit().await.len(), 1, "a deletion by the owner is no operator's act");
+}
+
+#[tokio::test]
+async fn a_dry_run_names_the_page_and_changes_nothing() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let before = operated.app.store.calls();
+    let body = json!({"slugs": [page.slug], "reason": "spam", "by": "desk", "dry_run": true});
+    let answer = operated.ask("POST", "/takedown", body).await.expect(200).json();
+    assert_eq!(answer["results"], json!([{"slug": page.slug, "outcome": "would_take_down", "title": "Hello, world"}]));
+    operated.app.read(&page.slug).await.expect_status(200);
+    let Calls { inserts, swaps, .. } = operated.app.store.calls();
+    assert_eq!((inserts, swaps, operated.audit().await.len()), (before.inserts, before.swaps, 0));
+}
+
+#[tokio::test]
+async fn an_update_that_comes_between_does_not_save_the_page() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let (app, owner) = (operated.app.clone(), page.clone());
+    let update = async move {
+        app.update(&owner, json!({"content": "quickly"})).await.expect_status(200);
+    };
+    operated.app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(update)));
+    assert_eq!(operated.take_down(&[&page.slug]).await, ["taken_down"]);
+    operated.app.read(&page.slug).await.expect_status(410);
+    assert_eq!(operated.audit().await.len(), 1, "the attempt that lost is not audited");
+}
+
+#[tokio::test]
+async fn of_takedowns_at_the_same_time_one_takes_the_page_down_and_is_audited() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let slugs = [page.slug.as_str()];
+    let outcomes = join_all((0..10).map(|_| operated.take_down(&slugs))).await.concat();
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "taken_down").count(), 1, "{outcomes:?}");
+    assert_eq!(outcomes.iter().filter(|outcome| *outcome == "already_deleted").count(), 9, "{outcomes:?}");
+    assert_eq!(operated.audit().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_answer_fails_that_page_alone_and_says_so() {
+    let operated = Operated::start();
+    let pages: Vec<Published> = join_all((0..3).map(|_| operated.app.published())).await;
+    operated.app.store.next(Operation::Swap, Fault::Unavailable);
+    let slugs: Vec<&str> = pages.iter().map(|page| page.slug.as_str()).collect();
+    let mut outcomes = operated.take_down(&slugs).await;
+    outcomes.sort();
+    assert_eq!(outcomes, ["failed", "taken_down", "taken_down"]);
+    assert_eq!(operated.audit().await.len(), 2);
+    assert_eq!(operated.take_down(&slugs).await.iter().filter(|outcome| *outcome == "taken_down").count(), 1);
+}
+
+#[tokio::test]
+async fn a_request_that_does_not_fit_takes_nothing_down() {
+    let operated = Operated::start();
+    let page = operated.app.published().await;
+    let many = vec![page.slug.as_str(); 101];
+    for body in [
+        json!({"slugs": [page.slug], "reason": "boredom", "by": "desk"}),
+        json!({"slugs": [page.slug], "reason": "spam", "by": " "}),
+        json!({"slugs": [page.slug], "reason": "spam", "by": "a\nb"}),
+        json!({"slugs": [page.slug], "reason": "spam"}),
+        json!({"slugs": [page.slug], "reason": "spam", "by": "desk", "dryrun": true}),
+        json!({"slugs": many, "reason": "spam", "by": "desk"}),
+        json!([]),
+    ] {
+        let answer = operated.ask("POST", "/takedown", &body).await.expect(400);
+        assert!(!answer.json()["message"].as_str().unwrap().is_empty(), "{body}");
+    }
+    operated.app.read(&page.slug).await.expect_status(200);
+    assert_eq!(operated.audit().await.len(), 0);
+}
+
+#[tokio::test]
+async fn inspect_shows_the_facts_of_a_page_and_neither_its_text_nor_its_key() {
+    let operated = Operated::start();
+    let text =
+        format!("See [a](https://a.example/x) and ![](https://b.example/i.png).\n\n{}", "hidden text ".repeat(200));
+    let page = operated.app.publish("A title", &text).await;
+    let answer = operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.expect(200);
+    let found = answer.json();
+    assert_eq!((&found["state"], &found["title"], &found["version"]), (&json!("active"), &json!("A title"), &json!(1)));
+    assert_eq!((&found["hosts"], &found["content_bytes"]), (&json!(["a.example", "b.example"]), &json!(text.len())));
+    let Lookup::Active(stored) = operated.app.stored(&page.slug).await else { panic!("it can be read") };
+    let hash: String = stored.key_hash.as_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    for hidden in [page.key.as_str(), &hash, TOKEN] {
+        assert!(!answer.text.contains(hidden), "{answer:?}");
+    }
+    assert!(answer.text.len() < text.len(), "it is the beginning at most");
+
+    operated.take_down(&[&page.slug]).await;
+    let found = operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.expect(200).json();
+    assert_eq!(found["state"], "deleted");
+    assert_eq!(found["takedown"], json!({"reason": "phishing", "by": "abuse desk"}));
+    assert!(found["title"].is_null() && found["excerpt"].is_null(), "{found}");
+    let absent = operated.ask("GET", "/inspect/a-page-22222222", "").await.expect(200).json();
+    assert_eq!(absent, json!({"slug": "a-page-22222222", "state": "absent"}));
+    operated.ask("GET", "/inspect/nonsense", "").await.expect(400);
+}
+
+#[tokio::test]
+async fn the_audit_is_read_in_parts_from_any_number_on() {
+    let operated = Operated::start();
+    for _ in 0..3 {
+        let page = operated.app.published().await;
+        operated.take_down(&[&page.slug]).await;
+    }
+    let all = operated.audit().await;
+    assert_eq!(all.iter().map(|line| line["number"].as_u64().unwrap()).collect::<Vec<_>>(), [1, 2, 3]);
+    let rest = operated.ask("GET", "/audit?after=2", "").await.expect(200);
+    assert_eq!(rest.text.lines().count(), 1);
+    assert_eq!(rest.json(), all[2]);
+    assert_eq!(operated.ask("GET", "/audit?after=3", "").await.expect(200).text, "");
+    operated.ask("GET", "/audit?after=x", "").await.expect(400);
+}
+
+/// The takedowns in the audit of `store`, as slug and time.
+async fn audited(store: &RedbStore) -> Vec<(String, UnixMillis)> {
+    let entries = store.list(0, 100).await.unwrap().into_iter();
+    let takedowns = entries.filter_map(|numbered| match numbered.entry.action {
+        AuditAction::Takedown { slug, .. } => Some((slug.to_string(), numbered.entry.at)),
+        AuditAction::Creates { .. } => None,
+    });
+    takedowns.collect()
+}
+
+#[tokio::test]
+async fn a_tombstone_and_its_entry_in_the_audit_are_written_together_or_not_at_all() {
+    let directory = tempfile::tempdir().unwrap();
+    let takedown = Takedown::new(TakedownReason::Spam, "desk").unwrap();
+    let (taken, stale) = (Arc::new(page("text")), Arc::new(page("text")));
+    let tombstone = taken.head().taken_down(takedown.clone(), UnixMillis::new(CREATED + 5));
+    let store = RedbStore::open(directory.path()).unwrap();
+    for page in [&taken, &stale] {
+        store.insert_if_absent(Arc::clone(page)).await.unwrap();
+    }
+    store.compare_and_set(stale.version, Record::Active(edited(&stale, "newer"))).await.unwrap();
+    let late = Record::Deleted(stale.head().taken_down(takedown, UnixMillis::new(CREATED + 5)));
+    assert_eq!(store.compare_and_set(stale.version, late).await.unwrap(), CasResult::Stale);
+    assert_eq!(audited(&store).await, []);
+    store.compare_and_set(taken.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    drop(store);
+
+    let store = RedbStore::open(directory.path()).unwrap();
+    assert_eq!(audited(&store).await, [(taken.slug.to_string(), tombstone.deleted_at)]);
+    assert_eq!(store.lookup(&taken.slug).await.unwrap(), Lookup::Deleted(tombstone));
+}

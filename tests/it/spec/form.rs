@@ -1,0 +1,473 @@
+//! `POST /`: the form of the home page, and Markdown from a shell (contract, decision 19).
+
+use serde_json::Value;
+
+use crate::support::app::{BASE_URL, Setup, TestApp};
+use crate::support::exchange::{Answer, Request, holds_a_key};
+
+const BROWSER: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8";
+const BOUNDARY: &str = "----parts";
+
+/// A part of a form: its name, its file's name if it is a file, and its content.
+pub(crate) type Part<'a> = (&'a str, Option<&'a str>, &'a [u8]);
+
+pub(crate) fn field<'a>(name: &'a str, text: &'a str) -> Part<'a> {
+    (name, None, text.as_bytes())
+}
+
+fn encoded(parts: &[Part<'_>]) -> Vec<u8> {
+    let mut body = Vec::new();
+    for (name, file, content) in parts {
+        let file = file.map(|file| format!("; filename=\"{file}\"\r\nContent-Type: text/markdown")).unwrap_or_default();
+        body.extend(
+            format!("--{BOUNDARY}\r\nContent-Disposition: form-data; name=\"{name}\"{file}\r\n\r\n").as_bytes(),
+        );
+        body.extend(*content);
+        body.extend(b"\r\n");
+    }
+    body.extend(format!("--{BOUNDARY}--\r\n").as_bytes());
+    body
+}
+
+pub(crate) fn form(parts: &[Part<'_>]) -> Request {
+    let content_type = format!("multipart/form-data; boundary={BOUNDARY}");
+    Request::new("POST", "/").header("content-type", content_type).body(encoded(parts))
+}
+
+fn markdown(text: impl Into<axum::body::Body>) -> Request {
+    Request::new("POST", "/").header("content-type", "text/markdown").body(text)
+}
+
+/// The address and the key in the two lines of an answer in text.
+fn two_lines(answer: &Answer) -> (String, String) {
+    answer.expect_status(201);
+    assert_eq!(answer.header("content-type"), "text/plain; charset=utf-8");
+    let lines: Vec<&str> = answer.text().lines().collect();
+    let [url, key] = lines.as_slice() else { panic!("two lines: {answer:?}") };
+    let key = key.strip_prefix("Edit key (shown this once): ").unwrap_or_else(|| panic!("{answer:?}"));
+    assert!(holds_a_key(key.as_bytes()) && key.len() == 47, "{answer:?}");
+    ((*url).to_owned(), key.to_owned())
+}
+
+/// The page that `answer`, in text, has published.
+async fn published(app: &TestApp, answer: &Answer) -> Value {
+    let (url, _) = two_lines(answer);
+    app.page(url.strip_prefix(&format!("{BASE_URL}/")).unwrap()).await
+}
+
+#[tokio::test]
+async fn a_form_publishes_a_page_whose_key_opens_it() {
+    let app = TestApp::new();
+    let answer = app.send(form(&[field("title", "From a form"), field("content", "Some *text*.")])).await;
+    let (url, key) = two_lines(&answer);
+    let slug = url.strip_prefix(&format!("{BASE_URL}/from-a-form-")).unwrap();
+    assert_eq!(answer.header("location"), url);
+    let page = app.page(&format!("from-a-form-{slug}")).await;
+    assert_eq!((&page["title"], &page["content"]), (&"From a form".into(), &"Some *text*.".into()));
+    let update = Request::update(&format!("from-a-form-{slug}"), r#"{"content": "new"}"#).key(&key);
+    app.send(update.header("if-match", answer.header("etag"))).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_raw_body_is_published_byte_for_byte() {
+    let app = Setup::unlimited().start();
+    let content = "\u{feff}# A title\r\n\r\n*text*  \r<b>\u{1f600}\n\n";
+    for content_type in ["text/markdown", "text/plain; charset=utf-8", "Text/Markdown;charset=UTF-8"] {
+        let post = Request::new("POST", "/").header("content-type", content_type).body(content);
+        let page = published(&app, &app.send(post).await).await;
+        assert_eq!((&page["title"], &page["content"]), (&"A title".into(), &content.into()), "{content_type}");
+    }
+}
+
+#[tokio::test]
+async fn in_a_form_cr_lf_becomes_lf_before_the_content_is_counted_in_a_field_and_in_a_file() {
+    let app = Setup::unlimited().start();
+    for file in [None, Some("note.md")] {
+        let parts = [field("title", "T"), ("content", file, b"a\r\nb\n\r\r\nc".as_slice())];
+        assert_eq!(published(&app, &app.send(form(&parts)).await).await["content"], "a\nb\n\r\nc");
+        let largest = format!("{}{}", "a".repeat(102_390), "\r\n".repeat(10));
+        let parts = [field("title", "T"), ("content", file, largest.as_bytes())];
+        assert_eq!(published(&app, &app.send(form(&parts)).await).await["content"].as_str().unwrap().len(), 102_400);
+    }
+    let raw = markdown(format!("{}{}", "a".repeat(102_390), "\r\n".repeat(10))).query("title=T");
+    app.send(raw).await.expect_error(413, "content_too_large");
+}
+
+#[tokio::test]
+async fn the_title_is_the_field_else_the_query_else_the_first_heading_else_the_files_name() {
+    let app = Setup::unlimited().start();
+    let text = "text\n\n## Second level\n\n# First *level*\n";
+    for (request, title) in [
+        (form(&[field("title", " Field "), field("content", text)]).query("title=Query"), "Field"),
+        (form(&[field("title", ""), field("content", text)]).query("title=Que%20ry"), "Que ry"),
+        (form(&[field("title", " \u{200b}"), field("content", text)]), "First level"),
+        (form(&[("content", Some("note.md"), text.as_bytes())]), "First level"),
+        (form(&[("content", Some("folder/My note.md"), b"text")]), "My note"),
+        (form(&[field("content", "text\n\n### Only")]), "Only"),
+        (markdown(text).query("title=Query+title"), "Query title"),
+        (markdown(text), "First level"),
+        (markdown("Under\n====="), "Under"),
+    ] {
+        let answer = app.send(request).await;
+        let page = published(&app, &answer).await;
+        assert_eq!(page["title"], title);
+    }
+    let page = published(&app, &app.send(markdown(text)).await).await;
+    assert_eq!(page["content"], text, "the content keeps its heading");
+}
+
+#[tokio::test]
+async fn a_text_without_any_title_answers_400_that_says_where_a_title_may_stand() {
+    let app = TestApp::new();
+    for request in [
+        markdown("text"),
+        markdown("text").query("title="),
+        form(&[field("content", "text")]),
+        form(&[("content", Some(""), b"text")]),
+        form(&[("content", Some("-"), b"text")]),
+    ] {
+        let message = app.send(request).await.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains("`title`") && message.contains("`?title=…`") && message.contains("# "), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn a_title_from_a_heading_obeys_the_rules_of_titles() {
+    let app = TestApp::new();
+    for heading in ["\u{202e}turned", "a\u{2066}b", &"t".repeat(201)] {
+        let message =
+            app.send(markdown(format!("# {heading}\n"))).await.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains("`title`"), "{message}");
+    }
+    let page = published(&app, &app.send(markdown(format!("# {}\n", "é".repeat(200)))).await).await;
+    assert_eq!(page["title"], "é".repeat(200));
+}
+
+#[tokio::test]
+async fn the_answer_has_the_form_that_accept_names() {
+    let app = Setup::unlimited().start();
+    let ask = |accept: &str| markdown("# T").header("accept", accept);
+    for accept in ["application/json", "application/json, text/html;q=0.9, */*;q=0.1"] {
+        let answer = app.send(ask(accept)).await;
+        let fields: Vec<String> = answer.expect_status(201).json().as_object().unwrap().keys().cloned().collect();
+        assert_eq!(fields, ["created_at", "edit_key", "slug", "url"]);
+        assert_eq!(answer.header("content-type"), "application/json");
+    }
+    for accept in ["*/*", "", "text/plain", "text/markdown", "text/html;q=0"] {
+        two_lines(&app.send(ask(accept)).await);
+    }
+    let answer = app.send(ask(BROWSER)).await;
+    assert_eq!(answer.expect_status(201).header("content-type"), "text/html; charset=utf-8");
+    assert!(answer.text().contains(answer.header("location")) && holds_a_key(answer.text().as_bytes()), "{answer:?}");
+    for accept in [BROWSER, "*/*", "application/json"] {
+        let answer = app.send(ask(accept)).await;
+        assert_eq!(answer.header("cache-control"), "no-store", "{accept}");
+        assert!(answer.members("vary").contains(&"accept".to_owned()), "{accept}");
+        assert!(answer.header("etag").starts_with('"'), "{accept}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_is_json_but_for_browsers_which_get_the_form_back_with_the_text_in_it() {
+    let app = TestApp::new();
+    let parts = [field("title", "a\u{7}b & c"), field("content", "\nMy <b>text</b> & more")];
+    app.send(form(&parts)).await.expect_error(400, "invalid_body");
+    app.send(form(&parts).header("accept", "application/json")).await.expect_error(400, "invalid_body");
+    let answer = app.send(form(&parts).header("accept", BROWSER)).await;
+    assert_eq!(answer.expect_status(400).header("content-type"), "text/html; charset=utf-8");
+    assert_eq!(answer.header("cache-control"), "no-store");
+    let html = answer.text();
+    assert!(html.contains("\n\nMy &#60;b&#62;text&#60;/b&#62; &#38; more</textarea>"), "{html}");
+    assert!(html.contains("value=\"a\u{7}b &#38; c\""), "{html}");
+    assert!(html.contains("role=\"status\">The field title is not valid"), "{html}");
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_not_given_back_and_the_form_says_so() {
+    let app = TestApp::new();
+    let large = "x".repeat(131_073);
+    let parts = [field("title", "T"), field("content", &large)];
+    app.send(form(&parts)).await.expect_error(413, "body_too_large");
+    app.send(markdown(large.clone())).await.expect_error(413, "body_too_large");
+    let answer = app.send(form(&parts).header("accept", BROWSER)).await;
+    assert!(answer.expect_status(413).text().contains("The text was not read"), "{answer:?}");
+    let parts = [field("title", "T"), field("content", &large[..102_401])];
+    let answer = app.send(form(&parts).header("accept", BROWSER)).await;
+    assert!(answer.expect_status(413).text().contains(&large[..102_401]), "the text is there");
+    app.send(form(&parts)).await.expect_error(413, "content_too_large");
+}
+
+#[tokio::test]
+async fn a_url_encoded_form_is_refused_with_lines_that_work() {
+    let app = TestApp::new();
+    let lossy =
+        || Request::new("POST", "/").header("content-type", "application/x-www-form-urlencoded").body("content=a");
+    let message = app.send(lossy()).await.expect_error(400, "invalid_body").field("message");
+    for line in [
+        "`curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/`",
+        "`curl -F content=@note.md https://pages.example/`",
+    ] {
+        assert!(message.contains(line), "{message}");
+    }
+    let json = Request::new("POST", "/").json(r#"{"title": "T", "content": "c"}"#);
+    assert!(
+        app.send(json)
+            .await
+            .expect_error(400, "invalid_body")
+            .field("message")
+            .contains("`POST https://pages.example/api/pages`")
+    );
+    for content_type in ["image/png", "text/html", "nonsense", ""] {
+        let other = Request::new("POST", "/").header("content-type", content_type).body("x");
+        app.send(other).await.expect_error(400, "invalid_body");
+    }
+    app.send(Request::new("POST", "/").body("# T")).await.expect_error(400, "invalid_body");
+    app.send(markdown("# T").header("content-encoding", "gzip")).await.expect_error(400, "invalid_body");
+}
+
+#[tokio::test]
+async fn a_form_with_a_field_that_is_unknown_repeated_missing_or_no_utf_8_answers_400_that_names_it() {
+    let app = TestApp::new();
+    let (title, content) = (field("title", "T"), field("content", "c"));
+    for (request, named) in [
+        (form(&[title, content, field("text", "x")]), "`title`, `content` and `action`"),
+        (form(&[title, content, content]), "`content` is there twice"),
+        (form(&[title, title, content]), "`title` is there twice"),
+        (form(&[title]), "`content` is missing"),
+        (form(&[title, content, field("action", "delete")]), "`publish` or `preview`"),
+        (form(&[title, ("content", None, b"\xff")]), "`content` is not UTF-8, at byte 0"),
+        (markdown(b"ab\xff".to_vec()).query("title=T"), "not UTF-8, at byte 2"),
+        (markdown("# T").query("titel=x"), "`title` and `action`"),
+        (markdown("# T").query("action=drop"), "`publish` or `preview`"),
+        (form(&[]).body("no parts"), "multipart/form-data"),
+        (Request::new("POST", "/").header("content-type", "multipart/form-data").body("x"), "multipart/form-data"),
+    ] {
+        let message = app.send(request).await.expect_error(400, "invalid_body").field("message");
+        assert!(message.contains(named), "{named}: {message}");
+    }
+    app.send(form(&[title, field("content", "")])).await.expect_error(400, "empty_content");
+}
+
+#[tokio::test]
+async fn a_form_that_a_browser_sends_for_another_site_answers_403_and_publishes_nothing() {
+    let app = Setup::new().limits(1, 1).start();
+    let post = || form(&[field("title", "T"), field("content", "c")]);
+    for request in [
+        post().header("sec-fetch-site", "cross-site"),
+        post().header("sec-fetch-site", "same-site"),
+        post().header("sec-fetch-site", "cross-site").header("origin", BASE_URL),
+        post().header("origin", "https://elsewhere.example"),
+        post().header("origin", "https://pages.example.elsewhere.example"),
+        post().header("origin", "https://pages.example:8443"),
+        post().header("origin", "null"),
+        markdown("# T").header("origin", "https://elsewhere.example"),
+    ] {
+        let answer = app.send(request.header("accept", BROWSER)).await;
+        answer.expect_error(403, "cross_origin");
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert!(!answer.headers.contains_key("ratelimit"), "it was not counted: {answer:?}");
+    }
+    // A form without a referrer names no origin, and the browser still says that it is of the same site.
+    app.send(post().header("sec-fetch-site", "same-origin").header("origin", "null")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn a_form_of_this_site_is_taken_with_either_header_and_at_any_of_its_names() {
+    let app = Setup::unlimited().start();
+    let post = || form(&[field("title", "T"), field("content", "c")]);
+    for request in [
+        post(),
+        post().header("sec-fetch-site", "same-origin"),
+        post().header("sec-fetch-site", "none"),
+        post().header("origin", BASE_URL),
+        post().header("origin", "http://pages.example"),
+    ] {
+        two_lines(&app.send(request).await);
+    }
+}
+
+#[tokio::test]
+async fn a_form_shares_the_limit_of_creates_and_one_that_is_refused_is_not_counted() {
+    let app = Setup::new().limits(2, 1).start();
+    let post = || form(&[field("title", "T"), field("content", "c")]);
+    for refused in [markdown("text"), markdown("# T").query("x=y"), form(&[field("title", "T"), field("content", "")])]
+    {
+        let answer = app.send(refused).await;
+        assert!(!answer.expect_status(400).headers.contains_key("ratelimit"), "{answer:?}");
+    }
+    let answer = app.send(post()).await;
+    assert_eq!(answer.expect_status(201).header("ratelimit-policy"), "\"create\";q=2;w=3600");
+    app.create(r#"{"title": "T", "content": "c"}"#).await.expect_status(201);
+    app.send(post()).await.expect_error(429, "rate_limited");
+    app.send(markdown("# T")).await.expect_error(429, "rate_limited");
+    let answer = app.send(post().header("accept", BROWSER)).await;
+    assert!(answer.expect_status(429).text().contains(">c</textarea>") || answer.text().contains("\nc</textarea>"));
+    assert!(answer.text().contains("reached its limit") && answer.retry_after() > 3500, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_preview_publishes_nothing_and_shows_the_article_of_the_page_byte_for_byte() {
+    let app = Setup::unlimited().start();
+    for (title, content) in [
+        ("A title", "# A *title*\n\nSome text and\n\n    code\n\n- a\n- b\n"),
+        (
+            "Other",
+            "# A title\n\n<script>alert(1)</script>\n\n[x](javascript:y) ![z](https://a.example/z)\n\n| a |\n|---|\n",
+        ),
+        ("Zero", "\0 \u{202e}x\u{1f600}"),
+    ] {
+        let parts = [field("title", title), field("content", content), field("action", "preview")];
+        let json = app.send(form(&parts).header("accept", "application/json")).await;
+        let article = json.expect_status(200).field("article_html");
+        assert_eq!(json.field("title"), title);
+        assert_eq!(json.header("ratelimit-policy"), "");
+        let text = app.send(form(&parts)).await;
+        assert_eq!(
+            (text.expect_status(200).header("content-type"), text.text()),
+            ("text/plain; charset=utf-8", &*article)
+        );
+        let html = app.send(form(&parts).header("accept", BROWSER)).await;
+        assert!(html.expect_status(200).text().contains(&format!("dir=\"auto\">\n{article}\n</article>")), "{html:?}");
+        assert_eq!(html.header("cache-control"), "no-store");
+
+        let page = app.publish(title, content).await;
+        let shown = app.get(&format!("/{}", page.slug)).await;
+        assert!(shown.text().contains(&format!("<article dir=\"auto\">\n{article}\n</article>")), "{shown:?}");
+    }
+    let raw = app.send(markdown("*a*").query("action=preview")).await;
+    assert_eq!(raw.expect_status(200).text(), "<p><em>a</em></p>\n", "a preview needs no title");
+    app.send(markdown("").query("action=preview")).await.expect_error(400, "empty_content");
+    app.send(form(&[field("title", "\u{202e}"), field("content", "x"), field("action", "preview")]))
+        .await
+        .expect_error(400, "invalid_body");
+}
+
+#[tokio::test]
+async fn previews_have_a_limit_of_their_own_and_are_no_creates() {
+    let app = Setup::new().limits(1, 1).preview_limit(2).start();
+    let preview = || markdown("# T").query("action=preview");
+    for left in [1, 0] {
+        let answer = app.send(preview()).await;
+        assert_eq!(answer.expect_status(200).header("ratelimit-policy"), "\"preview\";q=2;w=3600");
+        assert!(answer.header("ratelimit").starts_with(&format!("\"preview\";r={left};")), "{answer:?}");
+    }
+    app.send(preview()).await.expect_error(429, "rate_limited");
+    app.send(markdown("# T")).await.expect_status(201);
+    app.send(markdown("# T")).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn six_hundred_previews_an_hour_are_admitted_by_default() {
+    let app = TestApp::new();
+    let answer = app.send(markdown("x").query("action=preview")).await;
+    assert_eq!(answer.expect_status(200).header("ratelimit-policy"), "\"preview\";q=600;w=3600");
+}
+
+#[tokio::test]
+async fn the_home_page_is_an_editor_that_works_without_script() {
+    let app = TestApp::new();
+    let home = app.get("/").await;
+    let html = home.expect_status(200).text();
+    for expected in [
+        "<form id=\"editor\" class=\"editor\" method=\"post\" action=\"/\" enctype=\"multipart/form-data\"",
+        "name=\"title\"",
+        "name=\"content\"",
+        "<button name=\"action\" value=\"preview\">",
+        "name=\"action\" value=\"publish\">",
+        "10 new pages an hour",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+    let first = html.find("name=\"action\"").unwrap();
+    assert!(html[first..].starts_with("name=\"action\" value=\"preview\""), "Enter in the title publishes nothing");
+    // Previewing and correcting go on in the same form.
+    let parts = [field("title", "T"), field("content", "c"), field("action", "preview")];
+    let answer = app.send(form(&parts).header("accept", BROWSER)).await;
+    assert!(answer.text().contains("value=\"T\"") && answer.text().contains("\nc</textarea>"), "{answer:?}");
+}
+
+#[tokio::test]
+async fn the_editor_runs_scripts_of_this_service_alone_and_one_policy_writes_html() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let preview = form(&[field("content", "c"), field("action", "preview")]).header("accept", BROWSER);
+    let answers = [app.get("/").await, app.get(&format!("/{}/edit", page.slug)).await, app.send(preview).await];
+    for answer in answers {
+        let policy = answer.expect_status(200).header("content-security-policy");
+        for directive in [
+            "default-src 'none'",
+            "script-src 'self';",
+            "connect-src 'self';",
+            "form-action 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types preview",
+        ] {
+            assert!(policy.contains(directive), "{directive}: {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        let html = answer.text();
+        let (start, rest) = html.split_once("<script type=\"module\" src=\"/assets/").unwrap();
+        assert!(!rest.contains("<script") && !start.contains("<script"), "{html}");
+        let tags = html.split('<').filter_map(|part| part.split_once('>')).map(|(tag, _)| tag);
+        assert!(tags.clone().all(|tag| !tag.contains(" on") && !tag.contains(" style=")), "{html}");
+        let path = format!("/assets/{}", rest.split('"').next().unwrap());
+        let script = app.get(&path).await;
+        assert_eq!(script.expect_status(200).header("content-type"), "text/javascript; charset=utf-8");
+        assert_eq!(script.header("cache-control"), "public, max-age=31536000, immutable");
+        let (folder, name) = path.rsplit_once('/').unwrap();
+        assert!(folder.len() == "/assets/".len() + 16, "{path}");
+        let other = app.get(&format!("/assets/0123456789abcdef/{name}")).await;
+        assert_eq!(other.expect_status(200).header("cache-control"), "no-cache", "another version's address");
+        assert_eq!(other.body, script.body);
+    }
+    app.get("/assets/0123456789abcdef/none.js").await.expect_error(404, "not_found");
+}
+
+#[tokio::test]
+async fn the_page_for_editing_is_the_same_for_every_slug_and_lets_no_key_into_an_address() {
+    let app = TestApp::new();
+    let (page, deleted) = (app.published().await, app.deleted().await);
+    let at = |slug: &str| format!("/{slug}/edit");
+    let known = app.get(&at(&page.slug)).await;
+    let text = |answer: &Answer, slug: &str| answer.expect_status(200).text().replace(slug, "SLUG");
+    for slug in [deleted.slug.as_str(), "never-was-2222bbbb"] {
+        assert_eq!(text(&app.get(&at(slug)).await, slug), text(&known, &page.slug));
+    }
+    let html = known.text();
+    assert!(!html.contains(" name=\"key") && !html.contains("action="), "{html}");
+    let fields =
+        html.split("<input").skip(1).chain(html.split("<textarea").skip(1)).map(|rest| rest.split('>').next().unwrap());
+    for tag in fields {
+        assert!(!tag.contains(" name="), "a field without a name is never sent: {tag}");
+    }
+    assert!(html.contains("autocomplete=\"current-password\"") && html.contains("autocomplete=\"username\""), "{html}");
+    assert!(html.contains("<button class=\"main\" disabled>Open the page</button>"), "{html}");
+    assert!(html.contains("<noscript>") && html.contains("noindex"), "{html}");
+    for path in ["/no-slug/edit", "/api/edit", "/%zz/edit"] {
+        app.get(path).await.expect_error(404, "not_found");
+    }
+    let reading = app.get(&format!("/{}", page.slug)).await;
+    assert!(reading.text().contains(&format!("href=\"{BASE_URL}/{}/edit\"", page.slug)), "{reading:?}");
+}
+
+#[tokio::test]
+async fn the_help_shows_the_commands_and_leads_to_the_documents() {
+    let app = TestApp::new();
+    let help = app.get("/help").await;
+    let html = help.expect_status(200).text();
+    for expected in [
+        "curl --data-binary @note.md -H 'Content-Type: text/markdown' https://pages.example/",
+        "curl https://pages.example/api/pages",
+        "https://pages.example/mcp",
+        "href=\"https://pages.example/llms.txt\"",
+    ] {
+        assert!(html.contains(expected), "{expected}: {html}");
+    }
+    assert!(!html.contains("<script"), "{html}");
+    assert!(!help.header("content-security-policy").contains("script"), "{help:?}");
+    let links: Vec<&str> = help.headers.get_all("link").iter().map(|line| line.to_str().unwrap()).collect();
+    assert!(links.iter().any(|line| line.contains("/openapi.json>; rel=\"service-desc\"")), "{links:?}");
+    assert!(links.iter().any(|line| line.contains("/llms.txt>; rel=\"service-doc\"")), "{links:?}");
+}

@@ -1,0 +1,151 @@
+// Drafts, files, keys in files, keyboards and lost connections. In Chromium, because only its driver can be offline.
+//
+//   node drafts.mjs chromium <base URL>
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { expectNothing, withBrowser } from './browsers.mjs';
+import { openEditor, openWatchedTab, publishByHand, read, said, shown, text, write } from './editing.mjs';
+
+const [name, base] = process.argv.slice(2);
+
+/** The draft as the browser has stored it. */
+const stored = (tab, words) => tab.waitForFunction(
+    (words) => localStorage.getItem('handbill:draft:')?.includes(words), {}, words);
+
+await withBrowser(name, async (browser) => {
+    let { tab, complaints } = await openWatchedTab(browser);
+    const dialogs = [];
+    const answer = (tab) => tab.on('dialog', (dialog) => {
+        dialogs.push(`${dialog.type()}: ${dialog.message()}`);
+        dialog.accept();
+    });
+    answer(tab);
+
+    // A closed tab loses nothing.
+    await openEditor(tab, base);
+    await write(tab, 'title', 'A draft');
+    await write(tab, 'content', 'Half a page');
+    await stored(tab, 'Half a page');
+    expectNothing(await complaints(), 'draft');
+    await tab.close();
+    ({ tab, complaints } = await openWatchedTab(browser));
+    answer(tab);
+    await openEditor(tab, base);
+    await said(tab, 'Your draft is back');
+    assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['A draft', 'Half a page']);
+
+    // Publishing without a connection keeps the text, and works once there is one.
+    await tab.setOfflineMode(true);
+    await tab.click('[value=publish]');
+    await said(tab, 'You are offline');
+    assert.equal(await text(tab, 'content'), 'Half a page');
+    await stored(tab, 'Half a page');
+    await tab.setOfflineMode(false);
+    await tab.focus('#content');
+    await tab.keyboard.down('Control');
+    await tab.keyboard.press('Enter');
+    await tab.keyboard.up('Control');
+    await shown(tab, 'published');
+    assert.equal(await tab.evaluate(() => localStorage.getItem('handbill:draft:')), null, 'the draft is published');
+
+    // A key that nothing keeps is not left without a warning.
+    await tab.click('#forget-key');
+    dialogs.length = 0;
+    await tab.click('#another');
+    expectNothing(dialogs.length === 1 ? [] : dialogs, 'one warning');
+    assert.match(dialogs[0], /not kept anywhere/);
+    await shown(tab, 'editor');
+    const lost = await publishByHand(tab, base, 'Lost', 'Text.');
+    await tab.click('#forget-key');
+    dialogs.length = 0;
+    await tab.goto(`${base}/${lost.slug}`);
+    assert.deepEqual(dialogs.map((dialog) => dialog.split(':')[0]), ['beforeunload']);
+    await publishByHand(tab, base, 'Safe', 'Text.');
+    dialogs.length = 0;
+    await tab.goto(`${base}/`);
+    assert.deepEqual(dialogs, [], 'a key that is kept may be left');
+
+    // A file, chosen and dropped.
+    await shown(tab, 'mine');
+    writeFileSync('note.md', '# From a file\r\n\r\nIts text.\r\n');
+    writeFileSync('latin.md', Buffer.from([0x61, 0xe9]));
+    const input = await tab.$('#file');
+    await input.uploadFile('note.md');
+    await tab.waitForFunction(() => document.getElementById('title').value === 'From a file');
+    assert.equal(await text(tab, 'content'), 'Its text.\n');
+    await input.uploadFile('latin.md');
+    await said(tab, 'not a text in UTF-8');
+    assert.equal(await text(tab, 'content'), 'Its text.\n', 'nothing was replaced');
+    await tab.evaluate(() => {
+        const data = new DataTransfer();
+        data.items.add(new File(['Dropped text.'], 'dropped.md'));
+        document.getElementById('content').dispatchEvent(new DragEvent('drop', { bubbles: true, cancelable: true, dataTransfer: data }));
+    });
+    await said(tab, 'dropped.md was opened');
+    assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['dropped', 'Dropped text.']);
+
+    // Too long a text is said so, and is not sent.
+    await tab.$eval('#content', (field) => {
+        field.value = 'é'.repeat(51_201);
+        field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+    });
+    assert.equal(await text(tab, 'count'), '102,402 of 102,400 bytes, 2 too many.');
+    await tab.click('[value=publish]');
+    await said(tab, 'too long');
+
+    // Keys leave one browser in a file and come into another.
+    const exported = await tab.evaluate(() => new Promise((resolve) => {
+        const make = URL.createObjectURL;
+        URL.createObjectURL = (blob) => {
+            blob.text().then(resolve);
+            return make(blob);
+        };
+        document.getElementById('export').click();
+    }));
+    const lines = exported.trim().split('\n').map((line) => JSON.parse(line));
+    assert.deepEqual(Object.keys(lines[0]), ['url', 'edit_key', 'title', 'created_at'], 'the form of `handbill keys export`');
+    const count = lines.length;
+    assert.ok(count > 0);
+    const elsewhere = { ...lines[0], url: 'https://elsewhere.example/hello-2222bbbb' };
+    writeFileSync('keys.jsonl', `${exported}${JSON.stringify(elsewhere)}\n`);
+    const context = await browser.createBrowserContext();
+    const other = await openWatchedTab(context);
+    answer(other.tab);
+    await openEditor(other.tab, base);
+    const chooser = await other.tab.$('#import');
+    await chooser.uploadFile('keys.jsonl');
+    await said(other.tab, count === 1 ? 'One key was added' : `${count} keys were added`);
+    assert.equal((await other.tab.$$('#pages li')).length, count);
+    await chooser.uploadFile('note.md');
+    await said(other.tab, 'not a file of exported keys');
+    await other.tab.click('#pages li button');
+    await said(other.tab, 'The key was forgotten');
+    assert.equal((await other.tab.$$('#pages li')).length, count - 1);
+    await context.close();
+
+    // The keyboard alone.
+    await write(tab, 'title', ' ');
+    await write(tab, 'content', ' ');
+    await tab.keyboard.press('Backspace');
+    await tab.focus('#title');
+    await tab.keyboard.press('Backspace');
+    await tab.goto('about:blank');
+    await openEditor(tab, base);
+    const press = async (key) => { await tab.keyboard.press(key); return tab.evaluate(() => document.activeElement.id || document.activeElement.value); };
+    while (await press('Tab') !== 'title');
+    await tab.keyboard.type('By keyboard');
+    assert.equal(await press('Tab'), 'content');
+    await tab.keyboard.type('Text.');
+    assert.equal(await press('Tab'), 'preview');
+    await tab.keyboard.press('Enter');
+    await shown(tab, 'preview');
+    await tab.focus('[value=preview]');
+    assert.equal(await press('Tab'), 'file');
+    assert.equal(await press('Tab'), 'publish');
+    await tab.keyboard.press('Enter');
+    await shown(tab, 'published');
+    const slug = new URL(await text(tab, 'address')).pathname.slice(1);
+    assert.equal((await read(base, slug)).title, 'By keyboard');
+    expectNothing(await complaints(), name);
+});

@@ -1,0 +1,59 @@
+// Steps that the tests of the editor share.
+
+import assert from 'node:assert/strict';
+import { openTab } from './browsers.mjs';
+
+/** A tab that also records every request: its address and its headers. */
+export async function openWatchedTab(browser) {
+    const { tab, complaints } = await openTab(browser);
+    const requests = [];
+    // A driver shows the part after `#`, which browsers never send.
+    tab.on('request', (request) => requests.push(`${request.method()} ${request.url().split('#')[0]} ${JSON.stringify({
+        ...request.headers(),
+        authorization: undefined,
+    })}`));
+    // Failed requests are part of these tests, and browsers write each of them to the console.
+    const rest = async () => (await complaints()).filter((complaint) => !/status of 4|ERR_INTERNET_DISCONNECTED|ERR_ABORTED/.test(complaint));
+    return { tab, complaints: rest, requests };
+}
+
+export const shown = (tab, id) => tab.waitForFunction((id) => {
+    const element = document.getElementById(id);
+    return element && !element.hidden && element.getClientRects().length > 0;
+}, {}, id);
+
+export const said = (tab, words) => tab.waitForFunction(
+    (words) => document.getElementById('status').textContent.includes(words), {}, words);
+
+export const text = (tab, id) => tab.$eval(`#${id}`, (element) => element.value ?? element.textContent);
+
+/** Replaces the text of a field as a person does: selects all, and types. */
+export async function write(tab, id, words) {
+    await tab.focus(`#${id}`);
+    await tab.$eval(`#${id}`, (field) => field.select());
+    await tab.keyboard.type(words);
+}
+
+/** Opens the editor and waits until its script runs. */
+export async function openEditor(tab, base) {
+    await tab.goto(`${base}/`);
+    await shown(tab, 'mine');
+}
+
+/** Publishes a page in the editor. Returns its slug, its address and its key. */
+export async function publishByHand(tab, base, title, content) {
+    await openEditor(tab, base);
+    await write(tab, 'title', title);
+    await write(tab, 'content', content);
+    await tab.click('[value=publish]');
+    await shown(tab, 'published');
+    const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
+    assert.match(key, /^hbk_[0-9A-Za-z]{43}$/);
+    return { address, key, slug: new URL(address).pathname.slice(1) };
+}
+
+/** The page as the API shows it. */
+export async function read(base, slug) {
+    const answer = await fetch(`${base}/api/pages/${slug}`);
+    return { status: answer.status, ...await answer.json() };
+}

@@ -1,0 +1,165 @@
+// Publishing, editing, conflicts and deleting by hand, with every view checked for accessibility and size.
+//
+//   node editor.mjs chromium|firefox <base URL>
+
+import assert from 'node:assert/strict';
+import { expectFit, violations } from './axe.mjs';
+import { change, expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
+import { openEditor, openWatchedTab, publishByHand, read, said, shown, text, write } from './editing.mjs';
+
+const [name, base] = process.argv.slice(2);
+
+const MARKDOWN = 'Some *text* with a [link](https://elsewhere.example/).\n\n    code\n\nThe end, é and 📓.';
+
+/** Checks what the tab shows: accessible and fitting, on a phone and on a desktop, in light and, in Chromium, in dark. */
+async function look(tab, view) {
+    for (const scheme of name === 'chromium' ? ['light', 'dark'] : ['light']) {
+        if (name === 'chromium') await tab.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+        for (const [size, width] of [['phone', 320], ['desktop', 1280]]) {
+            await tab.setViewport({ width, height: 800 });
+            const where = `${name}-editor-${view}-${size}-${scheme}`;
+            await keepScreenshot(tab, where);
+            await expectFit(tab, where);
+            expectNothing(await violations(tab), where);
+        }
+    }
+}
+
+await withBrowser(name, async (browser) => {
+    const { tab, complaints, requests } = await openWatchedTab(browser);
+    await openEditor(tab, base);
+    await look(tab, 'empty');
+
+    // A pasted text with a heading.
+    await tab.focus('#content');
+    await tab.$eval('#content', (field, words) => {
+        field.value = words;
+        field.dispatchEvent(new ClipboardEvent('paste', { bubbles: true }));
+    }, `# A page by hand\n\n${MARKDOWN}`);
+    await said(tab, 'heading became the title');
+    assert.equal(await text(tab, 'title'), 'A page by hand');
+    assert.equal(await text(tab, 'content'), MARKDOWN);
+    const bytes = new TextEncoder().encode(MARKDOWN).length;
+    assert.equal(await text(tab, 'count'), `${bytes} of 102,400 bytes.`);
+
+    await tab.click('[value=preview]');
+    await shown(tab, 'preview');
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'preview-name');
+    const preview = await tab.$eval('#preview-article', (article) => article.innerHTML);
+    await look(tab, 'preview');
+
+    // The key is stored before the result is shown.
+    await tab.evaluate(() => Object.defineProperty(document.getElementById('published'), 'hidden', {
+        get() { return this.hasAttribute('hidden'); },
+        set(hidden) {
+            window.keptBefore = Object.keys(localStorage).filter((key) => key.startsWith('handbill:key:')).length;
+            this.toggleAttribute('hidden', hidden);
+        },
+    }));
+    await tab.click('[value=publish]');
+    await shown(tab, 'published');
+    assert.equal(await tab.evaluate(() => window.keptBefore), 1, 'the key was kept before it was shown');
+    assert.equal(await tab.evaluate(() => document.activeElement.id), 'published-name');
+    const [address, key] = [await text(tab, 'address'), await text(tab, 'key')];
+    const slug = new URL(address).pathname.slice(1);
+    await look(tab, 'published');
+    await tab.click('#copy-key');
+    await said(tab, 'The key was copied');
+
+    // The published article is the preview, byte for byte.
+    await tab.goto(`${base}/${slug}`);
+    const article = await tab.$eval('article', (element) => element.innerHTML);
+    assert.equal(article.trim(), preview.trim());
+    const html = await (await fetch(`${base}/${slug}`)).text();
+    const form = new FormData();
+    form.append('title', 'A page by hand');
+    form.append('content', new Blob([MARKDOWN]), '');
+    form.append('action', 'preview');
+    const rendered = await fetch(`${base}/`, { method: 'POST', body: form, headers: { accept: 'application/json' } });
+    const { article_html: made } = await rendered.json();
+    assert.ok(html.includes(`<article dir="auto">\n${made}\n</article>`), 'the server gives the same bytes');
+
+    // The list knows the page, and its link opens the editor with the kept key.
+    await tab.goto(`${base}/`);
+    await shown(tab, 'mine');
+    await look(tab, 'list');
+    await tab.click('#pages a[href$="/edit"]');
+    await shown(tab, 'editor');
+    assert.equal(await text(tab, 'title'), 'A page by hand');
+    await look(tab, 'edit');
+    await write(tab, 'title', 'Renamed by hand');
+    await tab.click('#save');
+    await said(tab, 'Saved.');
+    assert.equal((await read(base, slug)).title, 'Renamed by hand');
+
+    // Somebody else changes the page meanwhile: both texts are shown, and nothing is lost.
+    await change(base, { slug, key }, 'PATCH', { content: 'Their text.' });
+    await write(tab, 'content', 'My text.');
+    await tab.click('#save');
+    await shown(tab, 'conflict');
+    assert.deepEqual([await text(tab, 'theirs'), await text(tab, 'content')], ['Their text.', 'My text.']);
+    assert.equal((await read(base, slug)).content, 'Their text.');
+    await look(tab, 'conflict');
+    await tab.click('#save-mine');
+    await said(tab, 'Saved.');
+    assert.equal((await read(base, slug)).content, 'My text.');
+
+    // Deleting asks first.
+    await tab.click('#delete');
+    await shown(tab, 'sure');
+    await look(tab, 'sure');
+    await tab.click('#not-sure');
+    assert.equal((await read(base, slug)).status, 200);
+    await tab.click('#delete');
+    await tab.click('#is-sure');
+    await said(tab, 'The page was deleted');
+    assert.equal((await read(base, slug)).status, 410);
+    await look(tab, 'deleted');
+
+    // A text from right to left is written in its own direction.
+    await openEditor(tab, base);
+    await write(tab, 'title', 'כותרת בעברית');
+    await write(tab, 'content', 'הוועדה תפרסם את ממצאיה בשבוע הבא. And English.');
+    await tab.click('[value=preview]');
+    await shown(tab, 'preview');
+    assert.deepEqual(
+        await tab.evaluate(() => ['title', 'content', 'preview-article'].map((id) => getComputedStyle(document.getElementById(id)).direction)),
+        ['rtl', 'rtl', 'rtl']);
+    await look(tab, 'rtl');
+
+    // An edit link, in a browser that does not know the page.
+    const linked = await publishByHand(tab, base, 'Linked', 'Text.');
+    await tab.click('#forget-key');
+    await tab.click('#copy-key');
+    await said(tab, 'The key was copied');
+    const context = await browser.createBrowserContext();
+    const other = await openWatchedTab(context);
+    await other.tab.goto(`${base}/help`);
+    await other.tab.evaluate((link) => location.assign(link), `${base}/${linked.slug}/edit#${linked.key}`);
+    await shown(other.tab, 'editor');
+    const at = await other.tab.evaluate(() => [location.href, history.length]);
+    assert.equal(at[0], `${base}/${linked.slug}/edit`);
+    if (name === 'chromium') {
+        const session = await other.tab.createCDPSession();
+        const { entries } = await session.send('Page.getNavigationHistory');
+        // `userTypedURL` is the browser's own note on how the entry was reached, which no page can change.
+        expectNothing(entries.filter(({ url, title }) => (url + title).includes('hbk_')), 'the history of the tab');
+    }
+    await write(other.tab, 'content', 'Changed by a link.');
+    await other.tab.click('#save');
+    await said(other.tab, 'Saved.');
+    assert.equal((await read(base, linked.slug)).content, 'Changed by a link.');
+    expectNothing(await other.complaints(), 'the edit link');
+    await context.close();
+
+    // A wrong key opens nothing and says so.
+    await tab.goto(`${base}/${linked.slug}/edit`);
+    await look(tab, 'login');
+    await write(tab, 'key', `hbk_${'x'.repeat(43)}`);
+    await tab.keyboard.press('Enter');
+    await said(tab, 'not the edit key of this page');
+
+    const leaks = [...requests, ...other.requests].filter((line) => line.includes(key) || line.includes(linked.key));
+    expectNothing(leaks, 'a key left in a request line or header');
+    expectNothing(await complaints(), name);
+});

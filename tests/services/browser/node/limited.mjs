@@ -1,0 +1,23 @@
+// A client over its limit is told the time, and its text is kept. The service admits one create.
+//
+//   node limited.mjs chromium|firefox <base URL>
+
+import assert from 'node:assert/strict';
+import { keepScreenshot, withBrowser } from './browsers.mjs';
+import { openWatchedTab, publishByHand, said, shown, text, write } from './editing.mjs';
+
+const [name, base] = process.argv.slice(2);
+
+await withBrowser(name, async (browser) => {
+    const { tab } = await openWatchedTab(browser);
+    await publishByHand(tab, base, 'The first', 'Text.');
+    await tab.click('#another');
+    await shown(tab, 'editor');
+    await write(tab, 'title', 'The second');
+    await write(tab, 'content', 'More text.');
+    await tab.click('[value=publish]');
+    await said(tab, 'reached its limit');
+    assert.match(await text(tab, 'status'), /try again at .+, in (59|60) minutes\.$/);
+    assert.equal(await text(tab, 'content'), 'More text.');
+    await keepScreenshot(tab, `${name}-limited`);
+});

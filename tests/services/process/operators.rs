@@ -1,0 +1,259 @@
+//! The operators' commands against a running process: takedown of many pages under load, the audit, the blocklist and
+//! the pause, in files that change while it runs.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
+
+use super::client::{Answer, Connection, JSON};
+use super::support::{Server, handbill, run, text};
+
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A running server whose operators have a token.
+struct Operated {
+    server: Server,
+    token: PathBuf,
+    directory: TempDir,
+}
+
+impl Operated {
+    fn start(args: impl FnOnce(&Path) -> Vec<String>) -> Self {
+        let directory = tempdir().unwrap();
+        let token = directory.path().join("token");
+        fs::write(&token, TOKEN).unwrap();
+        let mut all = vec!["--admin-token-file".to_owned(), token.display().to_string()];
+        all.extend(args(directory.path()));
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        let server = Server::start(&directory.path().join("data"), &all);
+        Self { server, token, directory }
+    }
+
+    /// Runs an operators' command.
+    fn command(&self, args: &[&str], input: &str) -> Output {
+        let mut command = handbill(args.iter().copied());
+        command.arg("--admin-listen").arg(self.server.admin.to_string());
+        command.arg("--admin-token-file").arg(&self.token);
+        run(command, input.as_bytes())
+    }
+
+    /// Standard output of a command that must succeed.
+    fn done(&self, args: &[&str], input: &str) -> String {
+        let output = self.command(args, input);
+        assert!(output.status.success(), "{args:?}: {output:?}");
+        text(&output.stdout).to_owned()
+    }
+
+    fn audit(&self) -> Vec<Value> {
+        self.done(&["audit"], "").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn create(address: SocketAddr, content: &str) -> Answer {
+    let body = json!({"title": "A page", "content": content}).to_string();
+    Connection::open(address).unwrap().request("POST", "/api/pages", &[JSON], body.as_bytes()).unwrap()
+}
+
+fn publish(address: SocketAddr, content: &str) -> String {
+    let answer = create(address, content);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.json()["slug"].as_str().unwrap().to_owned()
+}
+
+fn status(address: SocketAddr, path: &str) -> u16 {
+    Connection::open(address).unwrap().get(path).unwrap().status
+}
+
+#[test]
+fn a_hundred_pages_are_taken_down_by_one_command_under_load_and_each_is_410_at_once_and_audited() {
+    let operated = Operated::start(|_| Vec::new());
+    let address = operated.server.address;
+    let slugs: Vec<String> = (0..100).map(|number| publish(address, &format!("Unwanted {number}"))).collect();
+    let others: Vec<String> = (0..20).map(|number| publish(address, &format!("Wanted {number}"))).collect();
+
+    let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let load: Vec<_> = (0..4)
+        .map(|number| {
+            let (slugs, is_over, answered) = (slugs.clone(), Arc::clone(&is_over), Arc::clone(&answered));
+            thread::spawn(move || {
+                let mut gone = BTreeSet::new();
+                let mut at = number;
+                while !is_over.load(Ordering::SeqCst) {
+                    let slug = &slugs[at % slugs.len()];
+                    match status(address, &format!("/{slug}")) {
+                        200 => assert!(!gone.contains(slug), "a page that was gone can be read again"),
+                        410 => drop(gone.insert(slug.clone())),
+                        other => panic!("{other}"),
+                    }
+                    assert_eq!(create(address, "More text.").status, 201);
+                    answered.fetch_add(1, Ordering::SeqCst);
+                    at += 1;
+                }
+            })
+        })
+        .collect();
+
+    let list: String = slugs.iter().map(|slug| format!("http://{address}/{slug}\n")).collect();
+    let list = format!("# reported today\n\n{list}");
+    let printed = operated.done(&["takedown", "--reason", "spam", "--by", "desk"], &list);
+    for slug in &slugs {
+        for path in [format!("/{slug}"), format!("/{slug}.md"), format!("/api/pages/{slug}")] {
+            assert_eq!(status(address, &path), 410, "{path}");
+        }
+    }
+    is_over.store(true, Ordering::SeqCst);
+    load.into_iter().for_each(|thread| thread.join().unwrap());
+    assert!(answered.load(Ordering::SeqCst) > 0, "there was load");
+
+    let lines: Vec<String> = slugs.iter().map(|slug| format!("{slug}\ttaken_down")).collect();
+    assert_eq!(printed.lines().collect::<Vec<_>>(), lines);
+    let audit = operated.audit();
+    assert_eq!(
+        audit.iter().map(|line| line["number"].as_u64().unwrap()).collect::<Vec<_>>(),
+        (1..=100).collect::<Vec<_>>()
+    );
+    let audited: BTreeSet<_> = audit.iter().map(|line| line["slug"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(audited, slugs.iter().cloned().collect());
+    assert!(audit.iter().all(|line| line["reason"] == "spam" && line["by"] == "desk" && line["action"] == "takedown"));
+    for slug in &others {
+        assert_eq!(status(address, &format!("/{slug}")), 200);
+    }
+
+    let again = operated.done(&["takedown", "--reason", "spam", "--by", "desk", &slugs[0]], "");
+    assert!(again.starts_with(&format!("{}\talready_deleted\t", slugs[0])), "{again}");
+    let printed = operated.done(&["takedown", "--json", "--dry-run", &others[0], "never-was-22222222"], "");
+    assert!(printed.contains("would_take_down") && printed.contains("not_found"), "{printed}");
+    let failed = operated.command(&["takedown", "--reason", "spam", "--by", "desk", "nonsense"], "");
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert_eq!(operated.audit().len(), 100);
+
+    let found = operated.done(&["inspect", &slugs[0]], "");
+    assert!(found.contains("deleted") && found.contains("spam, by desk"), "{found}");
+    let (exit, _, log) = operated.server.stop();
+    assert!(exit.success(), "{log}");
+    assert_eq!(log.matches("an operator took a page down").count(), 100);
+}
+
+#[test]
+fn pages_are_found_by_their_links_or_text_and_taken_down_only_after_a_yes() {
+    let operated = Operated::start(|_| Vec::new());
+    let address = operated.server.address;
+    let spam: BTreeSet<String> = (0..30).map(|_| publish(address, "Buy at https://www.spam.example/x")).collect();
+    let fine: Vec<String> = (0..30).map(|_| publish(address, "An honest text.")).collect();
+    let criteria =
+        ["takedown", "--linking-to", "spam.example", "--matching", "(?i)buy", "--created-after", "2020-01-01"];
+    let preview = operated.done(&[&criteria[..], &["--dry-run"]].concat(), "");
+    let found: BTreeSet<_> = preview.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect();
+    assert_eq!(found, spam);
+
+    let for_real = [&criteria[..], &["--reason", "spam", "--by", "desk"]].concat();
+    let unasked = operated.command(&for_real, "yes\n");
+    assert_eq!(unasked.status.code(), Some(2), "nobody can be asked here: {unasked:?}");
+    assert!(text(&unasked.stderr).contains("--yes"));
+    for slug in &spam {
+        assert_eq!(status(address, &format!("/{slug}")), 200);
+    }
+    operated.done(&[&for_real[..], &["--yes"]].concat(), "");
+    for slug in &spam {
+        assert_eq!(status(address, &format!("/{slug}")), 410);
+    }
+    for slug in &fine {
+        assert_eq!(status(address, &format!("/{slug}")), 200);
+    }
+    assert_eq!(operated.audit().len(), 30);
+}
+
+#[test]
+fn a_command_without_the_right_token_changes_nothing_and_says_what_to_do() {
+    let operated = Operated::start(|_| Vec::new());
+    let slug = publish(operated.server.address, "Text.");
+    let wrong = operated.directory.path().join("wrong");
+    fs::write(&wrong, "x".repeat(40)).unwrap();
+    let admin = operated.server.admin.to_string();
+    let takedown = ["takedown", "--reason", "spam", "--by", "desk", &slug, "--admin-listen", &admin];
+    for (more, message) in [
+        (vec!["--admin-token-file", wrong.to_str().unwrap()], "Authorization: Bearer"),
+        (vec!["--admin-token-file", "/nowhere"], "/nowhere cannot be read"),
+        (vec![], "give --admin-token-file"),
+    ] {
+        let refused = run(handbill(takedown.iter().copied().chain(more)), b"");
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(message) && text(&refused.stderr).lines().count() == 1, "{refused:?}");
+    }
+    assert_eq!(status(operated.server.address, &format!("/{slug}")), 200);
+    let short = operated.directory.path().join("short");
+    fs::write(&short, "short").unwrap();
+    let start = run(handbill(["--data-dir", "/nowhere", "--admin-token-file", short.to_str().unwrap()]), b"");
+    assert_eq!(start.status.code(), Some(2), "{start:?}");
+    assert!(text(&start.stderr).contains("fewer than 32 characters"), "{start:?}");
+}
+
+#[test]
+fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
+    let list = |directory: &Path| directory.join("blocklist").display().to_string();
+    let operated = Operated::start(|directory| {
+        fs::write(list(directory), "spam.example\n").unwrap();
+        vec!["--blocklist-file".to_owned(), list(directory)]
+    });
+    let (address, list) = (operated.server.address, list(operated.directory.path()));
+    assert_eq!(create(address, "http://spam.example/").problem(), (400, "content_refused".to_owned()));
+    assert_eq!(create(address, "http://later.example/").status, 201);
+
+    fs::write(&list, "later.example\nhttp://not.a.host/\n").unwrap();
+    operated.server.wait_for_log("line 2 is neither a host");
+    assert_eq!(create(address, "http://spam.example/").status, 400, "the list that was read last stays");
+    assert_eq!(create(address, "http://later.example/").status, 201);
+
+    fs::write(&list, "later.example\n").unwrap();
+    operated.server.wait_for_log("the blocklist can be read again");
+    assert_eq!(create(address, "http://later.example/").status, 400);
+    assert_eq!(create(address, "http://spam.example/").status, 201);
+
+    fs::write(&list, "no host\n").unwrap();
+    let start = run(handbill(["--data-dir", "/nowhere", "--blocklist-file", &list]), b"");
+    assert_eq!(start.status.code(), Some(2), "{start:?}");
+    let message = text(&start.stderr);
+    assert!(
+        message.contains("--blocklist-file") && message.contains("line 1") && message.lines().count() == 1,
+        "{message}"
+    );
+}
+
+#[test]
+fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survives_a_restart() {
+    let operated = Operated::start(|_| Vec::new());
+    let address = operated.server.address;
+    let data = operated.directory.path().join("data");
+    assert_eq!(operated.done(&["pause", "--by", "desk"], ""), "Creates are paused; any number of pages in any hour.\n");
+    assert_eq!(create(address, "Text.").problem(), (503, "unavailable".to_owned()));
+    operated.done(&["resume", "--by", "desk"], "");
+    assert_eq!(create(address, "Text.").status, 201);
+    assert_eq!(operated.done(&["budget", "1", "--by", "desk"], ""), "Creates are open; at most 1 pages in any hour.\n");
+    assert_eq!(create(address, "Text.").status, 201);
+    assert_eq!(create(address, "Text.").status, 503);
+    operated.done(&["budget", "off", "--by", "desk"], "");
+    assert_eq!(operated.audit().len(), 4);
+
+    fs::write(data.join("creates.json"), "{\"paused\": true, \"hourly_budget\": 7}").unwrap();
+    operated.server.wait_for_log("\"hourly_budget\":7");
+    assert_eq!(create(address, "Text.").status, 503);
+    let Operated { server, directory, .. } = operated;
+    server.stop();
+    let server = Server::start(&data, &[]);
+    assert_eq!(create(server.address, "Text.").status, 503);
+    fs::write(data.join("creates.json"), "paused").unwrap();
+    server.wait_for_log("the switch of creates cannot be read");
+    assert_eq!(create(server.address, "Text.").status, 503, "what was read last stays in force");
+    fs::remove_file(data.join("creates.json")).unwrap();
+    server.wait_for_log("the switch of creates can be read again");
+    assert_eq!(create(server.address, "Text.").status, 201);
+    drop(directory);
+}
