@@ -32,6 +32,9 @@ use crate::telemetry::spans::System;
 /// The page store in the answer of `/readyz`.
 pub(super) const STORE: &str = "store";
 
+/// Memory for pages that are ready to be sent, where no setting says how much: the default of `--page-cache`.
+const PAGE_CACHE_BYTES: u64 = 32 * 1024 * 1024;
+
 /// A backend for each trait, instrumented.
 pub(super) struct Backends {
     pub(super) store: Arc<dyn PageStore>,
@@ -40,6 +43,8 @@ pub(super) struct Backends {
     pub(super) renderer: Arc<dyn Renderer>,
     /// Whether only this process uses the store, so that no other replica renders its old pages again.
     pub(super) renewed_pages_are_written_back: bool,
+    /// Memory for pages that are ready to be sent.
+    pub(super) page_cache_bytes: u64,
 }
 
 /// The store while it is used: where it is, whether it has failed, and how it is closed.
@@ -72,6 +77,7 @@ impl Backends {
                 .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: true,
+            page_cache_bytes: PAGE_CACHE_BYTES,
         }
     }
 
@@ -125,6 +131,7 @@ impl Backends {
             reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: false,
+            page_cache_bytes: PAGE_CACHE_BYTES,
         })
     }
 }

@@ -53,9 +53,6 @@ use crate::telemetry::metrics::Metrics;
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// Memory for pages that are ready to be sent, where no setting says how much: the default of `--page-cache`.
-const PAGE_CACHE_BYTES: u64 = 32 * 1024 * 1024;
-
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
 
@@ -91,12 +88,11 @@ pub fn public_router(
     deps: &Deps,
 ) -> Router {
     let backends = Backends::in_process(store, NetworkLimits::NONE, deps);
-    public_over(backends, PAGE_CACHE_BYTES, quotas, base_url, proxies, hosts, publishing, deps).router()
+    public_over(backends, quotas, base_url, proxies, hosts, publishing, deps).router()
 }
 
 fn public_over(
     backends: Backends,
-    page_cache_bytes: u64,
     quotas: Quotas,
     base_url: Origin,
     proxies: TrustedProxies,
@@ -118,7 +114,7 @@ fn public_over(
     .with_policy(policy)
     .with_tiers(tiers)
     .keeping_pages_in(PageCache::new(
-        page_cache_bytes,
+        backends.page_cache_bytes,
         PageCacheMetrics {
             hits: metrics.page_cache_hits.clone(),
             misses: metrics.page_cache_misses.clone(),
@@ -209,16 +205,8 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let store = Arc::clone(&backends.store);
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
-    let public = public_over(
-        backends,
-        settings.http.page_cache.0,
-        quotas,
-        base_url.clone(),
-        proxies.clone(),
-        hosts,
-        publishing,
-        &deps,
-    );
+    let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
+    let public = public_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, publishing, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
