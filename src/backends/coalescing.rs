@@ -69,10 +69,6 @@ impl PageStore for Coalescing {
     }
 
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        self.shared.store.known_state(slug)
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
         self.store.known_state(slug)
     }
 

@@ -152,7 +152,7 @@ impl RedbStore {
     }
 
     /// Runs `query` on a thread that may block.
-    async fn read<T: Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
+    async fn read<T: Found + Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
         let permit = permit(&self.reads, 1).await?;
         let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
         // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
