@@ -2,7 +2,7 @@
 //!
 //! A lookup may only join a read that has not begun. The answer is then not older than the start of any of its lookups,
 //! as [`PageStore::lookup`] promises. So however many lookups of a slug arrive, they wait for at most one read in
-//! progress, and share the one read that follows it. An answer is not kept after it has been sent. [`super::read_schedule`]
+//! progress, and share the one read that follows it. An answer is not kept after it has been sent. `read_schedule`
 //! says when the next read may begin.
 //!
 //! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves

@@ -1,9 +1,13 @@
 //! How a page's text begins: a short plain text for previews and names.
 
-use super::html_text::visible_text;
+use super::html_text::beginning_of_visible_text;
 
 /// Longest excerpt without its ellipsis, in Unicode scalar values; previews cut at about this length.
 pub const MAX_CHARS: usize = 160;
+
+/// An excerpt needs no more than this much of the text, in bytes. A character has at most four bytes, and one more
+/// character shows whether the excerpt ends with a word; the space after it may be cut off.
+const MAX_TEXT_BYTES: usize = 4 * (MAX_CHARS + 2);
 
 /// An excerpt is made from this much of the HTML, in bytes. HTML without text in this part gets no excerpt.
 const MAX_SOURCE_BYTES: usize = 16 * 1024;
@@ -12,7 +16,7 @@ const MAX_SOURCE_BYTES: usize = 16 * 1024;
 /// characters and an ellipsis. Empty if the first 16 KiB have no text.
 pub fn excerpt_of(html: &str) -> String {
     let source = beginning(html);
-    let mut text = visible_text(source);
+    let mut text = beginning_of_visible_text(source, MAX_TEXT_BYTES);
     if source.len() < html.len() && !text.is_empty() {
         text.push('…');
     }

@@ -19,17 +19,18 @@ pub fn pieces(html: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = html;
     std::iter::from_fn(move || {
         let piece;
-        (piece, rest) = match rest.chars().next()? {
-            '<' => {
+        (piece, rest) = match rest.bytes().next()? {
+            b'<' => {
                 let (tag, after) = split_tag(rest);
                 (Piece::Tag(tag), after)
             }
-            '&' => {
+            b'&' => {
                 let (character, after) = split_reference(rest);
                 (Piece::Character(character), after)
             }
             _ => {
-                let (text, after) = rest.split_at(rest.find(['<', '&']).unwrap_or(rest.len()));
+                let end = rest.bytes().position(|byte| matches!(byte, b'<' | b'&'));
+                let (text, after) = rest.split_at(end.unwrap_or(rest.len()));
                 (Piece::Text(text), after)
             }
         };
@@ -40,7 +41,7 @@ pub fn pieces(html: &str) -> impl Iterator<Item = Piece<'_>> {
 /// The name of the element that `tag` opens or closes.
 pub fn element(tag: &str) -> &str {
     let name = tag.trim_start_matches(['<', '/']);
-    &name[..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())]
+    &name[..name.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(name.len())]
 }
 
 /// Whether `tag` closes an element.
@@ -50,8 +51,16 @@ pub fn closes(tag: &str) -> bool {
 
 /// The text that `html` shows, with collapsed white space.
 pub fn visible_text(html: &str) -> String {
+    beginning_of_visible_text(html, usize::MAX)
+}
+
+/// The text that `html` shows, with collapsed white space. A longer text may be cut after `bytes` bytes.
+pub fn beginning_of_visible_text(html: &str, bytes: usize) -> String {
     let mut text = String::new();
     for piece in pieces(html) {
+        if text.len() > bytes {
+            break;
+        }
         match piece {
             Piece::Tag(tag) if is_inline(element(tag)) => {}
             Piece::Tag(_) => push_collapsed(&mut text, " "),
@@ -91,9 +100,9 @@ fn push_collapsed(text: &mut String, more: &str) {
 /// The tag at the beginning of `html` and the rest. A `>` within a quoted attribute does not end the tag.
 fn split_tag(html: &str) -> (&str, &str) {
     let mut quoted = false;
-    let end = html.find(|c| {
-        quoted ^= c == '"';
-        c == '>' && !quoted
+    let end = html.bytes().position(|byte| {
+        quoted ^= byte == b'"';
+        byte == b'>' && !quoted
     });
     end.map_or((html, ""), |end| html.split_at(end + 1))
 }

@@ -100,6 +100,7 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(created),
             updated_at: UnixMillis::new(created),
+            text: TextPlace::Unknown,
         }
     }
 

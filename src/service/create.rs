@@ -51,8 +51,14 @@ impl PageService {
         if reserved.is_none() {
             slug = self.random_slug(&title);
         }
-        self.policy.check_content(&rendered)?;
-        self.policy.spend_budget(&*self.limiter).await?;
+        let allowed = match self.policy.check_content(&rendered) {
+            Ok(()) => self.policy.spend_budget(&*self.limiter).await,
+            refused => refused,
+        };
+        if let Err(refused) = allowed {
+            self.release(&reserved, &slug);
+            return Err(refused);
+        }
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {

@@ -305,7 +305,8 @@ mod tests {
         assert!(line["duration_seconds"].as_f64().is_some_and(|seconds| seconds > 0.0), "{line}");
         assert!(line["trace_id"].as_str().is_some_and(|id| id.len() == 32), "{line}");
         assert!(!line.to_string().contains("secret") && !line.to_string().contains("sesame"), "{line}");
-        let counted = r#"_count{http_request_method="GET",http_route="/{slug}",error_type="abandoned"} 1"#;
+        let counted =
+            r#"_count{http_request_method="GET",http_route="/{slug}",error_type="abandoned",url_scheme="http"} 1"#;
         assert!(metrics.exposition().contains(counted), "{}", metrics.exposition());
     }
 }

@@ -1,7 +1,7 @@
 //! The nonces of a head's last writes, by which a writer recognises its own write.
 
 /// A head keeps the nonces of this many writes.
-pub(super) const REMEMBERED_WRITES: u64 = 16;
+const REMEMBERED_WRITES: usize = 16;
 
 /// 128 random bits that identify one write. They are the same each time that the write is sent.
 pub(super) type Nonce = [u8; 16];
@@ -25,7 +25,7 @@ impl Nonces {
     /// The nonces after another write. The oldest is dropped if there are too many.
     #[must_use]
     pub(super) fn and_then(&self, nonce: Nonce) -> Self {
-        let kept = self.0.chunks_exact(nonce.len()).take(REMEMBERED_WRITES as usize - 1).flatten();
+        let kept = self.0.chunks_exact(nonce.len()).take(REMEMBERED_WRITES - 1).flatten();
         Self(nonce.iter().chain(kept).copied().collect())
     }
 

@@ -178,8 +178,7 @@ impl NonceRow {
         self.state.as_deref() == Some(ACTIVE)
     }
 
-    /// Whether the write that made `version` had `nonce`. The row shows this only for the last
-    /// [`REMEMBERED_WRITES`](super::nonces::REMEMBERED_WRITES) versions.
+    /// Whether the write that made `version` had `nonce`. The row shows this only for the last versions.
     pub(super) fn carries(&self, version: PageVersion, nonce: &Nonce) -> bool {
         let age = self.version().and_then(|present| present.get().checked_sub(version.get()));
         let nonces = Nonces::from_stored(self.nonces.clone().unwrap_or_default());

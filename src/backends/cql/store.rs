@@ -335,7 +335,7 @@ impl PageStore for CqlStore {
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         // Every head of this store says where its text is.
-        let TextPlace::Stored(text) = head.text else { return Ok(None) };
+        let Some(text) = head.text.stored() else { return Ok(None) };
         let permit = self.permit(&self.reads).await?;
         self.read_text(&permit, head, text).await
     }

@@ -143,8 +143,8 @@ impl CqlStore {
                     Err(error) if repeats == REPEATS => return Err(error),
                     Err(error) => tracing::warn!(%error, "a part of the sweep is read again"),
                 }
-                // Texts that were deleted already are not found again.
-                report.read = before.read;
+                // Texts that were deleted already are not found again; those that were only counted are.
+                report = if plan.dry_run { before } else { SweepReport { read: before.read, ..report } };
                 repeats += 1;
                 tokio::time::sleep(REPEAT_PAUSE).await;
             }

@@ -118,7 +118,6 @@ enum HeadV1 {
 
 /// The same bytes as a [`StoredV1`], read without copying the page's text.
 #[derive(Deserialize)]
-#[expect(clippy::large_enum_variant, reason = "a value exists only while a record is read")]
 enum BorrowedV1<'a> {
     #[serde(borrow)]
     Active(BorrowedPageV1<'a>),

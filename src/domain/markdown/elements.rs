@@ -9,14 +9,14 @@ use super::text_run::TextRun;
 const ITEM: Element<'static> = ("li", &[]);
 
 /// HTML of the subset under construction.
-pub(super) struct ElementWriter {
-    out: HtmlWriter,
+pub(super) struct ElementWriter<'s> {
+    out: HtmlWriter<'s>,
     /// The origins of the links: the first two that differ.
     link_origins: Vec<String>,
 }
 
-impl ElementWriter {
-    pub(super) fn new(out: HtmlWriter) -> Self {
+impl<'s> ElementWriter<'s> {
+    pub(super) fn new(out: HtmlWriter<'s>) -> Self {
         Self { out, link_origins: Vec::new() }
     }
 
@@ -26,7 +26,7 @@ impl ElementWriter {
     }
 
     /// The writer of the text and line ends around the elements.
-    pub(super) fn html(&mut self) -> &mut HtmlWriter {
+    pub(super) fn html(&mut self) -> &mut HtmlWriter<'s> {
         &mut self.out
     }
 

@@ -2,20 +2,6 @@
 
 use super::placeholder;
 
-/// Characters that are hidden from the sanitiser: each with its placeholder and the reference that is written in the
-/// end.
-///
-/// The sanitiser's serialiser scans the rest of a text for each reference that it writes: 100 KB of `&` take 0.13 s of
-/// CPU. With placeholders the serialiser has no reference to write. [`with_references`] runs after the sanitiser and
-/// turns each placeholder into a reference. All placeholders are in text or in quoted values, where a reference cannot
-/// be markup.
-const HIDDEN: [(char, char, &str); 4] = [
-    ('&', '\u{fdd2}', "&amp;"),
-    ('<', '\u{fdd3}', "&lt;"),
-    ('>', '\u{fdd4}', "&gt;"),
-    ('\u{a0}', '\u{fdd5}', "&nbsp;"),
-];
-
 /// Deepest nesting of elements. The sanitiser's work grows with the square of the depth (contract decision 12).
 pub(super) const MAX_DEPTH: usize = 32;
 
@@ -32,6 +18,12 @@ const BYTES_PER_SOURCE_BYTE: usize = 6;
 /// elements.
 const MAX_ELEMENTS: usize = 50_000;
 
+/// Most bytes of HTML that one byte of text takes: `&` is written as `&amp;`.
+const MAX_TEXT_FACTOR: usize = 5;
+
+/// Most bytes of HTML that one byte of an attribute's value takes: `"` is written as `&quot;`.
+const MAX_VALUE_FACTOR: usize = 6;
+
 /// Maximum bytes of the line ends around the tags of one element.
 const LINE_ENDS: usize = 3;
 
@@ -44,23 +36,25 @@ pub(super) fn max_bytes(source_bytes: usize) -> usize {
 }
 
 /// HTML under construction. An element is opened only if all text that is still to come fits after it.
-pub(super) struct HtmlWriter {
+pub(super) struct HtmlWriter<'s> {
     html: String,
-    /// Bytes of `html` once the placeholders are replaced by references.
-    bytes: usize,
     /// Bytes of the end tags of the open elements.
     end_tags: usize,
-    /// The text that is still to come has at most this many bytes.
-    to_come: usize,
+    /// The content. Its text from `passed` on is still to come.
+    source: &'s str,
+    passed: usize,
+    /// The bytes that the text of `source` from a position on takes at most: the last position that was counted.
+    counted: Option<(usize, usize)>,
     max_bytes: usize,
     depth: usize,
     elements: usize,
 }
 
-impl HtmlWriter {
-    /// A writer of at most `max_bytes` for content whose text takes at most `to_come` bytes.
-    pub(super) fn new(max_bytes: usize, to_come: usize) -> Self {
-        Self { html: String::new(), bytes: 0, end_tags: 0, to_come, max_bytes, depth: 0, elements: 0 }
+impl<'s> HtmlWriter<'s> {
+    /// A writer of at most `max_bytes` for the content `source`.
+    pub(super) fn new(max_bytes: usize, source: &'s str) -> Self {
+        let html = String::with_capacity(max_bytes.min(source.len() + source.len() / 2));
+        Self { html, end_tags: 0, source, passed: 0, counted: None, max_bytes, depth: 0, elements: 0 }
     }
 
     /// The HTML written so far.
@@ -68,18 +62,39 @@ impl HtmlWriter {
         self.html
     }
 
-    /// Records that text of at most `bytes` bytes was written. It no longer counts as text that is still to come.
-    pub(super) fn text_is_past(&mut self, bytes: usize) {
-        self.to_come = self.to_come.saturating_sub(bytes);
+    /// Records that no text before `position` of the source is still to come. A position before an earlier one is
+    /// ignored.
+    pub(super) fn text_is_past(&mut self, position: usize) {
+        if position > self.passed && self.source.is_char_boundary(position) {
+            self.passed = position;
+        }
     }
 
     /// Whether these elements, each within the one before, fit here.
-    pub(super) fn has_room_for(&self, nested: &[Element<'_>]) -> bool {
+    pub(super) fn has_room_for(&mut self, nested: &[Element<'_>]) -> bool {
         if self.depth + nested.len() > MAX_DEPTH || self.elements + nested.len() > MAX_ELEMENTS {
             return false;
         }
-        let tags: usize = nested.iter().map(|element| start_tag_bytes(element) + end_tag_bytes(element.0)).sum();
-        self.bytes + self.end_tags + self.to_come + tags + LINE_ENDS * (nested.len() + self.depth) <= self.max_bytes
+        let line_ends = LINE_ENDS * (nested.len() + self.depth);
+        let written = self.html.len() + self.end_tags + line_ends;
+        // Nearly all content is far from the bound, so a rough estimate usually suffices.
+        let text = MAX_TEXT_FACTOR * (self.source.len() - self.passed);
+        let tags: usize = nested.iter().map(|element| tag_bytes(element, |value| MAX_VALUE_FACTOR * value.len())).sum();
+        if written + text + tags <= self.max_bytes {
+            return true;
+        }
+        let tags: usize = nested.iter().map(|element| tag_bytes(element, value_bytes)).sum();
+        written + self.to_come() + tags <= self.max_bytes
+    }
+
+    /// The maximum number of bytes that the text to come takes.
+    fn to_come(&mut self) -> usize {
+        let bytes = match self.counted {
+            Some((position, bytes)) => bytes - text_bytes(&self.source[position..self.passed]),
+            None => text_bytes(&self.source[self.passed..]),
+        };
+        self.counted = Some((self.passed, bytes));
+        bytes
     }
 
     /// Opens an element. The caller must ask [`Self::has_room_for`] first, and must close the element with
@@ -94,28 +109,21 @@ impl HtmlWriter {
     pub(super) fn close(&mut self, name: &str) {
         self.depth -= 1;
         self.end_tags -= end_tag_bytes(name);
-        self.bytes += end_tag_bytes(name);
         self.html.push_str("</");
         self.html.push_str(name);
         self.html.push('>');
     }
 
     /// Writes an element without an end tag. The caller must ask [`Self::has_room_for`] first.
-    pub(super) fn void(&mut self, element: Element<'_>) {
-        let (name, attributes) = element;
+    pub(super) fn void(&mut self, (name, attributes): Element<'_>) {
         self.elements += 1;
-        self.bytes += start_tag_bytes(&element);
         self.html.push('<');
         self.html.push_str(name);
         for (attribute, value) in attributes {
             self.html.push(' ');
             self.html.push_str(attribute);
             self.html.push_str("=\"");
-            // The sanitiser checks the part of an address before its path. This part is written without placeholders,
-            // so that the sanitiser reads the same text as a browser.
-            let (plain, hidden) = value.split_at(if is_address(attribute) { authority_end(value) } else { 0 });
-            escape(plain, Place::Authority, &mut self.html);
-            escape(hidden, Place::Value, &mut self.html);
+            escape(value, Place::Value, &mut self.html);
             self.html.push('"');
         }
         self.html.push('>');
@@ -123,7 +131,6 @@ impl HtmlWriter {
 
     /// Writes `text`, escaped.
     pub(super) fn text(&mut self, text: &str) {
-        self.bytes += text_bytes(text);
         escape(text, Place::Text, &mut self.html);
     }
 
@@ -131,7 +138,6 @@ impl HtmlWriter {
     pub(super) fn trim_line_end(&mut self) {
         if self.html.ends_with('\n') {
             self.html.pop();
-            self.bytes -= 1;
         }
     }
 
@@ -139,20 +145,24 @@ impl HtmlWriter {
     pub(super) fn fresh_line(&mut self) {
         if !self.html.is_empty() && !self.html.ends_with('\n') {
             self.html.push('\n');
-            self.bytes += 1;
         }
     }
 }
 
 /// The maximum number of bytes that `text` takes when it is written between tags.
-pub(super) fn text_bytes(text: &str) -> usize {
+fn text_bytes(text: &str) -> usize {
     text.chars().map(|character| escaped_bytes(character, Place::Text)).sum()
 }
 
-fn start_tag_bytes((name, attributes): &Element<'_>) -> usize {
-    let value_bytes = |value: &str| value.chars().map(|c| escaped_bytes(c, Place::Value)).sum::<usize>();
+/// The maximum number of bytes that `value` takes in quotes.
+fn value_bytes(value: &str) -> usize {
+    value.chars().map(|character| escaped_bytes(character, Place::Value)).sum()
+}
+
+/// The bytes of the tags of an element whose attributes' values have the bytes that `value_bytes` says.
+fn tag_bytes((name, attributes): &Element<'_>, value_bytes: impl Fn(&str) -> usize) -> usize {
     let attributes = attributes.iter().map(|(attribute, value)| " =\"\"".len() + attribute.len() + value_bytes(value));
-    "<>".len() + name.len() + attributes.sum::<usize>()
+    "<>".len() + name.len() + attributes.sum::<usize>() + end_tag_bytes(name)
 }
 
 fn end_tag_bytes(name: &str) -> usize {
@@ -164,35 +174,13 @@ fn escaped_bytes(character: char, place: Place) -> usize {
     match character {
         '&' => "&amp;".len(),
         '<' | '>' => "&lt;".len(),
-        '"' if place != Place::Text => "&quot;".len(),
+        '"' if place == Place::Value => "&quot;".len(),
         '\u{a0}' => "&nbsp;".len(),
         // A tab at the beginning of code may become up to four spaces, and U+0000 becomes U+FFFD.
         '\t' => 4,
         '\0' => char::REPLACEMENT_CHARACTER.len_utf8(),
         _ => character.len_utf8(),
     }
-}
-
-/// `html` with its placeholders replaced by references.
-pub(super) fn with_references(html: &str) -> String {
-    let mut out = String::with_capacity(html.len() + html.len() / 8);
-    for character in html.chars() {
-        match HIDDEN.iter().find(|(_, placeholder, _)| *placeholder == character) {
-            Some((_, _, reference)) => out.push_str(reference),
-            None => out.push(character),
-        }
-    }
-    out
-}
-
-fn is_address(attribute: &str) -> bool {
-    matches!(attribute, "href" | "src")
-}
-
-/// The position where the host of `address` ends; 0 if `address` is not absolute.
-fn authority_end(address: &str) -> usize {
-    let Some(authority) = address.find("://").map(|colon| colon + "://".len()) else { return 0 };
-    address[authority..].find(['/', '?', '#']).map_or(address.len(), |length| authority + length)
 }
 
 /// The place of a text, which decides how its characters are escaped.
@@ -202,25 +190,53 @@ enum Place {
     Text,
     /// In a quoted attribute.
     Value,
-    /// At the beginning of a quoted address.
-    Authority,
 }
 
+/// Whether each byte may begin a character that [`escape`] replaces.
+const MAY_BE_ESCAPED: [bool; 256] = {
+    let mut table = [false; 256];
+    table[b'&' as usize] = true;
+    table[b'<' as usize] = true;
+    table[b'>' as usize] = true;
+    table[b'"' as usize] = true;
+    table[b'\r' as usize] = true;
+    table[b'\0' as usize] = true;
+    // The first bytes of U+00A0 and of the placeholders.
+    table[0xc2] = true;
+    table[0xef] = true;
+    table
+};
+
 fn escape(text: &str, place: Place, out: &mut String) {
-    for character in text.chars() {
-        match character {
-            '&' if place == Place::Authority => out.push_str("&amp;"),
-            '"' if place != Place::Text => out.push_str("&quot;"),
-            // An HTML parser reads a carriage return as a line feed. Writing a line feed keeps the HTML the same when
-            // it is parsed and written again.
-            '\r' => out.push('\n'),
-            '\0' | '\u{fdd2}'..='\u{fdd5}' => out.push(char::REPLACEMENT_CHARACTER),
-            '\u{fdd0}'..='\u{fdd8}' => out.push_str(placeholder::original(character).unwrap_or_default()),
-            _ => {
-                let hidden = HIDDEN.iter().find(|(hidden, _, _)| *hidden == character);
-                out.push(hidden.map_or(character, |(_, placeholder, _)| *placeholder));
-            }
+    let (mut written, mut at) = (0, 0);
+    while let Some(plain) = text.as_bytes()[at..].iter().position(|&byte| MAY_BE_ESCAPED[usize::from(byte)]) {
+        at += plain;
+        let Some(character) = text[at..].chars().next() else { break };
+        let after = at + character.len_utf8();
+        if let Some(replacement) = replacement(character, place) {
+            out.push_str(&text[written..at]);
+            out.push_str(replacement);
+            written = after;
         }
+        at = after;
+    }
+    out.push_str(&text[written..]);
+}
+
+/// The text that is written instead of `character`, if it is not written as it is.
+fn replacement(character: char, place: Place) -> Option<&'static str> {
+    match character {
+        '&' => Some("&amp;"),
+        '<' => Some("&lt;"),
+        '>' => Some("&gt;"),
+        '"' if place == Place::Value => Some("&quot;"),
+        '\u{a0}' => Some("&nbsp;"),
+        // An HTML parser reads a carriage return as a line feed. Writing a line feed keeps the HTML the same when it is
+        // parsed and written again.
+        '\r' => Some("\n"),
+        '\0' => Some("\u{fffd}"),
+        _ if placeholder::is_reserved(character) => Some(placeholder::original(character).unwrap_or("\u{fffd}")),
+        _ => None,
     }
 }
 
@@ -231,8 +247,8 @@ mod tests {
     use super::*;
 
     /// A writer without bounds.
-    fn roomy() -> HtmlWriter {
-        HtmlWriter::new(usize::MAX / 2, 0)
+    fn roomy() -> HtmlWriter<'static> {
+        HtmlWriter::new(1 << 30, "")
     }
 
     #[test]
@@ -248,10 +264,13 @@ mod tests {
         let link: Element<'_> = ("a", &[("href", "/\"")]);
         let tags = "<a href=\"/&quot;\"></a>".len() + LINE_ENDS;
         for spare in [tags - 1, tags] {
-            let mut out = HtmlWriter::new(500 + spare, 500);
+            let mut out = HtmlWriter::new(500 + spare, &text);
             assert_eq!(out.has_room_for(&[link]), spare == tags);
-            out.text(&text);
-            out.text_is_past(500);
+            out.text(&text[..40]);
+            out.text_is_past(40);
+            assert_eq!(out.has_room_for(&[link]), spare == tags);
+            out.text(&text[40..]);
+            out.text_is_past(100);
             assert_eq!(out.has_room_for(&[link]), spare == tags);
         }
     }
@@ -272,14 +291,27 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_writer_counts_at_least_the_bytes_that_it_writes(text in any::<String>(), value in any::<String>()) {
+        fn text_and_tags_take_at_most_the_bytes_that_are_counted(text in any::<String>(), value in any::<String>()) {
+            let link: Element<'_> = ("a", &[("href", &value), ("rel", &value)]);
             let mut out = roomy();
-            out.open(("a", &[("href", &value), ("rel", &value)]));
             out.text(&text);
+            prop_assert!(out.html.len() <= text_bytes(&text));
+            prop_assert!(text_bytes(&text) <= MAX_TEXT_FACTOR * text.len());
+            let before = out.html.len();
+            out.open(link);
             out.close("a");
-            out.fresh_line();
-            let counted = out.bytes;
-            prop_assert!(with_references(&out.into_html()).len() <= counted);
+            prop_assert!(out.html.len() - before <= tag_bytes(&link, value_bytes));
+            prop_assert!(value_bytes(&value) <= MAX_VALUE_FACTOR * value.len());
+        }
+
+        #[test]
+        fn what_is_to_come_is_the_text_after_the_position_passed(text in any::<String>(), passed in any::<Vec<u8>>()) {
+            let mut out = HtmlWriter::new(0, &text);
+            for position in passed.into_iter().map(usize::from) {
+                out.text_is_past(position);
+                let expected = text_bytes(&text[out.passed..]);
+                prop_assert!(out.to_come() == expected);
+            }
         }
     }
 }

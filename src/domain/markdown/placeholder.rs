@@ -1,7 +1,7 @@
 //! Placeholders for characters that the parser must not read as markup.
 //!
 //! U+FDD0 to U+FDD8 will never be assigned (Unicode §23.7), so they have no other meaning in a text. [`super::source`]
-//! puts them in, and the originals are put back after the parser. [`super::html`] uses U+FDD2 to U+FDD5 for itself.
+//! puts them in, and the originals are put back after the parser. U+FDD2 to U+FDD5 are not used.
 
 use std::borrow::Cow;
 
@@ -41,7 +41,8 @@ pub(super) fn original(character: char) -> Option<&'static str> {
 
 /// `text` with its placeholders replaced by the originals.
 pub(super) fn restored(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_reserved) {
+    // 0xEF is the first byte of each placeholder.
+    if !text.as_bytes().contains(&0xef) || !text.contains(is_reserved) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());

@@ -37,7 +37,13 @@ pub(super) fn prepare(markdown: &str, spared: Spared) -> String {
     let markdown = markdown.strip_prefix('\u{feff}').unwrap_or(markdown);
     let mut prepared = String::with_capacity(markdown.len() + markdown.len() / 8);
     let mut previous = "";
-    for line in markdown.split_inclusive(['\n', '\r']) {
+    let mut remaining = markdown;
+    // Searching for one character is much faster than searching for two.
+    let has_returns = markdown.contains('\r');
+    while !remaining.is_empty() {
+        let line;
+        let end = if has_returns { remaining.find(['\n', '\r']) } else { remaining.find('\n') };
+        (line, remaining) = remaining.split_at(end.map_or(remaining.len(), |end| end + 1));
         let markers = markers(line);
         let (start, mut rest) = line.split_at(markers.bytes);
         prepared.push_str(start);
@@ -159,28 +165,48 @@ fn awaits_address(line: &str) -> bool {
     line.ends_with("](") || line.ends_with("]:")
 }
 
+/// Whether each byte may begin something that [`push_line`] replaces.
+const MAY_BE_REPLACED: [bool; 256] = {
+    let mut table = [false; 256];
+    table[b':' as usize] = true;
+    table[b'<' as usize] = true;
+    table[b'*' as usize] = true;
+    table[b'_' as usize] = true;
+    table[b'~' as usize] = true;
+    // The first byte of each placeholder.
+    table[0xef] = true;
+    table
+};
+
 /// Appends `line`, which is the part of a line after its markers.
 fn push_line(line: &str, out: &mut String) {
+    let bytes = line.as_bytes();
     // Before this position, `*`, `_` and `~` belong to a bare web address.
     let mut address_end = 0;
-    for (at, character) in line.char_indices() {
-        let rest = &line[at + character.len_utf8()..];
-        match character {
-            ':' if at >= address_end && rest.starts_with("//") && ends_with_web_scheme(&line[..at]) => {
-                address_end = at + 1 + address_bytes(rest);
-                out.push(':');
+    let (mut copied, mut next) = (0, 0);
+    while let Some(plain) = bytes[next..].iter().position(|&byte| MAY_BE_REPLACED[usize::from(byte)]) {
+        let at = next + plain;
+        let byte = bytes[at];
+        next = at + 1;
+        let (end, placeholder) = match byte {
+            b':' if at >= address_end && bytes[at + 1..].starts_with(b"//") && ends_with_web_scheme(&line[..at]) => {
+                address_end = at + 1 + address_bytes(&line[at + 1..]);
+                continue;
             }
-            '<' if rest.starts_with(['!', '?']) => {
-                out.push('<');
-                out.push(LITERAL_MARKER);
+            b'<' if matches!(bytes.get(at + 1), Some(b'!' | b'?')) => (at + 1, Some(LITERAL_MARKER)),
+            b'*' | b'_' | b'~' if at < address_end && !line[..at].ends_with('\\') && goes_on(&line[at + 1..]) => {
+                (at, literal_delimiter(char::from(byte)))
             }
-            '*' | '_' | '~' if at < address_end && !line[..at].ends_with('\\') && goes_on(rest) => {
-                out.push(literal_delimiter(character).unwrap_or(character));
-            }
-            _ if is_reserved(character) => out.push(char::REPLACEMENT_CHARACTER),
-            _ => out.push(character),
-        }
+            0xef if line[at..].starts_with(is_reserved) => (at, Some(char::REPLACEMENT_CHARACTER)),
+            _ => continue,
+        };
+        let Some(placeholder) = placeholder else { continue };
+        out.push_str(&line[copied..end]);
+        out.push(placeholder);
+        // A placeholder stands after a `<`, and for any other character.
+        copied = if end > at { end } else { at + line[at..].chars().next().map_or(1, char::len_utf8) };
     }
+    out.push_str(&line[copied..]);
 }
 
 fn ends_with_web_scheme(text: &str) -> bool {

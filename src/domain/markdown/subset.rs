@@ -9,7 +9,7 @@ use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, LinkType, Tag, TagEnd};
 
 use super::constructs;
 use super::elements::ElementWriter;
-use super::html::{HtmlWriter, text_bytes};
+use super::html::HtmlWriter;
 use super::links;
 use super::placeholder::restored;
 use super::tables;
@@ -33,8 +33,9 @@ pub(super) fn filter<'a>(
 ) -> Filtered {
     let mut filter = Filter {
         source,
-        text_from: 0,
-        out: ElementWriter::new(HtmlWriter::new(max_bytes, text_bytes(source))),
+        // Each table has a `|`.
+        may_have_tables: source.contains('|'),
+        out: ElementWriter::new(HtmlWriter::new(max_bytes, source)),
         open: Vec::new(),
         alt: None,
         images: 0,
@@ -91,9 +92,8 @@ enum Lines {
 
 struct Filter<'s> {
     source: &'s str,
-    /// The position in the source from which text may still have to be written.
-    text_from: usize,
-    out: ElementWriter,
+    may_have_tables: bool,
+    out: ElementWriter<'s>,
     open: Vec<Open>,
     /// The alternative text of the image that is being read. Only the text of anything inside an image is kept.
     alt: Option<String>,
@@ -252,11 +252,8 @@ impl Filter<'_> {
     /// Records that no text before `position` is still to be written. Inside an image nothing is recorded, because the
     /// text of an image is written after the image.
     fn pass_text_before(&mut self, position: usize) {
-        if self.images == 0
-            && let Some(passed) = self.source.get(self.text_from..position)
-        {
-            self.out.html().text_is_past(text_bytes(passed));
-            self.text_from = position;
+        if self.images == 0 {
+            self.out.html().text_is_past(position);
         }
     }
 
@@ -272,7 +269,7 @@ impl Filter<'_> {
         let written = self.source.get(range.clone()).unwrap_or_default();
         if written.starts_with('#') {
             self.lines = Lines::Heading;
-        } else if tables::any_begins(written, self.quotes) {
+        } else if self.may_have_tables && tables::any_begins(written, self.quotes) {
             // A parser without tables reads a rule after a table as the underline of a heading.
             return self.paragraph(range);
         }
@@ -315,6 +312,9 @@ impl Filter<'_> {
 
     /// Writes the text since the last markup. The text of a link contains no further links.
     fn end_run(&mut self) {
+        if self.run.as_str().is_empty() {
+            return;
+        }
         if self.links == 0 {
             self.out.run(&self.run);
         } else {
@@ -325,7 +325,8 @@ impl Filter<'_> {
 
     /// Whether a table begins with the line whose first markup or text is at `position`.
     fn has_table_at(&self, position: usize) -> bool {
-        self.lines == Lines::Paragraph
+        self.may_have_tables
+            && self.lines == Lines::Paragraph
             && self.alt.is_none()
             && tables::begins(self.source, self.line_start(position), self.quotes)
     }

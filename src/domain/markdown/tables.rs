@@ -7,7 +7,12 @@
 /// lines has a `|`.
 pub(super) fn begins(source: &str, start: usize, quotes: usize) -> bool {
     let Some((head, after)) = source.get(start..).and_then(split_line) else { return false };
-    let delimiters = without_prefix(after.split(['\n', '\r']).next().unwrap_or_default(), quotes).trim_end();
+    let delimiters = without_prefix(after, quotes);
+    // Most lines of text are not of delimiters, as their first character shows.
+    if delimiters.bytes().next().is_none_or(|byte| byte.is_ascii_graphic() && !matches!(byte, b'|' | b':' | b'-')) {
+        return false;
+    }
+    let delimiters = delimiters[..line_end(delimiters).unwrap_or(delimiters.len())].trim_end();
     // Hyphens alone underline a heading, and a hyphen before white space begins a list.
     delimiters.contains(['|', ':'])
         && !delimiters.starts_with("- ")
@@ -39,9 +44,14 @@ pub(super) fn rows(text: &str, quotes: usize) -> impl Iterator<Item = &str> {
 
 /// The first line and the text after its end; `None` if the line has no end.
 fn split_line(text: &str) -> Option<(&str, &str)> {
-    let end = text.find(['\n', '\r'])?;
+    let end = line_end(text)?;
     let after = &text[end..];
     Some((&text[..end], after.strip_prefix("\r\n").unwrap_or(&after[1..])))
+}
+
+/// The position of the first line end in `text`.
+fn line_end(text: &str) -> Option<usize> {
+    text.bytes().position(|byte| matches!(byte, b'\n' | b'\r'))
 }
 
 /// `line` without indentation and without the markers of up to `quotes` quotes.

@@ -45,8 +45,12 @@ impl TextRun {
     /// The first bare address from `from` on that may be a link, with its range.
     pub(super) fn next_address(&self, from: usize) -> Option<(Range<usize>, LinkAddress)> {
         let mut from = from;
-        while let Some(found) = self.text[from..].find("://") {
+        while let Some(found) = self.text[from..].find(':') {
             let colon = from + found;
+            if !self.text[colon..].starts_with("://") {
+                from = colon + 1;
+                continue;
+            }
             let host = colon + "://".len();
             from = host;
             let Some(start) = self.scheme_start(colon) else { continue };

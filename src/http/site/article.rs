@@ -1,5 +1,5 @@
-//! The two changes that a page for people makes to `content_html`. Everything else stays byte for byte (contract
-//! decision 13).
+//! The two changes that a page for people makes to `content_html`, and the image that stands for the page elsewhere.
+//! Everything else stays byte for byte (contract decision 13).
 
 use crate::domain::html_text::{Piece, collapsed, element, pieces, visible_text};
 use crate::domain::markdown::CODE_BLOCK;
@@ -31,6 +31,13 @@ pub(super) fn article(content_html: &str, code_blocks: &[u32], title: Option<&st
     }
     article.push_str(&content_html[copied..]);
     article
+}
+
+/// The address of the first image in `content_html`, escaped for HTML as it is there. All images are `https`.
+pub(super) fn first_image(content_html: &str) -> Option<&str> {
+    // A `<` in text or in an attribute is a reference, so this begins a tag.
+    let (_, address) = content_html.split_once("<img src=\"")?;
+    address.split_once('"').map(|(address, _)| address)
 }
 
 /// `html` without its first heading, if that heading has the same text as `title` and contains no link or image.
@@ -107,6 +114,20 @@ mod tests {
         }
         for offset in (0..100).chain([u32::MAX]).filter(|offset| !rendered.code_blocks.contains(offset)) {
             assert_eq!(article(&rendered.html, &[offset, 0], None), rendered.html, "{offset}");
+        }
+    }
+
+    #[test]
+    fn the_first_image_stands_for_the_page_and_text_that_resembles_one_does_not() {
+        for (markdown, expected) in [
+            ("a ![b](https://a.example/c?d&e) ![f](https://a.example/g)", Some("https://a.example/c?d&amp;e")),
+            ("![a](http://a.example/b) [![](https://a.example/c)](/d)", Some("https://a.example/c")),
+            ("`<img src=\"https://a.example/b\">`", None),
+            ("<img src=\"https://a.example/b\">", None),
+            ("![<img src=\"https://a.example/b\">](https://a.example/c)", Some("https://a.example/c")),
+            ("text", None),
+        ] {
+            assert_eq!(first_image(&render(markdown).html), expected, "{markdown}");
         }
     }
 

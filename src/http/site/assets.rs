@@ -81,8 +81,8 @@ mod tests {
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {
         assert!(STYLE.bytes.len() < 8 * 1024, "{} bytes", STYLE.bytes.len());
-        // The style sheet is embedded in an element, and a `<` could end that element.
-        for loading in ["url(", "@import", "@font-face", "<"] {
+        // The style sheet is embedded in an element, which an end tag would end.
+        for loading in ["url(", "@import", "@font-face", "</"] {
             assert!(!style_sheet().contains(loading), "{loading}");
         }
     }

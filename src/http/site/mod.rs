@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
+use http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, LOCATION, VARY};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 
@@ -206,7 +206,10 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) 
 }
 
 fn markdown_fields(http: &Http, page: &Page, caching: HeaderValue) -> HeaderMap {
-    let mut fields = HeaderMap::from_iter([(CACHE_CONTROL, caching), (VARY, VARY_TYPE_AND_CODING)]);
+    // A file that is saved has the page's name, not that of a program.
+    let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
+    let mut fields =
+        HeaderMap::from_iter([(CACHE_CONTROL, caching), (VARY, VARY_TYPE_AND_CODING), (CONTENT_DISPOSITION, name)]);
     mark_noindex(&mut fields, page, http);
     fields
 }

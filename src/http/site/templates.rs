@@ -1,8 +1,8 @@
 //! The HTML pages without script, one struct for each file in `templates/`.
 //!
-//! askama escapes every value. The exceptions are `content_html`, which the renderer has sanitised, and our own style
-//! sheet. No page here needs a script: [`CONTENT_SECURITY_POLICY`] forbids all scripts, and all styles except ours. The
-//! pages of the editor are in `editor`.
+//! askama escapes every value. The exceptions are `content_html` and the address of its first image, which the renderer
+//! has sanitised and escaped, and our own style sheet. No page here needs a script: [`CONTENT_SECURITY_POLICY`] forbids
+//! all scripts, and all styles except ours. The pages of the editor are in `editor`.
 //!
 //! The style sheet is embedded in each page. A separate file could not be loaded during a rolling update, if the page
 //! comes from a new replica and the request for the file goes to an old replica. The style sheet has only 6 KB, and
@@ -20,7 +20,7 @@ use time::OffsetDateTime;
 use time::format_description::StaticFormatDescription;
 use time::macros::format_description;
 
-use super::article::article;
+use super::article::{article, first_image};
 use super::assets::{self, FAVICON, STYLE};
 use crate::api::metadata;
 use crate::domain::excerpt::shorten;
@@ -40,6 +40,9 @@ pub static CONTENT_SECURITY_POLICY: LazyLock<String> = LazyLock::new(|| {
 
 /// Longest name made from the text of a page without a title, in Unicode scalar values.
 const MAX_NAME_CHARS: usize = 60;
+
+/// Width of the widest title that is shown in the usual size, in Latin letters: three lines on a phone.
+const MAX_LARGE_TITLE: usize = 64;
 
 /// The name of a page without title and text.
 const UNTITLED: &str = "Untitled page";
@@ -123,6 +126,17 @@ impl PageTemplate<'_> {
 
     fn article(&self) -> String {
         article(self.content_html, self.code_blocks, self.title)
+    }
+
+    /// The address of the first image, escaped for HTML.
+    fn image(&self) -> Option<&str> {
+        first_image(self.content_html)
+    }
+
+    /// Whether `title` is so long that it is shown smaller.
+    fn is_long(&self, title: &str) -> bool {
+        // Letters of East Asia, and most symbols after them, are about twice as wide as Latin letters.
+        title.chars().map(|c| if c < '\u{1100}' { 1 } else { 2 }).sum::<usize>() > MAX_LARGE_TITLE
     }
 
     fn published(&self) -> String {

@@ -7,6 +7,8 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use handbill::api::error::Code;
+use handbill::domain::blocklist::Blocklist;
+use handbill::service::PublishingPolicy;
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
@@ -79,6 +81,10 @@ async fn every_error() -> Vec<Answer> {
         app.store.next(Operation::Lookup, fault);
         errors.push(app.read(slug).await);
     }
+    let policy = PublishingPolicy::default();
+    policy.set_blocklist(Blocklist::parse("spam.example").unwrap());
+    let operated = Setup::new().policy(policy).start();
+    errors.push(operated.create(r#"{"title": "T", "content": "https://spam.example/"}"#).await);
     let used_up = Setup::new().limits(1, 1).token_limit(1).start();
     let page = used_up.published().await;
     used_up.update(&page, json!({})).await.expect_status(200);
@@ -92,9 +98,10 @@ async fn every_error() -> Vec<Answer> {
 }
 
 /// Words about the next step, for each code. A message must contain at least one of them.
-const NEXT_STEPS: [(&str, &[&str]); 21] = [
+const NEXT_STEPS: [(&str, &[&str]); 22] = [
     ("invalid_body", &["Send"]),
     ("empty_content", &["Send at least one character"]),
+    ("content_refused", &["Remove it, or ask the operators"]),
     ("missing_key", &["Send the page's edit key"]),
     ("invalid_key", &["Use the one that was shown"]),
     ("key_in_query", &["Send the edit key in the header"]),

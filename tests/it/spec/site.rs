@@ -124,6 +124,63 @@ async fn a_page_names_its_address_and_its_markdown() {
 }
 
 #[tokio::test]
+async fn a_preview_of_a_page_shows_its_first_image_if_it_has_one() {
+    let app = TestApp::new();
+    let card = |html: &str| attribute(html, "name=\"twitter:card\"", "content").to_owned();
+    let page =
+        app.publish("T", "![a](http://a.example/b) ![c](https://a.example/d?e&f) ![g](https://a.example/h)").await;
+    let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+    assert_eq!(attribute(&html, "property=\"og:image\"", "content"), "https://a.example/d?e&amp;f");
+    assert_eq!(card(&html), "summary_large_image");
+    // The policy of the page allows the images of the page and no others.
+    assert_eq!(html.matches("og:image").count(), 1, "{html}");
+    for content in
+        ["text", "![a](http://a.example/b)", "`![a](https://a.example/b)`", "<img src=\"https://a.example/b\">"]
+    {
+        app.update(&page, json!({"content": content})).await.expect_status(200);
+        let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+        assert!(!html.contains("og:image"), "{content}: {html}");
+        assert_eq!(card(&html), "summary", "{content}");
+    }
+}
+
+#[tokio::test]
+async fn a_saved_source_has_the_name_of_its_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let expected = format!("inline; filename=\"{}.md\"", page.slug);
+    let ask = |path: String| Request::get(path).header("accept", "text/markdown");
+    for path in [format!("/{}.md", page.slug), format!("/{}", page.slug)] {
+        let answer = app.send(ask(path.clone())).await;
+        assert_eq!(answer.expect_status(200).header("content-disposition"), expected, "{path}");
+        let unchanged = app.send(ask(path.clone()).header("if-none-match", answer.header("etag"))).await;
+        assert_eq!(unchanged.expect_status(304).header("content-disposition"), expected, "{path}");
+    }
+    assert!(!app.get(&format!("/{}", page.slug)).await.headers.contains_key("content-disposition"));
+}
+
+#[tokio::test]
+async fn a_title_that_would_fill_a_phone_is_shown_smaller() {
+    let app = TestApp::new();
+    for (title, is_smaller) in
+        [("a".repeat(64), false), ("a".repeat(65), true), ("字".repeat(32), false), ("字".repeat(33), true)]
+    {
+        let page = app.publish(&title, "c").await;
+        let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+        let class = if is_smaller { " class=\"long\"" } else { "" };
+        assert!(html.contains(&format!("<h1 dir=\"auto\"{class}>{title}</h1>")), "{html}");
+    }
+}
+
+#[tokio::test]
+async fn a_printed_page_shows_its_address() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let html = app.get(&format!("/{}", page.slug)).await.text().to_owned();
+    assert!(html.contains(&format!("<span class=\"address\">{BASE_URL}/{}</span>", page.slug)), "{html}");
+}
+
+#[tokio::test]
 async fn the_source_is_given_byte_for_byte_under_md() {
     let app = TestApp::new();
     let content = "\u{feff}# A title\r\n\r\n*text*  \n<b>\0\u{1f600}\n\n";

@@ -53,6 +53,16 @@ async fn in_firefox_no_page_breaks_a_rule_of_accessibility() {
 }
 
 #[tokio::test]
+async fn in_chromium_wide_code_long_titles_korean_text_and_print_are_laid_out() {
+    run("reading.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_wide_code_long_titles_and_korean_text_are_laid_out() {
+    run("reading.mjs", "firefox").await;
+}
+
+#[tokio::test]
 async fn in_chromium_marks_paint_nothing_outside_their_block() {
     run("marks.mjs", "chromium").await;
 }

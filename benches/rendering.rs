@@ -1,0 +1,63 @@
+//! Compares rendering with the parser's own HTML, in one run: `cargo bench --bench rendering`.
+//!
+//! The rounds of all measurements are interleaved, so that a machine that is slow for a while is slow for all of them.
+//! The fastest round of each counts: other work on the machine only ever adds time. The last line is the ratio of
+//! issue 12, at most 4: rendering through both barriers, without the excerpt and the detection of the language, to the
+//! HTML that pulldown-cmark writes.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use handbill::domain::excerpt::excerpt_of;
+use handbill::domain::language::Language;
+use handbill::domain::markdown::render;
+use pulldown_cmark::{Options, Parser, html};
+
+const MIXED: &str = include_str!("documents/mixed.md");
+
+const ROUNDS: usize = 400;
+const CALLS_PER_ROUND: u32 = 10;
+
+fn main() {
+    let rendered = render(MIXED).html;
+    let parser_html = || {
+        let mut html = String::new();
+        html::push_html(&mut html, Parser::new_ext(black_box(MIXED), Options::ENABLE_STRIKETHROUGH));
+        black_box(html);
+    };
+    let whole = || {
+        black_box(render(black_box(MIXED)));
+    };
+    let excerpt = || {
+        black_box(excerpt_of(black_box(&rendered)));
+    };
+    let language = || {
+        black_box(Language::of_html(black_box(&rendered)));
+    };
+    let parts: [(&str, &dyn Fn()); 4] = [
+        ("pulldown-cmark's HTML", &parser_html),
+        ("render", &whole),
+        ("  excerpt", &excerpt),
+        ("  language", &language),
+    ];
+
+    let mut fastest = [Duration::MAX; 4];
+    for _ in 0..ROUNDS {
+        for (fastest, (_, part)) in fastest.iter_mut().zip(parts) {
+            let start = Instant::now();
+            for _ in 0..CALLS_PER_ROUND {
+                part();
+            }
+            *fastest = start.elapsed().min(*fastest);
+        }
+    }
+    let micros = fastest.map(|time| time.as_secs_f64() * 1e6 / f64::from(CALLS_PER_ROUND));
+    println!("{} bytes of Markdown, {} bytes of HTML", MIXED.len(), rendered.len());
+    for ((name, _), micros) in parts.iter().zip(micros) {
+        println!("{name:<24}{micros:>8.1} µs");
+    }
+    let [parser, whole, excerpt, language] = micros;
+    let barriers = whole - excerpt - language;
+    println!("{:<24}{barriers:>8.1} µs", "  both barriers");
+    println!("ratio {:.2}", barriers / parser);
+}

@@ -1,0 +1,89 @@
+// Checks the layout of reading pages: wide code, long titles, Korean text, and print.
+//
+//   node reading.mjs chromium|firefox <base URL>
+
+import assert from 'node:assert/strict';
+import { keepScreenshot, openTab, withBrowser } from './browsers.mjs';
+import { everyPage } from './pages.mjs';
+
+const [name, base] = process.argv.slice(2);
+
+/** For each block of code: whether it scrolls, and where it begins and ends. */
+const blocks = (tab) => tab.evaluate(() => [...document.querySelectorAll('pre')].map((pre) => {
+    const { left, right } = pre.getBoundingClientRect();
+    return { left, right, scrolls: pre.scrollWidth > pre.clientWidth };
+}));
+
+const styleOf = (tab, selector, property) => tab.evaluate(
+    (selector, property) => getComputedStyle(document.querySelector(selector))[property], selector, property);
+
+const titleSize = async (tab, address) => {
+    await tab.goto(address);
+    return parseFloat(await styleOf(tab, 'h1', 'fontSize'));
+};
+
+const pages = await everyPage(base);
+await withBrowser(name, async (browser) => {
+    const { tab } = await openTab(browser);
+
+    // The second block is in a list, the third is in a quote and wider than any screen.
+    await tab.setViewport({ width: 1280, height: 900 });
+    await tab.goto(pages.columns);
+    await keepScreenshot(tab, `${name}-columns`);
+    const [whole, inList, wide] = await blocks(tab);
+    assert.deepEqual([whole.scrolls, inList.scrolls, wide.scrolls], [false, false, true], '88 columns at 1280 pixels');
+    const text = await tab.evaluate(() => document.querySelector('.dates').getBoundingClientRect().left);
+    assert.equal(whole.left, text, 'code begins where the text begins');
+
+    for (const width of [320, 600, 800, 1024, 1280, 1920, 3840]) {
+        await tab.setViewport({ width, height: 900 });
+        for (const page of ['columns', 'wide', 'hebrew']) {
+            await tab.goto(pages[page]);
+            const seen = await tab.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+            assert.ok(seen[0] <= seen[1], `${page} scrolls sideways at ${width}: ${seen}`);
+            for (const { left, right } of await blocks(tab)) {
+                assert.ok(left >= 0 && right <= seen[1], `code of ${page} is cut off at ${width}: ${left} to ${right}`);
+            }
+        }
+    }
+
+    for (const width of [360, 1280]) {
+        await tab.setViewport({ width, height: 740 });
+        const usual = await titleSize(tab, pages.short);
+        const long = await titleSize(tab, pages.long);
+        assert.ok(long < 0.85 * usual, `a long title is smaller at ${width}: ${long} of ${usual}`);
+        assert.ok(long >= 20, `a long title is still a title: ${long}`);
+        await keepScreenshot(tab, `${name}-long-${width}`);
+    }
+
+    await tab.goto(pages.korean);
+    await keepScreenshot(tab, `${name}-korean`);
+    assert.equal(await styleOf(tab, 'article p', 'wordBreak'), 'keep-all');
+    assert.equal(await styleOf(tab, 'h4', 'fontStyle'), 'normal');
+    await tab.goto(pages.short);
+    assert.equal(await styleOf(tab, 'article p', 'wordBreak'), 'normal');
+
+    // Puppeteer cannot switch Firefox to print.
+    if (name === 'chromium') {
+        await tab.goto(pages.wide);
+        assert.equal(await styleOf(tab, '.address', 'display'), 'none');
+        await tab.emulateMediaType('print');
+        await keepScreenshot(tab, `${name}-print`);
+        assert.equal(await styleOf(tab, '.address', 'display'), 'block');
+        assert.equal(await tab.evaluate(() => document.querySelector('.address').innerText), pages.wide);
+        // The generated text makes the link longer than on the screen.
+        const widths = () => tab.evaluate(() => [...document.querySelectorAll('article a')].map(
+            (link) => [...link.getClientRects()].reduce((sum, { width }) => sum + width, 0)));
+        const printed = await widths();
+        await tab.evaluate(() => {
+            const sheet = document.styleSheets[0];
+            const print = [...sheet.cssRules].find((rule) => rule.conditionText === 'print' || rule.media?.mediaText === 'print');
+            const rule = [...print.cssRules].findIndex(({ selectorText }) => selectorText?.includes('::after'));
+            print.deleteRule(rule);
+        });
+        const without = await widths();
+        assert.equal(printed.length, 3);
+        for (const [at, width] of printed.entries()) assert.ok(width > without[at] + 10, `link ${at} shows where it leads`);
+        for (const { scrolls } of await blocks(tab)) assert.ok(!scrolls, 'code is printed whole');
+    }
+});
