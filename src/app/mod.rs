@@ -35,7 +35,7 @@ use crate::backends::{cql, redis};
 use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
-use crate::http::{Http, SiteSettings, guarded, router};
+use crate::http::{Http, Public, SiteSettings, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
 use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
@@ -97,10 +97,10 @@ pub struct PublicSettings {
 
 /// The public router over `store`, with a limiter in this process.
 pub fn public_router(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Router {
-    router_over(Backends::in_process(store, NetworkLimits::NONE, deps), settings, deps)
+    public_over(Backends::in_process(store, NetworkLimits::NONE, deps), settings, deps).router()
 }
 
-fn router_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Router {
+fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Public {
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, site } = publishing;
     let Deps { clock, random, metrics } = deps;
@@ -208,7 +208,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let publishing = Publishing::of(&settings, policy.clone());
     let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
     let public = PublicSettings { quotas, base_url: base_url.clone(), proxies: proxies.clone(), hosts, publishing };
-    let public = router_over(backends, public, &deps);
+    let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
@@ -232,7 +232,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     operators::start(admin_listener, admin, admin_phases)?;
 
     announce(&base_url, address, admin_address, &handle.location(&settings));
-    let serving = server::serve(listener, public, limits, proxies, server_metrics(metrics), phases);
+    let serving = server::serve(listener, public.app(), limits, proxies, server_metrics(metrics), phases);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, &mut signals, &readiness, drain_limits(&settings.http)) => ended,
         error = handle.fatal_error() => {
