@@ -81,15 +81,15 @@ impl Publishing {
     }
 }
 
-/// What the public router needs besides its backends.
+/// The settings of the public router.
 pub struct PublicSettings {
     /// The quotas of clients.
     pub quotas: Quotas,
     /// The origin in every address that is given out.
     pub base_url: Origin,
-    /// Whose forwarding headers are believed.
+    /// The proxies whose forwarding headers are believed.
     pub proxies: TrustedProxies,
-    /// Who may call the tools.
+    /// The hosts and origins that may call the tools.
     pub hosts: HostCheck,
     /// The operators' decisions about publishing.
     pub publishing: Publishing,

@@ -1,4 +1,5 @@
-//! What `./tests/run`, and whoever runs the tests, say in the environment; settings of the service; and how long a test waits.
+//! The tests' environment: the variables that `./tests/run`, or whoever runs the tests, sets; settings of the service;
+//! and how long a test waits.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -40,7 +40,7 @@ use crate::support::exchange::{Answer, Request};
 /// How a service in this process differs from one without any settings.
 pub(crate) type Setup = SetupOf<Settings>;
 
-/// What a test sets besides the limits.
+/// The settings of a test besides the limits.
 pub(crate) struct Settings {
     window: Duration,
     base_url: String,
