@@ -36,7 +36,7 @@ use crate::backends::{cql, redis};
 use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
-use crate::http::{Http, SiteSettings, guarded, router};
+use crate::http::{Http, Public, SiteSettings, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
 use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
@@ -83,36 +83,32 @@ impl Publishing {
     }
 }
 
-/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the
-/// tools.
-pub fn public_router(
-    store: Arc<dyn PageStore>,
-    quotas: Quotas,
-    base_url: Origin,
-    proxies: TrustedProxies,
-    hosts: HostCheck,
-    publishing: Publishing,
-    deps: &Deps,
-) -> Router {
-    let backends = Backends::in_process(store, NetworkLimits::NONE, deps);
-    router_over(backends, quotas, base_url, proxies, hosts, publishing, deps)
+/// The settings of the public router.
+pub struct PublicSettings {
+    /// The quotas of clients.
+    pub quotas: Quotas,
+    /// The origin in every address that is given out.
+    pub base_url: Origin,
+    /// The proxies whose forwarding headers are believed.
+    pub proxies: TrustedProxies,
+    /// The hosts and origins that may call the tools.
+    pub hosts: HostCheck,
+    /// The operators' decisions about publishing.
+    pub publishing: Publishing,
 }
 
-fn router_over(
-    backends: Backends,
-    quotas: Quotas,
-    base_url: Origin,
-    proxies: TrustedProxies,
-    hosts: HostCheck,
-    publishing: Publishing,
-    deps: &Deps,
-) -> Router {
+/// The public router over `store`, with a limiter in this process.
+pub fn public_router(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Router {
+    public_over(Backends::in_process(store, NetworkLimits::NONE, deps), settings, deps).router()
+}
+
+fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Public {
+    let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, site } = publishing;
     let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
-        backends.reservations,
         backends.renderer,
         Arc::clone(clock),
         random.clone(),
@@ -215,7 +211,8 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
     let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
-    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, publishing, &deps);
+    let public = PublicSettings { quotas, base_url: base_url.clone(), proxies: proxies.clone(), hosts, publishing };
+    let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
@@ -239,7 +236,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     operators::start(admin_listener, admin, admin_phases)?;
 
     announce(&base_url, address, admin_address, &handle.location(&settings));
-    let serving = server::serve(listener, public, limits, proxies, server_metrics(metrics), phases);
+    let serving = server::serve(listener, public.app(), limits, proxies, server_metrics(metrics), phases);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, &mut signals, &readiness, drain_limits(&settings.http)) => ended,
         error = handle.fatal_error() => {

@@ -157,7 +157,7 @@ pub struct DecisionLabels {
 }
 
 type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
-type TracedHistogram = HistogramWithExemplars<TraceLabel>;
+pub(super) type TracedHistogram = HistogramWithExemplars<TraceLabel>;
 type TracedDurations<Labels> = Family<Labels, TracedHistogram, fn() -> TracedHistogram>;
 
 /// Every instrument.
@@ -181,7 +181,6 @@ pub struct Metrics {
     pub page_cache_bytes: Gauge,
     pub edge_purges: Family<PurgeLabels, Counter>,
     pub edge_purges_waiting: Gauge,
-    pub reservations: Durations<CallLabels>,
     pub decisions: Family<DecisionLabels, Counter>,
     pub limiter: Durations<CallLabels>,
     pub limiter_fallback: Gauge,
@@ -305,7 +304,6 @@ impl Metrics {
                 "handbill_edge_purges_waiting",
                 "Changed or deleted pages that shared caches may still show, because a purge has failed and is repeated",
             ),
-            reservations: declare.durations("handbill_reservation_duration", "How long slug reservations took"),
             decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
             limiter: declare.durations("handbill_rate_limit_duration", "How long the limiter took"),
             limiter_fallback: declare.plain(
@@ -404,7 +402,7 @@ mod tests {
             family.get_or_create(&BudgetLabels { budget: "send" }).inc();
         }
         metrics.budget_refusals.get_or_create(&BudgetLabels { budget: "send" }).inc();
-        for family in [&metrics.store, &metrics.reservations, &metrics.limiter] {
+        for family in [&metrics.store, &metrics.limiter] {
             record(family, operation, outcome, Duration::ZERO);
         }
         metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
