@@ -20,8 +20,11 @@ pub enum Random {
     /// The operating system's generator.
     System,
     /// A test's function, which fills bytes.
-    Controlled(Arc<dyn Fn(&mut [u8]) + Send + Sync>),
+    Controlled(Arc<Fill>),
 }
+
+/// Fills bytes.
+type Fill = dyn Fn(&mut [u8]) + Send + Sync;
 
 impl TryRng for &Random {
     type Error = Infallible;
