@@ -2,6 +2,7 @@
 
 mod backends;
 mod deps;
+mod edge;
 mod error;
 mod moderation;
 pub mod moving;
@@ -76,6 +77,7 @@ impl Publishing {
             security_contact,
             noindex_all: moderation.noindex_all,
             registry_proof: settings.http.mcp_registry_auth.clone(),
+            edge_caching: settings.edge.caching(),
         };
         Self { policy, tiers: LimitTiers::new(&limits.limit_tier, limits.rate_window), site }
     }
@@ -155,6 +157,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Moderation::open(settings.moderation.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
+    edge::check(&settings.edge)?;
     Ok(())
 }
 
@@ -203,6 +206,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
+    let backends = edge::purging(backends, &settings.edge, &base_url, metrics)?;
     let store = Arc::clone(&backends.store);
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());

@@ -193,7 +193,7 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
     }
     let text = error.render().to_string();
     // Usage follows the first empty line.
-    let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  [", " [");
+    let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  ", " ");
     refuse(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()), log)
 }
 

@@ -4,6 +4,7 @@
 //! checked where it is used. Each subcommand has only the settings that it uses.
 
 mod cql;
+mod edge;
 mod http;
 mod moderation;
 mod moving;
@@ -20,6 +21,7 @@ use std::ffi::OsString;
 use clap::{Args, Command};
 
 pub use self::cql::CqlSettings;
+pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
@@ -40,6 +42,8 @@ const VARIABLE_PREFIX: &str = "HANDBILL_";
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
     pub http: HttpSettings,
+    #[command(flatten, next_help_heading = "Shared caches")]
+    pub edge: EdgeSettings,
     #[command(flatten, next_help_heading = "Store")]
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]

@@ -2,6 +2,7 @@
 
 mod coding;
 mod discovery;
+mod edge;
 mod error;
 mod etag;
 mod extract;

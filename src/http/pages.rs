@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
 use super::coding::{CodedBody, Coding, VARY_CODING, not_modified};
+use super::edge;
 use super::error::service_error_response;
 use super::etag::{REVALIDATE, entity_tag, is_named};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
@@ -152,7 +153,9 @@ pub(super) async fn update(
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
     let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
-    respond(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
+    respond(attempt, &http, |page| {
+        (page_fields(&page, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
+    })
 }
 
 /// `DELETE /api/pages/{slug}`.
@@ -181,7 +184,7 @@ pub(super) async fn delete(
     IfMatch(precondition): IfMatch,
 ) -> Response {
     let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
-    respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+    respond(attempt, &http, |()| (StatusCode::NO_CONTENT, edge::invalidation(&slug)).into_response())
 }
 
 /// The response of a rate-limited operation, with the `RateLimit` fields.
@@ -218,6 +221,7 @@ fn page_fields(page: &Page, http: &Http) -> HeaderMap {
 fn read_fields(page: &Page, http: &Http) -> HeaderMap {
     let mut fields = page_fields(page, http);
     fields.insert(VARY, VARY_CODING);
+    edge::mark_group(&mut fields, page);
     fields
 }
 

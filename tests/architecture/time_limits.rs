@@ -15,6 +15,7 @@ const CQL: &str = "src/backends/cql/session.rs";
 const LWT: &str = "src/backends/cql/lwt.rs";
 const LEASE: &str = "src/backends/cql/migrate/lease.rs";
 const REDIS: &str = "src/backends/redis/time_limits.rs";
+const PURGES: &str = "src/backends/purging/mod.rs";
 const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
 
 fn text(path: impl AsRef<Path>) -> String {
@@ -193,6 +194,8 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         ),
         (27, limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"), drain_timeout),
         (28, limit("src/app/mod.rs", "LOG_FLUSH_TIME"), limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE")),
+        (33, limit(PURGES, "PURGE_WAIT"), limit(PURGES, "WRITE_AND_PURGE")),
+        (33, limit(PURGES, "WRITE_AND_PURGE"), store),
     ];
     for (number, shorter, longer) in less {
         assert!(shorter < longer, "{number}: {shorter:?} < {longer:?}");

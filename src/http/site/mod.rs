@@ -19,6 +19,7 @@ use percent_encoding::percent_decode_str;
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{CodedBody, VARY_CODING, VARY_TYPE_AND_CODING};
+use super::edge;
 use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
@@ -155,6 +156,8 @@ fn html_view(page: &PageRead, http: &Http) -> View {
         fields.insert(LINK, link);
     }
     mark_noindex(&mut fields, page, http);
+    edge::mark_group(&mut fields, page);
+    edge::admit_shared_caches(&mut fields, http);
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     let template = PageTemplate {
         layout: Layout::new(&http.base_url),
@@ -213,6 +216,7 @@ fn markdown_fields(http: &Http, page: &Page, source: Source) -> HeaderMap {
         Source::OwnAddress => {
             fields.insert(CACHE_CONTROL, REVALIDATE);
             fields.insert(VARY, VARY_CODING);
+            edge::admit_shared_caches(&mut fields, http);
         }
         // A shared cache that ignores `Vary` would send this to browsers.
         Source::Negotiated => {
@@ -223,6 +227,7 @@ fn markdown_fields(http: &Http, page: &Page, source: Source) -> HeaderMap {
         }
     }
     mark_noindex(&mut fields, page, http);
+    edge::mark_group(&mut fields, page);
     fields
 }
 

@@ -52,6 +52,15 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ),
         ("send-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
         ("page-cache", &["", "1", "512KiB", "32mb", "-32MiB", "1.5GiB", "1025GiB"]),
+        ("edge-max-age", &["", "60", "-1s", "1500ms", "32days"]),
+        ("edge-stale-while-revalidate", &["", "60", "-1s", "1500ms", "32days"]),
+        ("edge-stale-if-error", &["", "60", "-1s", "1500ms", "32days"]),
+        (
+            "purge-url",
+            &["", "cache.example/{slug}", "http://cache.example/", "http://{slug}.example/", "ftp://a/{slug}"],
+        ),
+        ("purge-method", &["", "get", "PURGED"]),
+        ("purge-token-file", &["", "/no/purge/url/is/given"]),
         ("drain-delay", &["", "5", "-5s", "soon"]),
         ("drain-timeout", &["", "5", "-5s", "soon"]),
         ("store", &["", "nonsense"]),
@@ -246,6 +255,12 @@ fn an_unknown_option_or_command_is_refused_with_one_line() {
 }
 
 #[test]
+fn a_missing_argument_is_named_in_the_line() {
+    let line = refusal(handbill(["update"]));
+    assert!(line.contains("not provided: <PAGE> (see handbill --help)"), "{line}");
+}
+
+#[test]
 fn a_port_in_use_is_refused_with_one_line() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -340,6 +355,12 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("receive-budget", "32MiB"),
         ("send-budget", "64MiB"),
         ("page-cache", "32MiB"),
+        ("edge-max-age", "0s"),
+        ("edge-stale-while-revalidate", "10s"),
+        ("edge-stale-if-error", "1m"),
+        ("purge-url", "none"),
+        ("purge-method", "purge"),
+        ("purge-token-file", "none"),
         ("drain-delay", "0s"),
         ("drain-timeout", "15s"),
         ("store", "embedded"),
@@ -366,7 +387,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 19, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 56, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 62, "an option that this test does not know:\n{help}");
 }
 
 #[test]

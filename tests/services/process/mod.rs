@@ -19,5 +19,5 @@ mod moving;
 mod operators;
 mod scrub;
 mod shell;
-mod support;
+pub(crate) mod support;
 mod traces;
