@@ -14,6 +14,7 @@ pub mod creates;
 pub mod edit_key;
 pub mod excerpt;
 pub mod fingerprint;
+pub mod hex;
 pub mod html_text;
 pub mod invisible;
 pub mod language;

@@ -9,6 +9,7 @@ mod cluster;
 mod contract;
 mod cql;
 mod linearizability;
+mod operating;
 mod process;
 mod redis;
 mod replicas;
