@@ -14,14 +14,14 @@ use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::audit_log::AuditLog;
 use handbill::ports::clock::{Clock, SystemClock};
 use handbill::ports::creates_switch::CreatesSwitch;
-use handbill::ports::page_scan::{PageScan, ScanLimit};
+use handbill::ports::page_scan::ScanLimit;
 use handbill::ports::page_store::{CasResult, PageStore, Record, StoreError};
 use handbill::ports::random::Random;
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 
 use super::scan::{all, fresh_store};
-use super::server::{PATIENT, drop_keyspace};
+use super::server::{PATIENT, change_schema, drop_keyspace};
 use crate::support::pages::{CREATED, page};
 
 async fn inserted(store: &CqlStore) -> Arc<Page> {
@@ -182,7 +182,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     assert_eq!(at, Some(CqlTimestamp(deleted.deleted_at.get())), "it was entered when it was found");
 
     // A restore takes the pages back in time, and not the ledger.
-    session.query_unpaged(format!("TRUNCATE {keyspace}.pages"), ()).await.unwrap();
+    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
     assert_eq!(all(&ledger, ScanLimit::DEFAULT).await, expected.into());
     assert!(all(&*store, ScanLimit::DEFAULT).await.is_empty());
     drop_keyspace(&session, &keyspace).await;

@@ -9,8 +9,10 @@ use std::ffi::OsStr;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
 use std::time::Instant;
 
+use scylla::client::session::Session;
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
@@ -25,12 +27,14 @@ struct Cluster {
     keyspace: String,
     folder: TempDir,
     runtime: Runtime,
+    session: Arc<Session>,
 }
 
 impl Cluster {
     fn migrated() -> Self {
         let runtime = Runtime::new().unwrap();
-        let cluster = Self { keyspace: fresh_keyspace(), folder: tempdir().unwrap(), runtime };
+        let session = runtime.block_on(session());
+        let cluster = Self { keyspace: fresh_keyspace(), folder: tempdir().unwrap(), runtime, session };
         succeeded(&cluster.command(["migrate", "--scylla-replication-factor", "1"], ""));
         cluster
     }
@@ -71,7 +75,7 @@ impl Cluster {
     fn number(&self, cql: &str) -> i64 {
         let cql = cql.replace("KEYSPACE", &self.keyspace);
         self.runtime.block_on(async {
-            let answer = session().await.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
+            let answer = self.session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
             answer.single_row::<(i64,)>().unwrap().0
         })
     }
@@ -84,7 +88,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.runtime.block_on(async { drop_keyspace(&*session().await, &self.keyspace).await });
+            self.runtime.block_on(drop_keyspace(&self.session, &self.keyspace));
         }
     }
 }
