@@ -24,7 +24,8 @@ use crate::ports::page_store::{Record, StoreError};
 
 #[derive(DeserializeRow)]
 struct LedgerRow {
-    token: i64,
+    /// The token of the slug.
+    place: i64,
     slug: String,
     version: Option<i64>,
     created_at: Option<CqlTimestamp>,
@@ -160,12 +161,12 @@ impl PageScan for CqlLedger {
             drop(permit);
             let has_more = rows.len() == count;
             if has_more {
-                let last = rows.back().map(|row| row.token);
-                while rows.len() > 1 && rows.back().map(|row| row.token) == last {
+                let last = rows.back().map(|row| row.place);
+                while rows.len() > 1 && rows.back().map(|row| row.place) == last {
                     rows.pop_back();
                 }
             }
-            let Some(last) = rows.back().map(|row| row.token) else { break };
+            let Some(last) = rows.back().map(|row| row.place) else { break };
             let mut records = Vec::new();
             for row in rows {
                 match store.deletion_in(&row).await {

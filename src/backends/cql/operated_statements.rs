@@ -77,7 +77,7 @@ impl OperatedStatements {
             ))
             .await?,
             read_ledger: quorum(format!(
-                "SELECT token(slug) AS token, slug, {TOMBSTONE} FROM {keyspace}.deletions WHERE token(slug) > ? LIMIT ?"
+                "SELECT token(slug) AS place, slug, {TOMBSTONE} FROM {keyspace}.deletions WHERE token(slug) > ? LIMIT ?"
             ))
             .await?,
             begin_takedown: quorum(format!(
