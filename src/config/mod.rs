@@ -25,7 +25,7 @@ pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
-pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
+pub use self::operators::{AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};

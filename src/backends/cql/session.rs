@@ -47,6 +47,16 @@ const READ_RETRIES: usize = 2;
 /// Longest time for a change of the schema to reach all nodes.
 const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
 
+/// With more operations in flight from one client, three small nodes do no more writes a second, and each write takes
+/// longer.
+const OPERATIONS_AT_ONCE: usize = 64;
+
+/// Longest time for one operation of a command.
+const COMMAND_OPERATION: Duration = Duration::from_secs(30);
+
+/// Longest wait of a command for the answer to one conditional write.
+const COMMAND_ATTEMPT: Duration = Duration::from_secs(5);
+
 /// The store's time limits, and how many operations it runs at once.
 #[derive(Clone, Copy, Debug)]
 pub struct CqlTimeouts {
@@ -62,6 +72,17 @@ pub struct CqlTimeouts {
     pub in_flight: usize,
 }
 
+impl CqlTimeouts {
+    /// The limits of commands. No client waits for them, and a cluster that is slow for seconds must not end an import
+    /// of hours.
+    pub const OF_COMMANDS: Self = Self {
+        operation: COMMAND_OPERATION,
+        attempt: COMMAND_ATTEMPT,
+        permit: COMMAND_OPERATION,
+        in_flight: OPERATIONS_AT_ONCE,
+    };
+}
+
 impl Default for CqlTimeouts {
     /// An operation ends before the 2.75 s that the service waits, so that the service learns whether anything was
     /// changed.
@@ -70,9 +91,7 @@ impl Default for CqlTimeouts {
             operation: Duration::from_millis(2500),
             attempt: Duration::from_millis(1500),
             permit: Duration::from_millis(250),
-            // With more operations in flight from one client, three small nodes do no more writes a second, and each
-            // write takes longer.
-            in_flight: 64,
+            in_flight: OPERATIONS_AT_ONCE,
         }
     }
 }

@@ -58,6 +58,38 @@ pub(super) struct Statements {
     pub(super) replace_head: PreparedStatement,
 }
 
+/// A statement that is harmless to repeat.
+pub(super) async fn repeatable(
+    session: &Session,
+    cql: String,
+    consistency: Consistency,
+    timeouts: CqlTimeouts,
+) -> Result<PreparedStatement, PrepareError> {
+    let mut statement = session.prepare(Statement::new(cql)).await?;
+    statement.set_consistency(consistency);
+    statement.set_request_timeout(Some(timeouts.operation));
+    statement.set_is_idempotent(true);
+    statement.set_retry_policy(Some(Arc::new(ReadRetries)));
+    Ok(statement)
+}
+
+/// A lightweight transaction. The driver sends it once.
+pub(super) async fn conditional(
+    session: &Session,
+    cql: String,
+    timeouts: CqlTimeouts,
+) -> Result<PreparedStatement, PrepareError> {
+    let mut statement = session.prepare(Statement::new(cql)).await?;
+    statement.set_consistency(Consistency::LocalQuorum);
+    statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+    statement.set_request_timeout(Some(timeouts.operation));
+    statement.set_is_idempotent(false);
+    // The driver's default policy repeats some failed writes and then returns only the last error. This error does not
+    // say what the first attempt did.
+    statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
+    Ok(statement)
+}
+
 impl Statements {
     /// Prepares all statements for `keyspace`, which must have the current schema. The driver spends at most the time
     /// of one operation on each request.
@@ -66,25 +98,8 @@ impl Statements {
         keyspace: &str,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
-        let repeatable = async |cql: String, consistency| {
-            let mut statement = session.prepare(Statement::new(cql)).await?;
-            statement.set_consistency(consistency);
-            statement.set_request_timeout(Some(timeouts.operation));
-            statement.set_is_idempotent(true);
-            statement.set_retry_policy(Some(Arc::new(ReadRetries)));
-            Ok::<_, PrepareError>(statement)
-        };
-        let conditional = async |cql: String| {
-            let mut statement = session.prepare(Statement::new(cql)).await?;
-            statement.set_consistency(Consistency::LocalQuorum);
-            statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
-            statement.set_request_timeout(Some(timeouts.operation));
-            statement.set_is_idempotent(false);
-            // The driver's default policy repeats some failed writes and then returns only the last error. This error
-            // does not say what the first attempt did.
-            statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
-            Ok::<_, PrepareError>(statement)
-        };
+        let repeatable = async |cql, consistency| repeatable(session, cql, consistency, timeouts).await;
+        let conditional = async |cql| conditional(session, cql, timeouts).await;
         let pages = format!("{keyspace}.pages");
         let head = format!("SELECT DISTINCT {HEAD} FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";

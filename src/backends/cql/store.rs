@@ -8,11 +8,12 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
+use super::operated_statements::OperatedStatements;
 use super::recent::{Base, RecentHeads};
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, TextInsert, TextRow, UnreadableRow};
 use super::session::CqlTimeouts;
@@ -34,11 +35,18 @@ const REPEATS: usize = 2;
 pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
-    random: Random,
+    pub(super) random: Random,
     timeouts: CqlTimeouts,
     reads: Semaphore,
-    writes: Semaphore,
+    pub(super) writes: Semaphore,
+    /// For the work of operators, so that an export neither delays clients nor is refused because of them.
+    pub(super) background: Semaphore,
     recent: RecentHeads,
+    pub(super) operated: OperatedStatements,
+    /// About how many records there are, and when that was found.
+    pub(super) estimate: Mutex<Option<(Instant, u64)>>,
+    /// The number of entries of the audit, as far as it is known.
+    pub(super) audit_end: Mutex<u64>,
 }
 
 /// No permit was free in time.
@@ -52,8 +60,8 @@ struct Overloaded;
 struct NoAnswerError;
 
 /// The right to run one operation, and the time by which the operation must end.
-struct Permit<'a> {
-    deadline: Instant,
+pub(super) struct Permit<'a> {
+    pub(super) deadline: Instant,
     _permit: SemaphorePermit<'a>,
 }
 
@@ -66,12 +74,24 @@ impl CqlStore {
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
         let statements = Statements::prepare(&session, keyspace, timeouts).await?;
+        let operated = OperatedStatements::prepare(&session, keyspace, timeouts).await?;
         let permits = || Semaphore::new(timeouts.in_flight);
-        let (reads, writes, recent) = (permits(), permits(), RecentHeads::new());
-        Ok(Self { session, statements, random, timeouts, reads, writes, recent })
+        Ok(Self {
+            session,
+            statements,
+            random,
+            timeouts,
+            reads: permits(),
+            writes: permits(),
+            background: permits(),
+            recent: RecentHeads::new(),
+            operated,
+            estimate: Mutex::default(),
+            audit_end: Mutex::default(),
+        })
     }
 
-    async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
+    pub(super) async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
         let deadline = Instant::now() + self.timeouts.operation;
         match timeout(self.timeouts.permit, permits.acquire()).await {
             Ok(Ok(permit)) => Ok(Permit { deadline, _permit: permit }),
@@ -79,13 +99,17 @@ impl CqlStore {
         }
     }
 
-    fn random_nonce(&self) -> Nonce {
+    pub(super) fn random_nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
         (&self.random).fill_bytes(&mut nonce);
         nonce
     }
 
-    async fn run<V: SerializeRow>(&self, permit: &Permit<'_>, write: Write<'_, V>) -> Result<bool, StoreError> {
+    pub(super) async fn run<V: SerializeRow>(
+        &self,
+        permit: &Permit<'_>,
+        write: Write<'_, V>,
+    ) -> Result<bool, StoreError> {
         let runner = LwtRunner {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
@@ -97,7 +121,7 @@ impl CqlStore {
     }
 
     /// Sends a request until it is answered, a few times at most. The request must be harmless to repeat.
-    async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
+    pub(super) async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, RequestError>>,
     {
@@ -131,6 +155,26 @@ impl CqlStore {
             self.recent.keep(Base { head: head.clone(), text: *text, nonces: nonces.clone() });
         }
         Ok(stored)
+    }
+
+    /// The record under `slug`: its head, and the text that the head points to.
+    pub(super) async fn record_under(&self, slug: &Slug, permit: &Permit<'_>) -> Result<Lookup, StoreError> {
+        let mut gone = None;
+        loop {
+            let (head, text) = match self.read_head(permit, slug).await? {
+                Stored::Active(head, text, _) => (head, text),
+                Stored::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
+                Stored::Absent => return Ok(Lookup::Absent),
+            };
+            if let Some(page) = self.read_text(permit, &head, text).await? {
+                return Ok(Lookup::Active(page));
+            }
+            // Another request has replaced the text between the two reads. The next head then points to another.
+            if gone == Some(text) {
+                return Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
+            }
+            gone = Some(text);
+        }
     }
 
     /// The page of `head`; `None` if its text is gone.
@@ -172,7 +216,7 @@ impl CqlStore {
     }
 
     /// Deletes all texts of a deleted page, also those that arrive late.
-    async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
+    pub(super) async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
         let values = (write_times::above_all_texts(tombstone.deleted_at), tombstone.slug.as_str());
         let request = async || {
             self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
@@ -240,13 +284,14 @@ impl CqlStore {
     }
 
     async fn bury(&self, permit: &Permit<'_>, base: Base, tombstone: &Tombstone) -> Result<bool, StoreError> {
+        let note = self.begin_deletion(permit, tombstone).await?;
         let nonce = self.random_nonce();
         let image = HeadImage::of_tombstone(tombstone, &nonces_after(&base, tombstone.version, nonce));
         let done = self.replace_head(permit, &base, image, tombstone.version, &nonce).await?;
         if done {
             self.recent.forget(&tombstone.slug);
-            self.delete_texts(permit, tombstone).await;
         }
+        self.end_deletion(permit, tombstone, note, done).await;
         Ok(done)
     }
 }
@@ -265,7 +310,7 @@ fn nonces_after(base: &Base, made: PageVersion, nonce: Nonce) -> Nonces {
 }
 
 /// Why a request that may be repeated has no answer.
-enum RequestError {
+pub(super) enum RequestError {
     NoAnswer(Cause),
     Unreadable(Cause),
 }
@@ -276,7 +321,7 @@ impl From<ExecutionError> for RequestError {
     }
 }
 
-fn unreadable(cause: impl Into<Cause>) -> RequestError {
+pub(super) fn unreadable(cause: impl Into<Cause>) -> RequestError {
     RequestError::Unreadable(cause.into())
 }
 
@@ -305,23 +350,7 @@ impl PageStore for CqlStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let permit = self.permit(&self.reads).await?;
-        let mut gone = None;
-        loop {
-            let (head, text) = match self.read_head(&permit, slug).await? {
-                Stored::Active(head, text, _) => (head, text),
-                Stored::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
-                Stored::Absent => return Ok(Lookup::Absent),
-            };
-            if let Some(page) = self.read_text(&permit, &head, text).await? {
-                return Ok(Lookup::Active(page));
-            }
-            // Another request has replaced the text between the two reads. The next head then points to another.
-            if gone == Some(text) {
-                return Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
-            }
-            gone = Some(text);
-        }
+        self.record_under(slug, &self.permit(&self.reads).await?).await
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
