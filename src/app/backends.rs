@@ -104,7 +104,7 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
-                let (store, failed) = connect_cluster(&settings.cql, deps, readiness);
+                let (store, failed) = connect_cluster(settings, deps, readiness);
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
                 let store = Coalescing::new(measure(deps).store(store, System::Cassandra), &deps.metrics);
@@ -208,19 +208,20 @@ async fn open_embedded(settings: &EmbeddedSettings, metrics: &Arc<Metrics>) -> R
 /// A store that is available once the cluster is reached, and a receiver of the error that makes connecting impossible,
 /// if there is one.
 fn connect_cluster(
-    settings: &CqlSettings,
+    settings: &Settings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
 ) -> (Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let (settings, random) = (settings.clone(), deps.random.clone());
+    let limits = cql::CqlTimeouts::of(&settings.cluster_load);
+    let (settings, random) = (settings.cql.clone(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
     tokio::spawn(async move {
         let report = |progress: &Progress| report(progress, &readiness);
-        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, report).await {
+        match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
                 store.set(reached);
                 available.set(1);

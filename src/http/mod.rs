@@ -1,12 +1,14 @@
 //! HTTP: every route and every layer, in order.
 
 mod coding;
+mod described;
 mod discovery;
 mod error;
 mod etag;
 mod extract;
 pub mod middleware;
 mod pages;
+mod revalidation;
 mod robots;
 mod routes;
 pub mod site;

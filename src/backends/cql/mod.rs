@@ -7,7 +7,9 @@
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
 //! | `store`, `recent` | the operations of the store; the heads that were seen last |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
-//! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
+//! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
+| `retry_budget` | how many requests may be sent again |
+| `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
 //! | `migrate` | `migrations/` and `handbill migrate` |
 //!
 //! # Heads and texts
@@ -62,12 +64,15 @@
 //! After the write of the tombstone all texts of the page are deleted, with a timestamp one day ahead, before the client
 //! is answered. From then on no query returns them. `docs/operations.md` says for each server when the bytes go.
 
+mod bulkhead;
 mod connect;
+mod gate;
 mod lwt;
 pub mod migrate;
 mod nonces;
 mod pending;
 mod recent;
+mod retry_budget;
 mod rows;
 mod secrets;
 mod session;

@@ -8,8 +8,9 @@
 //! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 //!
 //! Each statement names its keyspace, so that no connection has to be switched to a keyspace. Each statement names its
-//! columns, so that a column that a later migration adds changes nothing here. The driver must not cache the columns of
-//! a conditional write's answer: Cassandra answers with more columns if it refuses the write.
+//! columns, so that a column that a later migration adds changes nothing here. So the driver keeps the description of the
+//! columns of a read, and the database leaves it out of each answer. The driver must not keep that of a conditional
+//! write's answer: Cassandra answers with more columns if it refuses the write.
 //!
 //! Heads are read with `SELECT DISTINCT`, which reads no text. A head is created by an `UPDATE` whose condition is that
 //! there is no head: an `INSERT … IF NOT EXISTS` of static columns alone would, on ScyllaDB, also return the text that was
@@ -23,7 +24,10 @@ use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
-use super::session::{CqlTimeouts, ReadRetries};
+use super::bulkhead;
+use super::retry_budget::RetryBudget;
+use super::session::{CqlTimeouts, ReadRetries, SecondReads};
+use crate::domain::slug::Slug;
 
 /// The columns of a [`super::rows::HeadRow`].
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
@@ -65,13 +69,19 @@ impl Statements {
         session: &Session,
         keyspace: &str,
         timeouts: CqlTimeouts,
+        retries: &RetryBudget,
     ) -> Result<Self, PrepareError> {
+        let profile = session.get_default_execution_profile_handle().pointee_to_builder();
+        let second_reads = Arc::new(SecondReads(retries.clone()));
+        let profile = profile.speculative_execution_policy(Some(second_reads)).build().into_handle();
         let repeatable = async |cql: String, consistency| {
             let mut statement = session.prepare(Statement::new(cql)).await?;
             statement.set_consistency(consistency);
             statement.set_request_timeout(Some(timeouts.operation));
             statement.set_is_idempotent(true);
-            statement.set_retry_policy(Some(Arc::new(ReadRetries)));
+            statement.set_use_cached_result_metadata(true);
+            statement.set_execution_profile_handle(Some(profile.clone()));
+            statement.set_retry_policy(Some(Arc::new(ReadRetries(retries.clone()))));
             Ok::<_, PrepareError>(statement)
         };
         let conditional = async |cql: String| {
@@ -132,5 +142,11 @@ impl Statements {
             ))
             .await?,
         })
+    }
+
+    /// The token range of `slug`, as [`bulkhead`] counts them.
+    pub(super) fn range_of(&self, slug: &Slug) -> u32 {
+        let token = self.read_head.calculate_token(&(slug.as_str(),)).ok().flatten();
+        token.map_or(0, |token| bulkhead::range_of(token.value()))
     }
 }

@@ -8,14 +8,15 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
+use super::gate::{Gate, Pass};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
 use super::recent::{Base, RecentHeads};
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, TextInsert, TextRow, UnreadableRow};
-use super::session::CqlTimeouts;
+use super::retry_budget::RetryBudget;
+use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::Statements;
 use super::write_times;
 use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
@@ -36,15 +37,11 @@ pub struct CqlStore {
     pub(super) statements: Statements,
     random: Random,
     timeouts: CqlTimeouts,
-    reads: Semaphore,
-    writes: Semaphore,
+    retries: RetryBudget,
+    reads: Gate,
+    writes: Gate,
     recent: RecentHeads,
 }
-
-/// No permit was free in time.
-#[derive(Debug, Error)]
-#[error("too many calls wait for the database")]
-struct Overloaded;
 
 /// No answer came in time.
 #[derive(Debug, Error)]
@@ -54,7 +51,7 @@ struct NoAnswerError;
 /// The right to run one operation, and the time by which the operation must end.
 struct Permit<'a> {
     deadline: Instant,
-    _permit: SemaphorePermit<'a>,
+    pass: Pass<'a>,
 }
 
 impl CqlStore {
@@ -65,17 +62,19 @@ impl CqlStore {
         random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
-        let statements = Statements::prepare(&session, keyspace, timeouts).await?;
-        let permits = || Semaphore::new(timeouts.in_flight);
-        let (reads, writes, recent) = (permits(), permits(), RecentHeads::new());
-        Ok(Self { session, statements, random, timeouts, reads, writes, recent })
+        let retries = RetryBudget::new();
+        let statements = Statements::prepare(&session, keyspace, timeouts, &retries).await?;
+        let reads = Gate::new(timeouts.of_reads(), timeouts.permit);
+        let writes = Gate::new(timeouts.of_writes(), timeouts.permit);
+        Ok(Self { session, statements, random, timeouts, retries, reads, writes, recent: RecentHeads::new() })
     }
 
-    async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
+    /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
+    async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
         let deadline = Instant::now() + self.timeouts.operation;
-        match timeout(self.timeouts.permit, permits.acquire()).await {
-            Ok(Ok(permit)) => Ok(Permit { deadline, _permit: permit }),
-            _ => Err(StoreError::Unavailable(Box::new(Overloaded))),
+        match gate.enter(slug, self.statements.range_of(slug)).await {
+            Ok(pass) => Ok(Permit { deadline, pass }),
+            Err(refusal) => Err(StoreError::Unavailable(Box::new(refusal))),
         }
     }
 
@@ -90,30 +89,44 @@ impl CqlStore {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
             timeouts: self.timeouts,
+            retries: &self.retries,
             random: &self.random,
             deadline: permit.deadline,
         };
         runner.run(&write).await
     }
 
-    /// Sends a request until it is answered, a few times at most. The request must be harmless to repeat.
+    /// Sends a request until it is answered, a few times at most and within the budget of retries. The request must be
+    /// harmless to repeat.
     async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, RequestError>>,
     {
         let mut pauses = Pauses::new();
         let mut repeats = 0;
+        self.retries.request();
         loop {
-            let tried_until = permit.deadline.min(Instant::now() + self.timeouts.attempt);
-            let failed = match timeout_at(tried_until, request()).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(RequestError::Unreadable(cause))) => return Err(StoreError::Unreadable(cause)),
+            let began = Instant::now();
+            let tried = timeout_at(permit.deadline.min(began + self.timeouts.attempt), request()).await;
+            if began.elapsed() >= SECOND_READ_AFTER {
+                self.retries.retried();
+            }
+            let failed = match tried {
+                Ok(Ok(answer)) => {
+                    permit.pass.answered();
+                    return Ok(answer);
+                }
+                Ok(Err(RequestError::Unreadable(cause))) => {
+                    permit.pass.answered();
+                    return Err(StoreError::Unreadable(cause));
+                }
+                Ok(Err(RequestError::Overloaded(cause))) => return Err(StoreError::Unavailable(cause)),
                 Ok(Err(RequestError::NoAnswer(cause))) => cause,
                 Err(_) => Box::new(NoAnswerError),
             };
             // The node's connections may just have been cut, or all nodes that got the request may just have started.
             repeats += 1;
-            if repeats > REPEATS || Instant::now() >= permit.deadline {
+            if repeats > REPEATS || Instant::now() >= permit.deadline || !self.retries.try_retry() {
                 return Err(StoreError::Unavailable(failed));
             }
             sleep(pauses.next(&self.random)).await;
@@ -267,12 +280,13 @@ fn nonces_after(base: &Base, made: PageVersion, nonce: Nonce) -> Nonces {
 /// Why a request that may be repeated has no answer.
 enum RequestError {
     NoAnswer(Cause),
+    Overloaded(Cause),
     Unreadable(Cause),
 }
 
 impl From<ExecutionError> for RequestError {
     fn from(error: ExecutionError) -> Self {
-        Self::NoAnswer(Box::new(error))
+        if is_overload(&error) { Self::Overloaded(Box::new(error)) } else { Self::NoAnswer(Box::new(error)) }
     }
 }
 
@@ -283,7 +297,7 @@ fn unreadable(cause: impl Into<Cause>) -> RequestError {
 #[async_trait]
 impl PageStore for CqlStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        let permit = self.permit(&self.writes).await?;
+        let permit = self.permit(&self.writes, &page.slug).await?;
         let nonce = self.random_nonce();
         let text = TextId { version: page.version, nonce };
         self.insert_text(&permit, &page, &text).await?;
@@ -305,7 +319,7 @@ impl PageStore for CqlStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let permit = self.permit(&self.reads).await?;
+        let permit = self.permit(&self.reads, slug).await?;
         let mut gone = None;
         loop {
             let (head, text) = match self.read_head(&permit, slug).await? {
@@ -324,8 +338,12 @@ impl PageStore for CqlStore {
         }
     }
 
+    fn keeps_texts_apart(&self) -> bool {
+        true
+    }
+
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
-        let permit = self.permit(&self.reads).await?;
+        let permit = self.permit(&self.reads, slug).await?;
         Ok(match self.read_head(&permit, slug).await? {
             Stored::Active(head, ..) => Head::Active(head),
             Stored::Deleted(tombstone) => Head::Deleted(tombstone),
@@ -336,12 +354,12 @@ impl PageStore for CqlStore {
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         // Every head of this store says where its text is.
         let Some(text) = head.text.stored() else { return Ok(None) };
-        let permit = self.permit(&self.reads).await?;
+        let permit = self.permit(&self.reads, &head.slug).await?;
         self.read_text(&permit, head, text).await
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        let permit = self.permit(&self.writes).await?;
+        let permit = self.permit(&self.writes, next.slug()).await?;
         let Some(base) = self.base(&permit, next.slug(), expected).await? else { return Ok(CasResult::Stale) };
         let done = match &next {
             Record::Active(page) => self.replace(&permit, base, page).await?,

@@ -17,6 +17,7 @@ mod documents;
 mod errors;
 mod form;
 mod formatting;
+mod heads_first;
 mod limits;
 mod openapi;
 mod order;

@@ -1,11 +1,13 @@
 //! The page store on a real CQL server, which `./tests/run` starts. Without one every test fails.
 
-mod faults;
+pub(crate) mod faults;
 mod login;
 mod migrations;
 mod operations;
 mod outcomes;
-mod server;
+pub(crate) mod server;
 mod shapes;
 mod starting;
 mod texts;
+mod traffic;
+mod writers;

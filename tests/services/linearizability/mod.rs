@@ -7,7 +7,7 @@
 
 mod faulty;
 pub(crate) mod histories;
-mod in_process;
+pub(crate) mod in_process;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
 }
 
 /// A replica in this process, over `store`, without limits.
-fn replica(store: Arc<dyn PageStore>) -> Router {
+pub(crate) fn replica(store: Arc<dyn PageStore>) -> Router {
     let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
     let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
     let origin = Origin::parse("https://pages.example").unwrap();
@@ -106,6 +106,19 @@ async fn a_stale_read_is_caught() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stale_page_from_memory_is_caught() {
     assert_caught(Fault::StaleState).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn replicas_that_ask_for_heads_and_keep_pages_in_memory_behave_as_one_page_each() {
+    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), Fault::TextsApart)), plan()).await;
+    println!("{outcome}");
+    outcome.assert_linearizable();
+    outcome.assert_no_failures();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_page_from_memory_by_a_stale_head_is_caught() {
+    assert_caught(Fault::StaleHead).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
