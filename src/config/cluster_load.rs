@@ -68,6 +68,9 @@ mod tests {
             }
         }
         let settings = parse(&["--scylla-silent-after", "2s", "--scylla-refuse-for", "0s"]).unwrap();
-        assert_eq!((settings.scylla_silent_after, settings.scylla_refuse_for), (Duration::from_secs(2), Duration::ZERO));
+        assert_eq!(
+            (settings.scylla_silent_after, settings.scylla_refuse_for),
+            (Duration::from_secs(2), Duration::ZERO)
+        );
     }
 }

@@ -106,9 +106,8 @@ pub(super) async fn create(
     security(()),
 )]
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, headers: HeaderMap) -> Response {
-    let from_head = |head: &PageHead| {
-        unchanged(&headers, |coding| json_tag_in(coding, head, &http), || read_fields(head, &http))
-    };
+    let from_head =
+        |head: &PageHead| unchanged(&headers, |coding| json_tag_in(coding, head, &http), || read_fields(head, &http));
     let page = match http.service.read_unless(&slug, from_head).await {
         Ok(Reading::Page(page)) => page,
         Ok(Reading::Unchanged(response)) => return response,

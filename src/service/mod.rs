@@ -130,7 +130,20 @@ impl PageService {
         let pages = PageCache::new(0, PageCacheMetrics::default());
         let policy = PublishingPolicy::default();
         let (tiers, turns) = (LimitTiers::default(), WriteTurns::default());
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
+        Self {
+            store,
+            limiter,
+            reservations,
+            clock,
+            random,
+            quotas,
+            rendering,
+            large_reads,
+            pages,
+            policy,
+            tiers,
+            turns,
+        }
     }
 
     /// Makes the service keep pages that are ready to be sent in `pages`.

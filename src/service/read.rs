@@ -51,6 +51,7 @@ impl PageService {
     ) -> Result<Reading<T>, ServiceError> {
         let slug = Slug::parse(slug).map_err(|_| ServiceError::NotFound)?;
         if let Some(ready) = self.ready(&slug) {
+            ready.count_hit();
             return Ok(Reading::Page(ready));
         }
         within_deadline(Instant::now(), async {
@@ -73,8 +74,8 @@ impl PageService {
         .await
     }
 
-    /// The page under `slug`, if it is ready and known to be current. This asks nobody.
-    fn ready(&self, slug: &Slug) -> Option<PageRead> {
+    /// The page under `slug`, if it is ready and known to be current. This asks nobody and counts nothing.
+    pub fn ready(&self, slug: &Slug) -> Option<PageRead> {
         self.pages.get(slug, self.store.known_state(slug)?)
     }
 
@@ -89,6 +90,7 @@ impl PageService {
         }
         let head = self.existing_head(slug, store_budget).await?;
         if let Some(ready) = self.pages.get(slug, head.state()) {
+            ready.count_hit();
             return Ok(Found::Answered(Reading::Page(ready)));
         }
         // A page that is rendered again may have other links than its head says.

@@ -99,6 +99,11 @@ impl System {
     }
 }
 
+/// Whether spans are exported.
+pub fn are_exported() -> bool {
+    tracing::span_enabled!(target: TARGET, tracing::Level::INFO)
+}
+
 /// The span of a request with this head. The span continues the trace that the head names (W3C Trace Context) or links
 /// to that trace, as `trust` says.
 ///

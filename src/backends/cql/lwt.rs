@@ -25,8 +25,8 @@ use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::rows::{NonceRow, applied};
 use super::retry_budget::RetryBudget;
+use super::rows::{NonceRow, applied};
 use super::session::{CqlTimeouts, is_overload};
 use super::write_outcome::{self, Outcome};
 use crate::domain::slug::Slug;

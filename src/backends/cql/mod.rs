@@ -8,8 +8,8 @@
 //! | `store`, `recent` | the operations of the store; the heads that were seen last |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
-| `retry_budget` | how many requests may be sent again |
-| `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
+//! | `retry_budget` | how many requests may be sent again |
+//! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
 //! | `migrate` | `migrations/` and `handbill migrate` |
 //!
 //! # Heads and texts

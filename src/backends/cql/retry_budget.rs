@@ -55,7 +55,12 @@ mod tests {
 
     /// How many of `requests` are retried if every one fails.
     fn retries(budget: &RetryBudget, requests: usize) -> usize {
-        (0..requests).filter(|_| { budget.request(); budget.try_retry() }).count()
+        (0..requests)
+            .filter(|_| {
+                budget.request();
+                budget.try_retry()
+            })
+            .count()
     }
 
     #[test]

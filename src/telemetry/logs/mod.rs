@@ -2,6 +2,7 @@
 
 mod filter;
 mod queue;
+mod request_end;
 
 use std::any::Any;
 use std::io::{self, IsTerminal};
@@ -18,6 +19,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use self::filter::LogFilter;
 pub use self::queue::LogQueue;
+pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
 use crate::config::{LogFormat, LogSettings};
 
@@ -42,6 +44,10 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
 pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) -> LogFilter {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
+    // A directive with a span in it needs the span that only `tracing` makes.
+    if format == LogFormat::Json && !settings.log.to_string().contains('[') {
+        request_end::install(queue.clone());
+    }
     let (control, filter) = LogFilter::new(settings.log.clone());
     Registry::default().with(tracer.map(spans::layer)).with(lines(format, is_terminal, filter, queue.clone())).init();
     // The standard hook writes to standard error directly, and blocks if nobody reads from there.
