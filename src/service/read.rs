@@ -19,13 +19,13 @@ use crate::domain::slug::Slug;
 
 /// The result of a read whose caller may need only the page's head.
 pub enum Reading<T> {
-    /// What the caller has made of the head.
+    /// The value that the caller has made of the head.
     Unchanged(T),
     /// The page.
     Page(PageRead),
 }
 
-/// What a store has under a slug, as far as it was read.
+/// The record under a slug, as far as it was read.
 enum Found<T> {
     Answered(Reading<T>),
     Page(Arc<Page>),

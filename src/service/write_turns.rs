@@ -1,12 +1,13 @@
 //! Writers of one page take turns in this process, and each hands on the page that it has written.
 //!
-//! Of several writes that begin from one version the store does only one. Without turns, all other writers would have
-//! made the store work for nothing, and would begin again from a read. So each page has a queue, in the order of arrival.
+//! The store does only one of several writes that begin from one version. Without turns, all other writers would have
+//! made it work for nothing, and would begin again from a read. So each page has a queue, in the order of arrival.
 //!
-//! A writer takes its place before it reads the page's head, so that no write of this process can come between that read
-//! and its turn without being handed on. A page that was handed on counts only if it is newer than the head that its receiver has read. That head was read after
-//! the receiver's request began, so the page has been in the newer state since then too, if not for long: any answer may
-//! rest on it. Whether it still is in that state, the store checks with each write.
+//! A writer takes its place before it reads the page's head, so that no write of this process can come between that
+//! read and its turn without being handed on. A page that was handed on counts only if it is newer than the head that
+//! its receiver has read. That head was read after the receiver's request began, so the page has been in the newer
+//! state since then too, if not for long: any answer may rest on it. Whether it still is in that state, the store
+//! checks with each write.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

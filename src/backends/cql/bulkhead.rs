@@ -313,8 +313,8 @@ mod tests {
         bulkhead.give_up(third);
         assert_eq!(bulkhead.leave(now, one, true), [fourth]);
         assert_eq!(bulkhead.leave(now, two, true), [fifth]);
-        assert_eq!(bulkhead.leave(now, third, true), [], "it does not run");
-        assert_eq!(bulkhead.leave(now, fourth, true), []);
+        assert!(bulkhead.leave(now, third, true).is_empty(), "it does not run");
+        assert!(bulkhead.leave(now, fourth, true).is_empty());
         bulkhead.leave(now, fifth, true);
         assert!(bulkhead.is_idle() && bulkhead.parts.is_empty());
     }

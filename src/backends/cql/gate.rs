@@ -157,20 +157,22 @@ mod tests {
         assert!(is_idle(&gate));
     }
 
+    /// Reads a slug again and again, without an answer.
+    async fn read_what_hangs(gate: &Gate, number: u32) {
+        loop {
+            if let Ok(pass) = gate.enter(&slug(number), number).await {
+                // As long as an operation may take.
+                tokio::time::sleep(Duration::from_millis(2500)).await;
+                drop(pass);
+            } else {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn readers_of_three_hung_slugs_take_nothing_from_readers_of_other_pages() {
         let gate = gate(64, 16);
-        let hung = async |number: u32| {
-            loop {
-                if let Ok(pass) = gate.enter(&slug(number), number).await {
-                    // As long as an operation may take.
-                    tokio::time::sleep(Duration::from_millis(2500)).await;
-                    drop(pass);
-                } else {
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                }
-            }
-        };
         let others = async {
             let mut failures = 0;
             for number in 0..2000 {
@@ -186,7 +188,7 @@ mod tests {
         };
         let failures = tokio::select! {
             failures = others => failures,
-            _ = join_all((0..300).map(|reader| hung(reader % 3))) => unreachable!("they never end"),
+            _ = join_all((0..300).map(|reader| read_what_hangs(&gate, reader % 3))) => unreachable!("they never end"),
         };
         assert_eq!(failures, 0);
     }

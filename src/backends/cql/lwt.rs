@@ -1,8 +1,9 @@
 //! One conditional write, from its first attempt to a certain outcome.
 //!
 //! An attempt ends in one of four ways: *applied*, *refused* (the condition did not hold), *not done* or *unknown*
-//! ([`super::write_outcome`]). The first two answer the caller. A write that was not done is sent again a few times, within the budget of retries. After
-//! an unknown outcome the row is read at `LOCAL_SERIAL`, which also completes a round of Paxos that was interrupted:
+//! ([`super::write_outcome`]). The first two answer the caller. A write that was not done is sent again a few
+//! times, within the budget of retries. After an unknown outcome the row is read at `LOCAL_SERIAL`, which also completes a
+//! round of Paxos that was interrupted:
 //!
 //! * The head has the write's nonce (or its key): the write was **done**, even if another write followed it.
 //! * The row has not changed: the attempt may still be under way, so its outcome stays unknown. The same write with the same

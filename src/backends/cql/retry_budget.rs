@@ -1,7 +1,7 @@
 //! How many requests may be sent again: a share of all requests, so that a database that fails is not asked more often
 //! because of it.
 //!
-//! Each request earns a tenth of a retry. What is saved is bounded, so a long good time does not pay for a storm. The
+//! Each request earns a tenth of a retry. The savings are bounded, so a long good time does not pay for a storm. The
 //! request that a slow read sends to a second node counts as a retry when it was sent. Reading back the outcome of a write
 //! is not a retry: it is needed, and each write has at most one such read in flight.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// node is lost, even after a quiet time.
 const MOST_SAVED: i64 = 64;
 
-/// What a retry costs. A request earns 1, so at most one of ten requests is a retry.
+/// The cost of a retry. A request earns 1, so at most one of ten requests is a retry.
 const COST: i64 = 10;
 
 /// The retries that a process may make. Clones share them.

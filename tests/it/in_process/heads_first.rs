@@ -27,7 +27,7 @@ impl HeadsFirst {
         Arc::new(Self { inner: RedbStore::in_memory().unwrap(), reads: Mutex::default() })
     }
 
-    /// What was read since the last call of this.
+    /// The reads since the last call of this.
     pub(crate) fn take_reads(&self) -> Reads {
         std::mem::take(&mut self.reads.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -46,7 +46,8 @@ fn range(session: &Session, keyspace: &str, slug: &Slug) -> i64 {
 async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_pages_nothing() {
     let nodes = Nodes::all().await;
     let keyspace = migrated(nodes.shared(), "hung").await;
-    let line = ["handbill", "--scylla-nodes", &nodes.shared().addresses(), "--scylla-keyspace", &keyspace];
+    let addresses = nodes.shared().addresses();
+    let line = ["handbill", "--scylla-nodes", &addresses, "--scylla-keyspace", &keyspace];
     let settings = Line::try_parse_from(line).unwrap().settings;
     let (session, mut proxy) = proxied_session(&settings, 3).await;
     session.refresh_metadata().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a request costs the database: its queries and the bytes of the answers, counted by the proxy between them.
+//! The cost of a request for the database: its queries and the bytes of the answers, counted by the proxy between them.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::linearizability::replica;
 /// Bytes of the header of each frame of CQL.
 const FRAME_HEADER_BYTES: usize = 9;
 
-/// What passes the proxy, apart from the connection by which the driver watches the cluster.
+/// The frames that pass the proxy, apart from the connection by which the driver watches the cluster.
 pub(crate) struct Traffic {
     requests: UnboundedReceiver<(RequestFrame, Option<TargetShard>)>,
     answers: UnboundedReceiver<(ResponseFrame, Option<TargetShard>)>,
