@@ -4,8 +4,10 @@
 use std::cell::RefCell;
 use std::fmt::{self, Write};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::Level;
+use tracing_subscriber::EnvFilter;
 
 use super::queue::LogQueue;
 use crate::domain::timestamp::UnixMillis;
@@ -14,8 +16,11 @@ use crate::ports::clock::SystemClock;
 /// The target of the line: that of the same line from `tracing`.
 const TARGET: &str = "handbill::telemetry::http";
 
-/// The queue of the lines, if they are JSON and no directive looks at spans.
+/// The queue of the lines, if they are JSON.
 static QUEUE: OnceLock<LogQueue> = OnceLock::new();
+
+/// Whether a directive of the filter has a span in it. It needs the span that only `tracing` makes.
+static NEED_SPANS: AtomicBool = AtomicBool::new(false);
 
 /// The end of a request. No field needs an escape.
 pub(in crate::telemetry) struct RequestEnd<'a> {
@@ -33,12 +38,17 @@ pub(super) fn install(queue: LogQueue) {
     let _ = QUEUE.set(queue);
 }
 
+/// From now on `directives` say which lines are kept out.
+pub(super) fn look_at(directives: &EnvFilter) {
+    NEED_SPANS.store(directives.to_string().contains('['), Ordering::Relaxed);
+}
+
 /// Writes the line of `end`, unless the filter keeps it out. Returns false if `tracing` must write it.
 pub(in crate::telemetry) fn write_end(end: &RequestEnd<'_>) -> bool {
     thread_local! {
         static LINE: RefCell<Line> = const { RefCell::new(Line { text: String::new(), second: i64::MIN, date: String::new() }) };
     }
-    let Some(queue) = QUEUE.get() else { return false };
+    let Some(queue) = QUEUE.get().filter(|_| !NEED_SPANS.load(Ordering::Relaxed)) else { return false };
     if tracing::enabled!(target: "handbill::telemetry::http", Level::INFO) {
         LINE.with_borrow_mut(|line| {
             if line.write(SystemClock::wall_time(), end).is_ok() {
