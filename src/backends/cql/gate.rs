@@ -129,7 +129,8 @@ mod tests {
     async fn an_operation_without_a_permit_runs_when_another_ends_or_is_refused_in_time() {
         let gate = gate(1, 1);
         let running = gate.enter(&slug(1), 1).await.unwrap();
-        let mut waiting = Box::pin(gate.enter(&slug(2), 2));
+        let two = slug(2);
+        let mut waiting = Box::pin(gate.enter(&two, 2));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(running);
         let running = waiting.await.unwrap();
@@ -145,10 +146,12 @@ mod tests {
     async fn an_operation_that_is_given_up_leaves_nothing_behind() {
         let gate = gate(1, 1);
         let running = gate.enter(&slug(1), 1).await.unwrap();
-        let mut waiting = Box::pin(gate.enter(&slug(2), 2));
+        let two = slug(2);
+        let mut waiting = Box::pin(gate.enter(&two, 2));
         assert!(waiting.as_mut().now_or_never().is_none());
         drop(waiting);
-        let mut admitted = Box::pin(gate.enter(&slug(3), 3));
+        let three = slug(3);
+        let mut admitted = Box::pin(gate.enter(&three, 3));
         assert!(admitted.as_mut().now_or_never().is_none());
         drop(running);
         // It was let in, and is dropped before it notices.
