@@ -63,7 +63,7 @@ mod tests {
             ("--scylla-refuse-for", &["2m", "1"]),
         ] {
             for value in wrong {
-                let refusal = parse(&[option, value]).unwrap_err();
+                let refusal = parse(&[&format!("{option}={value}")]).unwrap_err();
                 assert!(refusal.contains(option), "{option} {value}: {refusal}");
             }
         }

@@ -43,7 +43,7 @@ impl PageService {
         credential.open(head.key_hash)?;
         body?;
         precondition.check(head.state())?;
-        let turn = place.turn().await?;
+        let turn = place.turn().await;
         if let Some(page) = turn.written_after(&head) {
             head = page.head();
         }

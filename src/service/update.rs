@@ -24,7 +24,7 @@ use crate::ports::rate_limiter::LimitKind;
 struct Opened {
     place: Place,
     head: PageHead,
-    /// What is left of the budget for the store's answers.
+    /// The rest of the budget for the store's answers.
     store_budget: StoreBudget,
 }
 
@@ -165,7 +165,7 @@ impl PageService {
             return Ok(self.rendering.current(page).await);
         }
         let slug = head.slug.clone();
-        let turn = place.turn().await?;
+        let turn = place.turn().await;
         let mut base = match turn.written_after(&head) {
             Some(page) if edit.update.can_follow(&page) => Base::Written(page),
             Some(_) => Base::Read(self.existing_head(&slug, &mut store_budget).await?),

@@ -106,9 +106,9 @@ impl CqlStore {
         let mut repeats = 0;
         self.retries.request();
         loop {
-            let began = Instant::now();
+            let (began, may_be_sent_twice) = (Instant::now(), self.retries.has_retry());
             let tried = timeout_at(permit.deadline.min(began + self.timeouts.attempt), request()).await;
-            if began.elapsed() >= SECOND_READ_AFTER {
+            if may_be_sent_twice && began.elapsed() >= SECOND_READ_AFTER {
                 self.retries.retried();
             }
             let failed = match tried {

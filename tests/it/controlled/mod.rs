@@ -18,7 +18,6 @@ mod errors;
 mod fast_path;
 mod form;
 mod formatting;
-mod heads_first;
 mod limits;
 mod openapi;
 mod order;

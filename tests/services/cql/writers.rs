@@ -4,8 +4,8 @@
 //! one replica and of 48 writers of three replicas.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use futures_util::future::join_all;
@@ -55,17 +55,20 @@ struct Edited {
     done: usize,
     refused: usize,
     a_second: f64,
+    slowest: Duration,
 }
 
 impl Edited {
     fn report(&self, who: &str) {
-        println!("{who}: {:.0} edits/s, {} done, {} times 503", self.a_second, self.done, self.refused);
+        let Self { done, refused, a_second, slowest } = self;
+        println!("{who}: {a_second:.0} edits/s, {done} done, {refused} times 503, the slowest took {slowest:?}");
     }
 }
 
 /// Lets `writers` edit one page, each through one of `replicas`, until [`EDITS`] edits were asked for.
 async fn edit(replicas: &[Router], writers: usize, slug: &str, key: &str) -> Edited {
     let (asked, done, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
+    let slowest = AtomicU64::new(0);
     let authorization = format!("Bearer {key}");
     let began = Instant::now();
     let work = async |writer: usize| loop {
@@ -76,10 +79,12 @@ async fn edit(replicas: &[Router], writers: usize, slug: &str, key: &str) -> Edi
         let fields = [(AUTHORIZATION, authorization.as_str())];
         let body = json!({"content": format!("edit {number}")});
         let path = format!("/api/pages/{slug}");
+        let sent = Instant::now();
         let answer = send(&replicas[writer % replicas.len()], Method::PATCH, &path, &fields, Some(body)).await;
+        slowest.fetch_max(u64::try_from(sent.elapsed().as_millis()).unwrap(), Ordering::Relaxed);
         match answer.status() {
             StatusCode::OK => done.fetch_add(1, Ordering::Relaxed),
-            // A slow machine may not do 48 writes in the time that a writer waits for its turn.
+            // A slow machine may not do 48 writes in the time that a request has.
             StatusCode::SERVICE_UNAVAILABLE => refused.fetch_add(1, Ordering::Relaxed),
             _ => panic!("{answer:?}"),
         };
@@ -89,7 +94,7 @@ async fn edit(replicas: &[Router], writers: usize, slug: &str, key: &str) -> Edi
     let [done, refused] = [done, refused].map(AtomicUsize::into_inner);
     #[expect(clippy::cast_precision_loss, reason = "it is a small number")]
     let a_second = done as f64 / began.elapsed().as_secs_f64();
-    Edited { done, refused, a_second }
+    Edited { done, refused, a_second, slowest: Duration::from_millis(slowest.into_inner()) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -117,8 +122,8 @@ async fn writers_of_one_page_in_one_replica_lose_no_conditional_write_to_each_ot
 
     let [near, far] = [&together, &apart].map(|edited| edited.a_second / alone.a_second);
     println!("in proportion to one writer: {near:.2} in one replica, {far:.2} in three");
-    // A 503 may have been done.
-    if together.refused == 0 {
+    // A 503 may have been done, and a writer that has waited too long goes on without a turn.
+    if together.refused == 0 && together.slowest < Duration::from_secs(1) {
         assert_eq!(conditional, together.done, "a conditional write was lost to a writer of the same replica");
     }
     if together.refused + apart.refused == 0 {
