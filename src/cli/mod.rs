@@ -45,7 +45,7 @@ enum Subcommands {
     Serve(Box<ServeSettings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
-    /// Delete texts in the cluster that no page shows any more, which crashes leave behind
+    /// Delete texts that a crash has left in the cluster and that no page shows any more
     Sweep(Box<SweepSettings>),
     /// Print the OpenAPI document
     Openapi(DocumentSettings),

@@ -153,29 +153,33 @@ fn an_empty_variable_counts_as_not_set() {
     assert_eq!(post(server.address, "Started", "x").unwrap().status, 201);
 }
 
+/// The options of the cluster.
+const OF_SCYLLA: [&str; 11] = [
+    "scylla-nodes",
+    "scylla-keyspace",
+    "scylla-datacenter",
+    "scylla-replication-factor",
+    "scylla-tablets",
+    "scylla-username",
+    "scylla-password-file",
+    "scylla-ca-file",
+    "scylla-client-cert-file",
+    "scylla-client-key-file",
+    "schema-wait",
+];
+
+/// The options of the load that a replica puts on the cluster.
+const OF_LOAD: [&str; 4] = ["scylla-in-flight", "scylla-page-share", "scylla-silent-after", "scylla-refuse-for"];
+
 #[test]
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
-    const OF_SCYLLA: [&str; 13] = [
-        "scylla-nodes",
-        "scylla-keyspace",
-        "scylla-datacenter",
-        "scylla-replication-factor",
-        "scylla-tablets",
-        "scylla-username",
-        "scylla-password-file",
-        "scylla-ca-file",
-        "schema-wait",
-        "scylla-in-flight",
-        "scylla-page-share",
-        "scylla-silent-after",
-        "scylla-refuse-for",
-    ];
     let directory = tempdir().unwrap();
     let mut by_variable = handbill::<&str>([]);
-    for option in OF_SCYLLA {
+    let of_cluster = [&OF_SCYLLA[..], &OF_LOAD[..]].concat();
+    for option in &of_cluster {
         by_variable.env(variable(option), "not\none, at all");
     }
-    let by_flag = handbill(OF_SCYLLA.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
+    let by_flag = handbill(of_cluster.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
     for command in [by_variable, by_flag] {
         let server = Server::start_as(command, directory.path(), &[]);
         assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
@@ -201,25 +205,7 @@ fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others(
         ("openapi", &["listen", "base-url", "abuse-contact", "security-contact"][..]),
         ("healthcheck", &["admin-listen"]),
         ("render", &["jsonl"]),
-        (
-            "migrate",
-            &[
-                "store",
-                "scylla-nodes",
-                "scylla-keyspace",
-                "scylla-datacenter",
-                "scylla-replication-factor",
-                "scylla-tablets",
-                "scylla-username",
-                "scylla-password-file",
-                "scylla-ca-file",
-                "scylla-client-cert-file",
-                "scylla-client-key-file",
-                "schema-wait",
-                "log-format",
-                "log",
-            ],
-        ),
+        ("migrate", &[&["store"], &OF_SCYLLA[..], &["log-format", "log"]].concat()[..]),
     ] {
         let output = run(handbill([subcommand, "--help"]), b"");
         let listed = text(&output.stdout).lines().filter_map(|line| line.strip_prefix("      --"));
