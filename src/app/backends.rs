@@ -103,7 +103,7 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
-                let (pending, failed) = connect_cluster(&settings.cql, deps, readiness, policy.clone());
+                let (pending, failed) = connect_cluster(settings, deps, readiness, policy.clone());
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
                 let pages: Arc<dyn PageStore> = Arc::clone(&pending) as _;
@@ -211,7 +211,7 @@ async fn open_embedded(settings: &EmbeddedSettings, metrics: &Arc<Metrics>) -> R
 /// A store that is available once the cluster is reached, and a receiver of the error that makes connecting impossible,
 /// if there is one.
 fn connect_cluster(
-    settings: &CqlSettings,
+    settings: &Settings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
     policy: PublishingPolicy,
@@ -219,12 +219,13 @@ fn connect_cluster(
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let (settings, random) = (settings.clone(), deps.random.clone());
+    let limits = cql::CqlTimeouts::of(&settings.cluster_load);
+    let (settings, random) = (settings.cql.clone(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
     tokio::spawn(async move {
         let report = |progress: &Progress| report(progress, &readiness);
-        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, report).await {
+        match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
                 // A process that starts during a pause must not take pages until it first looks at the switch.
                 match reached.load().await {

@@ -302,13 +302,13 @@ fn values_of(number: u64, begun: &Begun) -> EntryValues<'_> {
 #[async_trait]
 impl AuditLog for CqlStore {
     async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
-        let permit = self.permit(&self.background).await?;
+        let permit = self.background_permit().await?;
         let after = self.known_end(&permit).await?;
         self.append_once(&permit, &Begun { id: self.random_nonce(), entry, after }).await
     }
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
-        let permit = self.permit(&self.background).await?;
+        let permit = self.background_permit().await?;
         self.settle_takedowns(&permit).await?;
         let limit = limit.min(MAX_ENTRIES);
         let (mut entries, mut last) = (Vec::new(), after);

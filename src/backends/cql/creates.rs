@@ -52,12 +52,12 @@ impl CqlStore {
 #[async_trait]
 impl CreatesSwitch for CqlStore {
     async fn load(&self) -> Result<Creates, StoreError> {
-        let permit = self.permit(&self.background).await?;
+        let permit = self.background_permit().await?;
         self.read_switch(&permit, &self.operated.read_switch).await?.creates()
     }
 
     async fn save(&self, creates: Creates) -> Result<(), StoreError> {
-        let permit = self.permit(&self.background).await?;
+        let permit = self.background_permit().await?;
         let (mut failures, mut pauses) = (Failures::default(), Pauses::new());
         let budget = creates.hourly_budget.map(u32::cast_signed);
         while Instant::now() < permit.deadline {

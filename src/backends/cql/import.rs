@@ -13,7 +13,7 @@ use crate::ports::page_store::{InsertResult, StoreError};
 #[async_trait]
 impl PageImport for CqlStore {
     async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<InsertResult, StoreError> {
-        let permit = self.permit(&self.writes).await?;
+        let permit = self.permit(&self.writes, &tombstone.slug).await?;
         let note = self.begin_deletion(&permit, &tombstone).await?;
         let nonce = self.random_nonce();
         let classify = |row: Option<&NonceRow>| match row {

@@ -124,7 +124,7 @@ impl CqlStore {
         if let Some(tombstone) = row.tombstone(&slug) {
             return Ok(Some(tombstone));
         }
-        let permit = self.permit(&self.background).await?;
+        let permit = self.background_permit().await?;
         match self.settled_head(&permit, &slug).await? {
             Stored::Deleted(tombstone) => {
                 self.enter_deletion(&permit, &tombstone).await;
@@ -156,7 +156,7 @@ impl PageScan for CqlLedger {
                 let rows = answer.into_rows_result().map_err(unreadable)?;
                 rows.rows::<LedgerRow>().map_err(unreadable)?.collect::<Result<_, _>>().map_err(unreadable)
             };
-            let permit = store.permit(&store.background).await?;
+            let permit = store.background_permit().await?;
             let mut rows: VecDeque<LedgerRow> = store.repeat(&permit, request).await?;
             drop(permit);
             let has_more = rows.len() == count;

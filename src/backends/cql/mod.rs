@@ -10,6 +10,8 @@
 //! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
+//! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
+//! | `retry_budget` | how many requests may be sent again |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
 //! | `migrate` | `migrations/` and `handbill migrate` |
 //!
@@ -69,8 +71,10 @@
 //! is answered. From then on no query returns them. `docs/operations.md` says for each server when the bytes go.
 
 mod audit;
+mod bulkhead;
 mod connect;
 mod creates;
+mod gate;
 mod import;
 mod ledger;
 mod lwt;
@@ -79,6 +83,7 @@ mod nonces;
 mod operated_statements;
 mod pending;
 mod recent;
+mod retry_budget;
 mod rows;
 mod scan;
 mod secrets;

@@ -7,14 +7,12 @@
 //! | `begin_deletion`, `enter_deletion`, `begin_takedown`, `end_takedown` | `LOCAL_QUORUM` | | yes |
 //! | `append_audit`, `change_switch` | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 
-use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::statement::Consistency;
 use scylla::statement::prepared::PreparedStatement;
 
 use super::migrate::schema::COMPONENT;
-use super::session::CqlTimeouts;
-use super::statements::{conditional, repeatable};
+use super::statements::Preparing;
 
 /// The columns of an entry of the audit.
 const ENTRY: &str = "number, id, done_at, done_by, action, slug, reason, paused, hourly_budget";
@@ -54,14 +52,10 @@ pub(super) struct OperatedStatements {
 
 impl OperatedStatements {
     /// Prepares all statements for `keyspace`, which must have the current schema.
-    pub(super) async fn prepare(
-        session: &Session,
-        keyspace: &str,
-        timeouts: CqlTimeouts,
-    ) -> Result<Self, PrepareError> {
-        let quorum = async |cql| repeatable(session, cql, Consistency::LocalQuorum, timeouts).await;
-        let serial = async |cql| repeatable(session, cql, Consistency::LocalSerial, timeouts).await;
-        let conditional = async |cql| conditional(session, cql, timeouts).await;
+    pub(super) async fn prepare(preparing: &Preparing<'_>, keyspace: &str) -> Result<Self, PrepareError> {
+        let quorum = async |cql| preparing.repeatable(cql, Consistency::LocalQuorum).await;
+        let serial = async |cql| preparing.repeatable(cql, Consistency::LocalSerial).await;
+        let conditional = async |cql| preparing.conditional(cql).await;
         let begun = format!("{keyspace}.takedowns_begun");
         let switch =
             format!("SELECT revision, paused, hourly_budget FROM {keyspace}.creates WHERE component = '{COMPONENT}'");

@@ -48,6 +48,10 @@ impl PageStore for PendingStore {
         self.store()?.lookup(slug).await
     }
 
+    fn keeps_texts_apart(&self) -> bool {
+        true
+    }
+
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
         self.store()?.head(slug).await
     }

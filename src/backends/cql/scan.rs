@@ -55,7 +55,7 @@ impl CqlStore {
     /// The first `count` slugs after the token `after`.
     async fn keys_after(&self, after: i64, count: usize) -> Result<VecDeque<Key>, StoreError> {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
-        let permit = self.permit(&self.background).await?;
+        let permit = self.background_permit().await?;
         let request = async || {
             let answer = self.session.execute_unpaged(&self.operated.read_slugs, (after, count)).await?;
             let rows = answer.into_rows_result().map_err(unreadable)?;
@@ -68,7 +68,7 @@ impl CqlStore {
     async fn scanned(&self, name: &str) -> Result<Option<Result<Record, UnreadableRecord>>, StoreError> {
         let unreadable = |cause: Cause| Ok(Some(Err(UnreadableRecord { name: name.to_owned(), cause })));
         let Ok(slug) = Slug::parse(name) else { return unreadable(NotASlugError.into()) };
-        match self.record_under(&slug, &self.permit(&self.background).await?).await {
+        match self.record_under(&slug, &self.background_permit().await?).await {
             Ok(Lookup::Active(page)) => Ok(Some(Ok(Record::Active(page)))),
             Ok(Lookup::Deleted(tombstone)) => Ok(Some(Ok(Record::Deleted(tombstone)))),
             Ok(Lookup::Absent) => Ok(None),

@@ -1,6 +1,6 @@
 //! The page store on a real CQL server, which `./tests/run` starts. Without one every test fails.
 
-mod faults;
+pub(crate) mod faults;
 mod login;
 mod migrations;
 mod operations;
@@ -11,3 +11,5 @@ pub(crate) mod server;
 mod shapes;
 mod starting;
 mod texts;
+mod traffic;
+mod writers;
