@@ -87,9 +87,7 @@ impl SweepError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Cluster(cql::SweepError::Database(_)) => 1,
-            Self::Embedded
-            | Self::Cluster(cql::SweepError::Connect(_) | cql::SweepError::OutOfReach)
-            | Self::System(_) => 2,
+            Self::Embedded | Self::Cluster(cql::SweepError::Reach(_)) | Self::System(_) => 2,
         }
     }
 }

@@ -15,6 +15,7 @@ pub mod edge_caching;
 pub mod edit_key;
 pub mod excerpt;
 pub mod fingerprint;
+pub mod hex;
 pub mod html_text;
 pub mod invisible;
 pub mod language;

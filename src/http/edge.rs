@@ -7,8 +7,8 @@
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
+use super::described::Described;
 use super::state::Http;
-use crate::domain::page::Page;
 
 const CACHE_GROUPS: HeaderName = HeaderName::from_static("cache-groups");
 const CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-group-invalidation");
@@ -17,9 +17,9 @@ const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
 /// Names the group of `page`.
-pub(super) fn mark_group(fields: &mut HeaderMap, page: &Page) {
-    let slug = HeaderValue::from_str(page.slug.as_str()).expect("a slug is ASCII");
-    fields.insert(CACHE_GROUPS, group(page.slug.as_str()));
+pub(super) fn mark_group(fields: &mut HeaderMap, page: &impl Described) {
+    let slug = HeaderValue::from_str(page.slug().as_str()).expect("a slug is ASCII");
+    fields.insert(CACHE_GROUPS, group(page.slug().as_str()));
     fields.insert(SURROGATE_KEY, slug.clone());
     fields.insert(CACHE_TAG, slug);
 }

@@ -1,6 +1,7 @@
 //! HTTP: every route and every layer, in order.
 
 mod coding;
+mod described;
 mod discovery;
 mod edge;
 mod error;
@@ -9,6 +10,7 @@ mod extract;
 mod fast_path;
 pub mod middleware;
 mod pages;
+mod revalidation;
 mod robots;
 mod routes;
 pub mod site;

@@ -6,9 +6,9 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::contact::Contact;
 use crate::domain::edge_caching::EdgeCaching;
 use crate::domain::origin::Origin;
-use crate::domain::page::Page;
 use crate::domain::registry_proof::RegistryProof;
 use crate::http::coding::Compressor;
+use crate::http::described::Described;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
 
@@ -56,7 +56,7 @@ impl Http {
     }
 
     /// Whether search engines are asked not to index `page`.
-    pub(super) fn is_noindex(&self, page: &Page) -> bool {
-        self.site.noindex_all || page.rendered.has_external_links(&self.base_url)
+    pub(super) fn is_noindex(&self, page: &impl Described) -> bool {
+        self.site.noindex_all || page.has_external_links(&self.base_url)
     }
 }

@@ -10,6 +10,7 @@ mod contract;
 mod cql;
 mod edge;
 mod linearizability;
+mod operating;
 mod process;
 mod redis;
 mod replicas;

@@ -19,18 +19,16 @@ use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement};
 use thiserror::Error;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
-use super::connect::ConnectError;
+use super::connect::ReachError;
 use super::rows::{HeadRow, Stored};
-use super::session::CqlTimeouts;
 use super::store::CqlStore;
 use crate::config::CqlSettings;
 use crate::domain::page::{PageVersion, TextId};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::Cause;
-use crate::ports::random::Random;
 
 /// The ring is read in this many parts.
 const PARTS: u8 = 128;
@@ -83,10 +81,7 @@ impl fmt::Display for SweepReport {
 pub enum SweepError {
     /// The cluster cannot be used.
     #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The cluster was not reached in time.
-    #[error("the cluster was not reached within --schema-wait")]
-    OutOfReach,
+    Reach(#[from] ReachError),
     /// The database refused or did not answer.
     #[error("the database refused or did not answer ({0}): run it again")]
     Database(Cause),
@@ -119,8 +114,7 @@ pub async fn sweep(
     plan: SweepPlan,
     progress: impl Fn(u8, &SweepReport) + Send,
 ) -> Result<SweepReport, SweepError> {
-    let connecting = CqlStore::connect(settings, CqlTimeouts::default(), Random::System, |_| {});
-    let store = timeout(settings.schema_wait, connecting).await.map_err(|_| SweepError::OutOfReach)??;
+    let store = CqlStore::reach(settings).await?;
     store.sweep(&settings.scylla_keyspace, plan, progress).await
 }
 

@@ -154,7 +154,7 @@ impl Form<'_> {
         let Http { base_url, .. } = self.http;
         let url = page_url(&created.page.slug, base_url);
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
-        let fields = [(LOCATION, location), (ETAG, json_tag(&created.page, self.http))];
+        let fields = [(LOCATION, location), (ETAG, json_tag(&*created.page, self.http))];
         let body = match self.form {
             AnswerForm::Html => html(&PublishedTemplate::new(base_url, &url, created.edit_key.reveal()), 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
