@@ -32,7 +32,7 @@ async fn run_with_log(script: &str, browser: &str) {
     visit(&format!("http://{}", server.address), script, browser).await;
     let (status, _, log) = server.stop();
     assert!(status.success(), "the service ended with {status}");
-    assert!(log.contains("/api/pages/{slug}") && log.lines().count() > 100, "it is the log of the visit: {log}");
+    assert!(log.contains("/api/pages/{slug}") && log.contains("PATCH"), "it is the log of the visit: {log}");
     assert!(!log.contains("hbk_"), "a key is in the log");
 }
 
