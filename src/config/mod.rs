@@ -4,6 +4,7 @@
 //! checked where it is used. Each subcommand has only the settings that it uses.
 
 mod cql;
+mod failover;
 mod http;
 mod moderation;
 mod moving;
@@ -19,7 +20,8 @@ use std::ffi::OsString;
 
 use clap::{Args, Command};
 
-pub use self::cql::CqlSettings;
+pub use self::cql::{CqlSettings, FenceConsistency};
+pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;

@@ -7,7 +7,9 @@
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
 //! | `store`, `recent` | the operations of the store; the heads that were seen last |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
+//! | `fence`, `failover` | the datacentre that writes, and how operators move that |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
+//! | `ring` | the parts in which the whole table is read |
 //! | `migrate` | `migrations/` and `handbill migrate` |
 //!
 //! # Heads and texts
@@ -63,11 +65,14 @@
 //! is answered. From then on no query returns them. `docs/operations.md` says for each server when the bytes go.
 
 mod connect;
+mod failover;
+mod fence;
 mod lwt;
 pub mod migrate;
 mod nonces;
 mod pending;
 mod recent;
+mod ring;
 mod rows;
 mod secrets;
 mod session;
@@ -79,6 +84,8 @@ mod write_outcome;
 mod write_times;
 
 pub use connect::{ConnectError, Progress};
+pub use failover::{FailoverError, FailoverPlan, failover};
+pub use fence::{Fence, Fenced};
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::PendingStore;
 pub use session::{CqlTimeouts, builder};

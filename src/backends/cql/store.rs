@@ -8,9 +8,10 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::fence::{Fence, Fenced};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
 use super::recent::{Base, RecentHeads};
@@ -34,6 +35,7 @@ const REPEATS: usize = 2;
 pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
+    pub(super) fence: Fence,
     random: Random,
     timeouts: CqlTimeouts,
     reads: Semaphore,
@@ -58,17 +60,23 @@ struct Permit<'a> {
 }
 
 impl CqlStore {
-    /// A store on `session` in `keyspace`, which must have the current schema.
+    /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
+        fence: Fence,
         random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
         let statements = Statements::prepare(&session, keyspace, timeouts).await?;
         let permits = || Semaphore::new(timeouts.in_flight);
         let (reads, writes, recent) = (permits(), permits(), RecentHeads::new());
-        Ok(Self { session, statements, random, timeouts, reads, writes, recent })
+        Ok(Self { session, statements, fence, random, timeouts, reads, writes, recent })
+    }
+
+    /// Why this replica may not write, whenever that changes; `None` while it may.
+    pub fn fenced(&self) -> watch::Receiver<Option<Fenced>> {
+        self.fence.state()
     }
 
     async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
@@ -89,6 +97,7 @@ impl CqlStore {
         let runner = LwtRunner {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
+            fence: &self.fence,
             timeouts: self.timeouts,
             random: &self.random,
             deadline: permit.deadline,
@@ -151,6 +160,7 @@ impl CqlStore {
 
     /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.
     async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
+        self.fence.check()?;
         let request = async || {
             let values = TextInsert::of(page, text, write_times::of_text(page.updated_at));
             self.session.execute_unpaged(&self.statements.insert_text, values).await?;

@@ -100,6 +100,7 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
     for (with, option, value) in [
         (&[&scylla[..2], &redis].concat(), "scylla-nodes", "a.example"),
         (&[&scylla[..], &redis].concat(), "scylla-keyspace", "2A"),
+        (&[&scylla[..], &redis].concat(), "scylla-fence-consistency", "one"),
         (&[&scylla[..], &redis].concat(), "scylla-replication-factor", "0"),
         (&[&scylla[..], &redis].concat(), "scylla-tablets", "maybe"),
         (&[&scylla[..], &redis].concat(), "scylla-username", "alone"),
@@ -151,10 +152,11 @@ fn an_empty_variable_counts_as_not_set() {
 
 #[test]
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
-    const OF_SCYLLA: [&str; 9] = [
+    const OF_SCYLLA: [&str; 10] = [
         "scylla-nodes",
         "scylla-keyspace",
         "scylla-datacenter",
+        "scylla-fence-consistency",
         "scylla-replication-factor",
         "scylla-tablets",
         "scylla-username",
@@ -200,6 +202,7 @@ fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others(
                 "scylla-nodes",
                 "scylla-keyspace",
                 "scylla-datacenter",
+                "scylla-fence-consistency",
                 "scylla-replication-factor",
                 "scylla-tablets",
                 "scylla-username",

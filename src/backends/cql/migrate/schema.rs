@@ -13,13 +13,14 @@ use thiserror::Error;
 
 use crate::ports::page_store::Cause;
 
-/// The only value of the partition keys of the two tables below.
-pub(super) const COMPONENT: &str = "handbill";
+/// The only value of the partition keys of the tables below.
+pub(in crate::backends::cql) const COMPONENT: &str = "handbill";
 
-/// The statements that create the tables that `migrate` itself needs.
-pub(super) const OWN_TABLES: [&str; 2] = [
+/// The statements that create the tables that `migrate` itself writes.
+pub(super) const OWN_TABLES: [&str; 3] = [
     include_str!("../../../../migrations/schema_migrations.cql"),
     include_str!("../../../../migrations/schema_lock.cql"),
+    include_str!("../../../../migrations/fence.cql"),
 ];
 
 /// Every migration of this program, in order.
