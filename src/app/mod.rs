@@ -37,7 +37,7 @@ use crate::backends::{cql, redis};
 use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
-use crate::http::{Http, SiteSettings, guarded, router};
+use crate::http::{Http, Public, SiteSettings, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
 use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
@@ -95,10 +95,10 @@ pub fn public_router(
     deps: &Deps,
 ) -> Router {
     let backends = Backends::in_process(store, NetworkLimits::NONE, deps);
-    router_over(backends, quotas, base_url, proxies, hosts, publishing, deps)
+    public_over(backends, quotas, base_url, proxies, hosts, publishing, deps).router()
 }
 
-fn router_over(
+fn public_over(
     backends: Backends,
     quotas: Quotas,
     base_url: Origin,
@@ -106,7 +106,7 @@ fn router_over(
     hosts: HostCheck,
     publishing: Publishing,
     deps: &Deps,
-) -> Router {
+) -> Public {
     let Publishing { policy, tiers, site } = publishing;
     let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
@@ -213,7 +213,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
     let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
-    let public = router_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, publishing, &deps);
+    let public = public_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, publishing, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());
@@ -237,7 +237,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     operators::start(admin_listener, admin, admin_phases)?;
 
     announce(&base_url, address, admin_address, &handle.location(&settings));
-    let serving = server::serve(listener, public, limits, proxies, server_metrics(metrics), phases);
+    let serving = server::serve(listener, public.app(), limits, proxies, server_metrics(metrics), phases);
     let ended = tokio::select! {
         ended = drain::run(serving, phase, &mut signals, &readiness, drain_limits(&settings.http)) => ended,
         error = handle.fatal_error() => {

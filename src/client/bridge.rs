@@ -86,15 +86,13 @@ impl Bridge {
         match method.as_str() {
             "initialize" => self.agreed = answer["result"]["protocolVersion"].as_str().map(str::to_owned),
             "tools/list" => describe_kept_keys(&mut answer),
-            "tools/call" if tool == "create_page" => {
-                // The error may show the key, and clients write this stream to their logs. The agent has the key.
-                if self.keep_key(&message, &answer).is_err() {
-                    let path = self.keys.path();
-                    eprintln!(
-                        "handbill: the key of a new page could not be kept in {}; only the agent has it",
-                        path.display()
-                    );
-                }
+            // The error may show the key, and clients write this stream to their logs. The agent has the key.
+            "tools/call" if tool == "create_page" && self.keep_key(&message, &answer).is_err() => {
+                let path = self.keys.path();
+                eprintln!(
+                    "handbill: the key of a new page could not be kept in {}; only the agent has it",
+                    path.display()
+                );
             }
             "tools/call" if tool == "delete_page" => self.forget(&answer),
             _ => {}

@@ -5,6 +5,7 @@ mod discovery;
 mod error;
 mod etag;
 mod extract;
+mod fast_path;
 pub mod middleware;
 mod pages;
 mod robots;
@@ -21,20 +22,20 @@ use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::response::Response;
 use axum::routing::get;
-use http::Method;
 use tower_http::catch_panic::CatchPanicLayer;
-use tower_http::cors::{Any, CorsLayer};
 
 use self::discovery::openapi;
+use self::fast_path::{FastPath, answer_if_ready};
 use self::middleware::forwarded_warning::ForwardedWarning;
-use self::middleware::{answer_budget, forwarded_warning, render_errors, request_checks, security_headers};
+use self::middleware::{answer_budget, cors, forwarded_warning, render_errors, request_checks, security_headers};
 pub use self::state::{Http, SiteSettings};
 use self::static_response::StaticResponse;
 use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::domain::contact::Contact;
 use crate::domain::origin::Origin;
-use crate::telemetry::http::{RequestTelemetry, observe};
+use crate::server::App;
+use crate::telemetry::http::{ReadyReads, RequestTelemetry, observe};
 
 /// The OpenAPI document of a service at `base_url`, as JSON. `contact` is whom readers tell about a page.
 pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String {
@@ -44,8 +45,9 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
 /// Every route with every layer. The routes of `mcp` are already behind [`guarded`].
 ///
 /// A request passes the layers from the last to the first: telemetry, security headers, CORS, the checks of its head,
-/// the memory for its response; then comes the route. `render_errors` is outside all of them.
-pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
+/// the memory for its response; then comes the route. `render_errors` is outside all of them. A read of a page that is
+/// ready is answered before all of this (`fast_path`).
+pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Public {
     let openapi =
         StaticResponse::new("application/json", openapi_document(&http.base_url, http.site.abuse_contact.as_ref()));
     let (home, help) = (site::editor::home(&http), site::editor::help(&http));
@@ -53,6 +55,12 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
     let service_desc = render_errors::service_desc(&http.base_url);
     let warning = ForwardedWarning::new(http.proxies.clone(), telemetry.clone());
     let http = Arc::new(http);
+    let fast_path = Arc::new(FastPath {
+        http: Arc::clone(&http),
+        warning: Arc::clone(&warning),
+        reads: ReadyReads::new(telemetry.clone()),
+        service_desc: service_desc.clone(),
+    });
     let (api, _) = routes::api(openapi::description()).split_for_parts();
     let rest = api
         .merge(discovery)
@@ -70,13 +78,34 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Router {
         .with_state(http);
     // The MCP server has its own CORS rules, so `mcp` is added outside this layer.
     let routes = guarded(rest.layer(from_fn(request_checks::check_host)))
-        .layer(cors())
+        .layer(cors::layer())
         .merge(mcp)
-        .layer(from_fn(security_headers::set_security_headers))
+        .layer(from_fn(security_headers::secure))
         .layer(from_fn_with_state(warning, forwarded_warning::warn))
         .layer(from_fn_with_state(telemetry, observe));
     // Routing adds `Allow` to a response, so only a layer outside the router can read it.
-    Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, render_errors::render_errors))
+    let public =
+        Router::new().fallback_service(routes).layer(from_fn_with_state(service_desc, render_errors::render_errors));
+    Public { router: public, fast_path }
+}
+
+/// The public service.
+pub struct Public {
+    router: Router,
+    fast_path: Arc<FastPath>,
+}
+
+impl Public {
+    /// The service behind a listener.
+    pub fn app(self) -> App {
+        let Self { router, fast_path } = self;
+        App::new(router, Arc::new(move |head| fast_path.answer(head)))
+    }
+
+    /// The service as a router, for callers without a listener.
+    pub fn router(self) -> Router {
+        self.router.layer(from_fn_with_state(self.fast_path, answer_if_ready))
+    }
 }
 
 /// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response.
@@ -87,33 +116,6 @@ pub fn guarded(routes: Router) -> Router {
         .layer(from_fn(answer_budget::reserve_answer))
         .layer(from_fn(request_checks::check_transfer_encoding))
         .layer(from_fn(request_checks::check_size))
-}
-
-/// Scripts of any site may call the API. There are no cookies, so a browser adds no credentials of its user.
-fn cors() -> CorsLayer {
-    use http::HeaderName;
-    use http::header::{
-        ACCEPT, AUTHORIZATION, CONTENT_TYPE, ETAG, IF_MATCH, IF_NONE_MATCH, LINK, LOCATION, RETRY_AFTER,
-        WWW_AUTHENTICATE,
-    };
-
-    /// How long a browser may cache the preflight.
-    const PREFLIGHT_AGE: std::time::Duration = std::time::Duration::from_hours(24);
-    CorsLayer::new()
-        .allow_origin(Any)
-        .allow_methods([Method::GET, Method::HEAD, Method::POST, Method::PATCH, Method::DELETE])
-        .allow_headers([ACCEPT, AUTHORIZATION, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH])
-        .expose_headers([
-            ETAG,
-            LINK,
-            LOCATION,
-            RETRY_AFTER,
-            WWW_AUTHENTICATE,
-            HeaderName::from_static("ratelimit"),
-            HeaderName::from_static("ratelimit-policy"),
-            HeaderName::from_static("x-request-id"),
-        ])
-        .max_age(PREFLIGHT_AGE)
 }
 
 /// The response to a method that the route does not take. Axum adds `Allow` from the routes.

@@ -6,6 +6,8 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderValue};
 
 use super::coding::{CodedBody, Compressor};
+use super::middleware::cors::set_cors_headers;
+use super::middleware::security_headers::set_security_headers;
 use crate::service::PageRead;
 
 /// Bytes that are counted for a representation in addition to its body: more than its header fields and tags take.
@@ -35,13 +37,45 @@ pub(super) struct View {
 impl View {
     /// `body` as `content_type`. `fields` are the header fields of the 200 and the 304, without the entity tag.
     pub(super) fn new(content_type: HeaderValue, fields: HeaderMap, body: CodedBody) -> Self {
-        Self { content_type, fields, body: Arc::new(body) }
+        Self::over(content_type, fields, Arc::new(body))
     }
 
     /// The same body with other header fields.
     pub(super) fn with_fields(&self, fields: HeaderMap) -> Self {
-        Self { content_type: self.content_type.clone(), fields, body: Arc::clone(&self.body) }
+        Self::over(self.content_type.clone(), fields, Arc::clone(&self.body))
     }
+
+    fn over(content_type: HeaderValue, mut fields: HeaderMap, body: Arc<CodedBody>) -> Self {
+        // Every answer has these, so they are made here once, and the layers that set them change nothing.
+        set_security_headers(&mut fields);
+        set_cors_headers(&mut fields);
+        Self { content_type, fields, body }
+    }
+
+    fn respond_to(&self, page: &PageRead, compressor: &Compressor, request: &HeaderMap) -> Response {
+        let (response, missing) = self.body.respond_to(request, &self.content_type, &self.fields);
+        if let Some(coding) = missing
+            && let Some(page) = page.share_kept()
+        {
+            let body = Arc::clone(&self.body);
+            compressor.begin(move || page.grew(body.compress(coding)));
+        }
+        response
+    }
+}
+
+/// Names one of the representations.
+pub(super) type Slot = fn(&Views) -> &OnceLock<View>;
+
+/// Answers `request` with the representation that `slot` names, if it was made.
+pub(super) fn respond_if_ready(
+    page: &PageRead,
+    compressor: &Compressor,
+    request: &HeaderMap,
+    slot: Slot,
+) -> Option<Response> {
+    let view = slot(page.already_made::<Views>()?).get()?;
+    Some(view.respond_to(page, compressor, request))
 }
 
 /// Answers `request` with the representation that `slot` names. `make` makes it if nobody asked for it yet. If the client
@@ -50,7 +84,7 @@ pub(super) fn respond(
     page: &PageRead,
     compressor: &Compressor,
     request: &HeaderMap,
-    slot: fn(&Views) -> &OnceLock<View>,
+    slot: Slot,
     make: impl FnOnce(&Views) -> View,
 ) -> Response {
     let views = page.made(Views::default);
@@ -63,12 +97,5 @@ pub(super) fn respond(
     if let Some(bytes) = made_bytes {
         page.grew(bytes);
     }
-    let (response, missing) = view.body.respond_to(request, &view.content_type, &view.fields);
-    if let Some(coding) = missing
-        && let Some(page) = page.share_kept()
-    {
-        let body = Arc::clone(&view.body);
-        compressor.begin(move || page.grew(body.compress(coding)));
-    }
-    response
+    view.respond_to(page, compressor, request)
 }

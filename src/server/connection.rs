@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
+use futures_util::future::{self, Either};
 use http::header::CONNECTION;
 use http::{HeaderValue, Request};
 use http_body::Body as _;
@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use tower::ServiceExt;
 
 use super::answer_room::AnswerRoom;
+use super::app::App;
 use super::bodies::{AnswerBody, RequestBody};
 use super::conn_state::ConnState;
 use super::cut::Cut;
@@ -43,7 +44,7 @@ pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection and what it needs.
 pub(super) struct Connection {
-    pub(super) app: Router,
+    pub(super) app: App,
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) conn: Arc<ConnState>,
     pub(super) cut: Arc<Cut>,
@@ -107,10 +108,16 @@ impl Connection {
             head.extensions.insert(self.peer);
             conn.request_began(framing_of(&body), self.proxies.client(&head));
             head.extensions.insert(AnswerRoom::new(Arc::clone(&conn)));
-            let request = Request::from_parts(head, Body::new(RequestBody::new(body, Arc::clone(&conn))));
-            let (app, phase) = (self.app.clone(), self.phase.clone());
+            let ready = if body.is_end_stream() { self.app.ready(&head) } else { None };
+            let answer = if let Some(response) = ready {
+                Either::Left(future::ready(Ok(response)))
+            } else {
+                let body = Body::new(RequestBody::new(body, Arc::clone(&conn)));
+                Either::Right(self.app.router().oneshot(Request::from_parts(head, body)))
+            };
+            let phase = self.phase.clone();
             async move {
-                let Ok(mut response) = app.oneshot(request).await;
+                let Ok(mut response) = answer.await;
                 let is_last = conn.answered();
                 if is_last || *phase.borrow() != Phase::Serving {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

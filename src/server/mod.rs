@@ -5,6 +5,7 @@
 
 pub mod admin;
 mod answer_room;
+mod app;
 mod bodies;
 mod budgets;
 mod conn_state;
@@ -27,13 +28,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 pub use self::answer_room::AnswerRoom;
+pub use self::app::{App, ReadyAnswers};
 pub use self::budgets::{BudgetMetrics, Full};
 pub use self::connections::ConnectionMetrics;
 pub use self::fd_limit::room_for_connections;
@@ -70,7 +71,7 @@ pub struct ServerMetrics {
 
 /// The connections of a listener, and what a new one needs.
 struct Server {
-    app: Router,
+    app: App,
     proxies: Arc<TrustedProxies>,
     shared: Arc<Shared>,
     connections: Arc<Connections>,
@@ -88,7 +89,7 @@ struct Server {
 /// and each request in flight is answered. Requests are charged to the clients that `proxies` name.
 pub async fn serve(
     listener: TcpListener,
-    app: Router,
+    app: impl Into<App>,
     limits: ServerLimits,
     proxies: TrustedProxies,
     metrics: ServerMetrics,
@@ -98,7 +99,7 @@ pub async fn serve(
         tracing::warn!(%error, "could not bound the kernel's buffers");
     }
     let server = Server {
-        app,
+        app: app.into(),
         proxies: Arc::new(proxies),
         shared: Arc::new(Shared {
             limits,

@@ -107,7 +107,6 @@ impl PageCache {
         if ready.page.state() != state {
             return None;
         }
-        self.0.metrics.hits.inc();
         Some(PageRead { ready, cache: Some(self.clone()), _permit: ReadPermit::default() })
     }
 
@@ -178,6 +177,18 @@ impl PageRead {
     pub fn made<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
         let kept = self.ready.made.get_or_init(|| Box::new(make()));
         kept.downcast_ref().expect("one transport keeps one type")
+    }
+
+    /// The value that a transport keeps beside this page, if it was made.
+    pub fn already_made<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.ready.made.get()?.downcast_ref()
+    }
+
+    /// Counts this read as one whose page was ready.
+    pub fn count_hit(&self) {
+        if let Some(cache) = &self.cache {
+            cache.0.metrics.hits.inc();
+        }
     }
 
     /// Records that `bytes` more are kept beside this page. The cache may drop the page because of it.
@@ -311,7 +322,7 @@ mod tests {
     fn hits_and_misses_are_counted() {
         let cache = cache(CACHE_BYTES);
         cache.keep(page(1, 1), ReadPermit::default());
-        assert!(cache.get(&page(1, 1).slug, page(1, 1).state()).is_some());
+        cache.get(&page(1, 1).slug, page(1, 1).state()).unwrap().count_hit();
         assert!(cache.get(&page(1, 1).slug, page(1, 2).state()).is_none());
         assert_eq!((cache.0.metrics.hits.get(), cache.0.metrics.misses.get()), (1, 1));
     }

@@ -13,6 +13,7 @@ impl PageService {
     pub async fn read(&self, slug: &str) -> Result<PageRead, ServiceError> {
         let slug = Slug::parse(slug).map_err(|_| ServiceError::NotFound)?;
         if let Some(ready) = self.ready(&slug) {
+            ready.count_hit();
             return Ok(ready);
         }
         within_deadline(Instant::now(), async {
@@ -32,8 +33,8 @@ impl PageService {
         .await
     }
 
-    /// The page under `slug`, if it is ready and known to be current. This asks nobody.
-    fn ready(&self, slug: &Slug) -> Option<PageRead> {
+    /// The page under `slug`, if it is ready and known to be current. This asks nobody and counts nothing.
+    pub fn ready(&self, slug: &Slug) -> Option<PageRead> {
         self.pages.get(slug, self.store.known_state(slug)?)
     }
 }

@@ -3,7 +3,7 @@
 //! The log has the route's template and never the path or the query: either may hold a key that somebody pasted into the
 //! wrong place.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -15,7 +15,8 @@ use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 use tracing::field::display;
 
-use super::metrics::{Metrics, RequestLabels, TraceLabel};
+use super::logs::{self, RequestEnd};
+use super::metrics::{Metrics, RequestLabels, TraceLabel, TracedHistogram};
 use super::spans::{self, OTHER_METHOD, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;
@@ -108,6 +109,58 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     response
 }
 
+/// Records reads that are answered at once. The result is the same as that of [`observe`], whose parts are left out that
+/// such a read does not need: it has no event but its end, is never abandoned, and no span of it is exported.
+pub struct ReadyReads {
+    telemetry: RequestTelemetry,
+    /// The histogram of each method, route and status that was observed.
+    observed: [OnceLock<TracedHistogram>; 8],
+}
+
+/// When a read began.
+pub struct ReadBegan(Duration);
+
+impl ReadyReads {
+    /// No read so far.
+    pub fn new(telemetry: RequestTelemetry) -> Self {
+        Self { telemetry, observed: Default::default() }
+    }
+
+    /// A read that begins now. `None` if requests have spans, which only [`observe`] makes.
+    pub fn begin(&self) -> Option<ReadBegan> {
+        (!spans::are_exported()).then(|| ReadBegan(self.telemetry.clock.monotonic()))
+    }
+
+    /// Records that the read was answered with `response`, and sets its id. `method` is `GET` or `HEAD`, and `route` one
+    /// of the two routes of pages.
+    pub fn answered(&self, began: &ReadBegan, method: &'static str, route: &'static str, response: &mut Response) {
+        let RequestTelemetry { metrics, clock, random, .. } = &self.telemetry;
+        let status = response.status();
+        let took = clock.monotonic().saturating_sub(began.0).as_secs_f64();
+        let id = hex_id(random);
+        let end = RequestEnd { id: &id, method, route, status: status.as_u16(), took };
+        if !logs::write_end(&end) {
+            let log = tracing::info_span!("request", request_id = id, method, route);
+            log.in_scope(|| tracing::info!(status = status.as_u16(), duration_seconds = took, "answered"));
+        }
+        let is = [method == "HEAD", route == "/{slug}", status == StatusCode::NOT_MODIFIED];
+        let at = is.iter().fold(0, |at, is| 2 * at + usize::from(*is));
+        let histogram = self.observed[at].get_or_init(|| {
+            let labels = RequestLabels {
+                http_request_method: method,
+                http_route: route.to_owned(),
+                http_response_status_code: Some(status.as_u16()),
+                error_type: None,
+            };
+            metrics.requests.get_or_create(&labels).clone()
+        });
+        histogram.observe(took, None, None);
+        if status != StatusCode::NOT_MODIFIED {
+            response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
+        }
+    }
+}
+
 /// The label that leads from a histogram's bucket to a trace that was counted in the bucket; `None` if the trace is not
 /// exported.
 fn exemplar(ids: &SpanContext) -> Option<TraceLabel> {
@@ -153,7 +206,6 @@ mod tests {
     use crate::config::LogFormat;
     use crate::ports::clock::SystemClock;
     use crate::ports::random::Random;
-    use crate::telemetry::logs;
     use crate::telemetry::spans::{System, with_current_span};
 
     /// Keeps the lines that are logged.

@@ -149,7 +149,7 @@ pub struct DecisionLabels {
 }
 
 type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
-type TracedHistogram = HistogramWithExemplars<TraceLabel>;
+pub(super) type TracedHistogram = HistogramWithExemplars<TraceLabel>;
 type TracedDurations<Labels> = Family<Labels, TracedHistogram, fn() -> TracedHistogram>;
 
 /// Every instrument.

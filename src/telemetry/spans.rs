@@ -12,6 +12,7 @@
 
 use std::borrow::Cow;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::request::Parts;
 use opentelemetry::Context;
@@ -49,8 +50,12 @@ pub(super) fn error_type(status: Option<u16>) -> Option<Cow<'static, str>> {
     }
 }
 
+/// Whether a layer that exports spans was made. `tracing` itself does not always know that nobody wants a span.
+static ARE_EXPORTED: AtomicBool = AtomicBool::new(false);
+
 /// Exports the spans of `TARGET` with `tracer`.
 pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
+    ARE_EXPORTED.store(true, Ordering::Relaxed);
     let is_ours = FilterFn::new(|metadata| metadata.is_span() && metadata.target() == TARGET);
     tracing_opentelemetry::layer()
         .with_tracer(tracer)
@@ -97,6 +102,11 @@ impl System {
             Self::Redb | Self::Process => "internal",
         }
     }
+}
+
+/// Whether spans are exported.
+pub fn are_exported() -> bool {
+    ARE_EXPORTED.load(Ordering::Relaxed)
 }
 
 /// The span of a request with this head. The span continues the trace that the head names (W3C Trace Context) or links

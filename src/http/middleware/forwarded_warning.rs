@@ -6,6 +6,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use http::{Extensions, HeaderMap};
 use tracing::field::display;
 
 use crate::api::request::client_addr::{TrustedProxies, private_network};
@@ -26,6 +27,12 @@ pub(in crate::http) struct ForwardedWarning {
 impl ForwardedWarning {
     pub(in crate::http) fn new(proxies: TrustedProxies, telemetry: RequestTelemetry) -> Arc<Self> {
         Arc::new(Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) })
+    }
+
+    /// Whether a request has a forwarding header from a peer that is not trusted.
+    pub(in crate::http) fn concerns(&self, extensions: &Extensions, headers: &HeaderMap) -> bool {
+        let peer = extensions.get::<Peer>();
+        peer.is_some_and(|Peer(peer)| self.proxies.ignores(peer.ip(), headers))
     }
 }
 

@@ -4,7 +4,7 @@ use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::{HOST, TRANSFER_ENCODING};
-use http::{HeaderMap, Version};
+use http::{HeaderMap, Uri, Version};
 
 use crate::api::error::{ApiError, Code};
 use crate::api::request::MAX_HEAD_BYTES;
@@ -12,11 +12,16 @@ use crate::http::error::error_response;
 
 /// Refuses a request if its target and headers together are larger than [`MAX_HEAD_BYTES`].
 pub(in crate::http) async fn check_size(request: Request, next: Next) -> Response {
-    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
-    if target + headers_bytes(request.headers()) <= MAX_HEAD_BYTES {
-        return next.run(request).await;
+    if is_too_large(request.uri(), request.headers()) {
+        return error_response(ApiError::headers_too_large());
     }
-    error_response(ApiError::headers_too_large())
+    next.run(request).await
+}
+
+/// Whether a target and headers together are larger than [`MAX_HEAD_BYTES`].
+pub(in crate::http) fn is_too_large(target: &Uri, headers: &HeaderMap) -> bool {
+    let target = target.path_and_query().map_or(0, |target| target.as_str().len());
+    target + headers_bytes(headers) > MAX_HEAD_BYTES
 }
 
 /// Refuses a request without `Host`, or with two of them: a proxy in front may have used the other `Host` (RFC 9112

@@ -257,7 +257,7 @@ fn asset_response(asset: &'static Asset, caching: HeaderValue) -> StaticResponse
 
 /// Whether the client prefers Markdown: `Accept` names `text/markdown`, and does not give `text/html` a higher weight.
 /// A wildcard names neither, so browsers and plain `curl` get HTML.
-fn prefers_markdown(headers: &HeaderMap) -> bool {
+pub(in crate::http) fn prefers_markdown(headers: &HeaderMap) -> bool {
     let [markdown, html] = ["text/markdown", "text/html"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     markdown > 0.0 && markdown >= html
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::reload;
 
+use super::request_end;
+
 /// Changes which events are logged. Clones change the same log.
 #[derive(Clone)]
 pub struct LogFilter {
@@ -15,6 +17,7 @@ pub struct LogFilter {
 impl LogFilter {
     /// A filter for a subscriber that passes what `directives` say, and what changes it.
     pub fn new<S: 'static>(directives: EnvFilter) -> (Self, reload::Layer<EnvFilter, S>) {
+        request_end::look_at(&directives);
         let (layer, handle) = reload::Layer::new(directives);
         let change = {
             let handle = handle.clone();
@@ -28,6 +31,7 @@ impl LogFilter {
     /// says why the directives are not valid, and then nothing changes.
     pub fn change(&self, directives: &str) -> Result<(), String> {
         let parsed = EnvFilter::builder().parse(directives).map_err(|error| error.to_string())?;
+        request_end::look_at(&parsed);
         (self.change)(parsed).map_err(|error| error.to_string())
     }
 

@@ -2,6 +2,7 @@
 
 mod filter;
 mod queue;
+mod request_end;
 
 use std::any::Any;
 use std::io::{self, IsTerminal};
@@ -9,7 +10,8 @@ use std::panic::{self, PanicHookInfo};
 
 use opentelemetry_sdk::trace::SdkTracer;
 use tracing::level_filters::LevelFilter;
-use tracing::{Level, Metadata, Subscriber};
+use tracing::{Dispatch, Level, Metadata, Subscriber};
+use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::{FilterExt, FilterFn};
 use tracing_subscriber::fmt::{self, MakeWriter};
 use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
@@ -18,6 +20,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 pub use self::filter::LogFilter;
 pub use self::queue::LogQueue;
+pub(super) use self::request_end::{RequestEnd, write_end};
 use super::spans;
 use crate::config::{LogFormat, LogSettings};
 
@@ -42,11 +45,38 @@ fn may_be_logged(metadata: &Metadata<'_>) -> bool {
 pub fn install(settings: &LogSettings, queue: &LogQueue, tracer: Option<SdkTracer>) -> LogFilter {
     let is_terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if is_terminal { LogFormat::Text } else { LogFormat::Json });
-    let (control, filter) = LogFilter::new(settings.log.clone());
-    Registry::default().with(tracer.map(spans::layer)).with(lines(format, is_terminal, filter, queue.clone())).init();
+    if format == LogFormat::Json {
+        request_end::install(queue.clone());
+    }
+    let (control, logging) = subscriber(settings.log.clone(), tracer, format, is_terminal, queue.clone());
+    logging.init();
     // The standard hook writes to standard error directly, and blocks if nobody reads from there.
     panic::set_hook(Box::new(log_panic));
     control
+}
+
+/// Logs to `writer`, and exports spans with `tracer`.
+fn subscriber<W>(
+    directives: EnvFilter,
+    tracer: Option<SdkTracer>,
+    format: LogFormat,
+    is_terminal: bool,
+    writer: W,
+) -> (LogFilter, Dispatch)
+where
+    W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
+{
+    // A layer of no tracer would do nothing, but `tracing` would make every span for it.
+    if let Some(tracer) = tracer {
+        let (control, filter) = LogFilter::new(directives);
+        (
+            control,
+            Registry::default().with(spans::layer(tracer)).with(lines(format, is_terminal, filter, writer)).into(),
+        )
+    } else {
+        let (control, filter) = LogFilter::new(directives);
+        (control, Registry::default().with(lines(format, is_terminal, filter, writer)).into())
+    }
 }
 
 /// Writes the events that `filter` passes and that [`may_be_logged`].
@@ -89,6 +119,16 @@ fn fixed_text(payload: &(dyn Any + Send)) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_collector_no_span_is_made_for_one() {
+        let span = tracing::subscriber::with_default(
+            Registry::default(),
+            || tracing::info_span!(target: spans::TARGET, "a call"),
+        );
+        let (_, logging) = subscriber(EnvFilter::new("trace"), None, LogFormat::Json, false, io::sink);
+        assert!(logging.register_callsite(span.metadata().expect("a registry makes every span")).is_never());
+    }
 
     #[test]
     fn a_panic_is_logged_with_its_reason_only_where_that_is_a_fixed_text() {

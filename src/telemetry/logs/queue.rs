@@ -26,6 +26,9 @@ const MAX_BYTES: usize = 1024 * 1024;
 /// Largest buffer that is reused once its lines are written.
 const REUSED_BYTES: usize = 64 * 1024;
 
+/// How long lines are gathered, so that one write takes many.
+const GATHER_TIME: Duration = Duration::from_millis(5);
+
 /// How long to wait before the next attempt if standard error is full. A write returns instead of waiting only if
 /// another process that shares standard error has made it non-blocking.
 const FULL_PAUSE: Duration = Duration::from_millis(10);
@@ -86,6 +89,11 @@ impl LogQueue {
         self.0.push(format!("{text}\n").as_bytes());
     }
 
+    /// Appends `line`, which ends with a line break.
+    pub(super) fn whole_line(&self, line: &[u8]) {
+        self.0.push(line);
+    }
+
     /// Waits until all lines are written, for at most `time`. Returns whether all lines are written.
     pub fn flush(&self, time: Duration) -> bool {
         let is_behind = |waiting: &mut Waiting| waiting.is_writing || !waiting.lines.is_empty();
@@ -108,9 +116,14 @@ impl Shared {
             self.dropped.inc();
             return;
         }
+        let (half, before) = (self.max_bytes / 2, waiting.lines.len());
         waiting.lines.extend_from_slice(line);
+        let after = waiting.lines.len();
         drop(waiting);
-        self.changed.notify_all();
+        // Waking the writer for every line would cost more than the line.
+        if before == 0 || (before < half && after >= half) {
+            self.changed.notify_all();
+        }
     }
 
     fn write_to(&self, mut sink: impl Write) {
@@ -121,6 +134,9 @@ impl Shared {
             self.changed.notify_all();
             let arrived = self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty());
             waiting = arrived.unwrap_or_else(PoisonError::into_inner);
+            let is_small = |waiting: &mut Waiting| waiting.lines.len() < self.max_bytes / 2;
+            let gathered = self.changed.wait_timeout_while(waiting, GATHER_TIME, is_small);
+            waiting = gathered.unwrap_or_else(PoisonError::into_inner).0;
             mem::swap(&mut waiting.lines, &mut taken);
             waiting.is_writing = true;
             drop(waiting);

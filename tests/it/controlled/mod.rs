@@ -15,6 +15,7 @@ mod cors;
 mod discovery;
 mod documents;
 mod errors;
+mod fast_path;
 mod form;
 mod formatting;
 mod limits;

@@ -211,6 +211,11 @@ impl TestApp {
         pieces
     }
 
+    /// The answer to `request`, which the OpenAPI document need not describe.
+    pub(crate) async fn answer_to_any(&self, request: Request) -> Answer {
+        self.service.answer(request).await
+    }
+
     /// The page as the store holds it, read without any rule of the service.
     pub(crate) async fn stored(&self, slug: &str) -> Lookup {
         self.store.lookup(&Slug::parse(slug).unwrap()).await.unwrap()

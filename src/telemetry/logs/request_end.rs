@@ -1,0 +1,135 @@
+//! The line that ends a read which was answered at once. It is the same line that `tracing` would make, written into a
+//! buffer that is used again.
+
+use std::cell::RefCell;
+use std::fmt::{self, Write};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracing::Level;
+use tracing_subscriber::EnvFilter;
+
+use super::queue::LogQueue;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::clock::SystemClock;
+
+/// The target of the line: that of the same line from `tracing`.
+const TARGET: &str = "handbill::telemetry::http";
+
+/// The queue of the lines, if they are JSON.
+static QUEUE: OnceLock<LogQueue> = OnceLock::new();
+
+/// Whether a directive of the filter has a span in it. It needs the span that only `tracing` makes.
+static NEED_SPANS: AtomicBool = AtomicBool::new(false);
+
+/// The end of a request. No field needs an escape.
+pub(in crate::telemetry) struct RequestEnd<'a> {
+    pub(in crate::telemetry) id: &'a str,
+    pub(in crate::telemetry) method: &'static str,
+    pub(in crate::telemetry) route: &'static str,
+    pub(in crate::telemetry) status: u16,
+    /// Seconds.
+    pub(in crate::telemetry) took: f64,
+}
+
+/// From now on lines are written to `queue`.
+pub(super) fn install(queue: LogQueue) {
+    // Only the first installation counts, as for `tracing`.
+    let _ = QUEUE.set(queue);
+}
+
+/// From now on `directives` say which lines are kept out.
+pub(super) fn look_at(directives: &EnvFilter) {
+    NEED_SPANS.store(directives.to_string().contains('['), Ordering::Relaxed);
+}
+
+/// Writes the line of `end`, unless the filter keeps it out. Returns false if `tracing` must write it.
+pub(in crate::telemetry) fn write_end(end: &RequestEnd<'_>) -> bool {
+    thread_local! {
+        static LINE: RefCell<Line> = const { RefCell::new(Line { text: String::new(), second: i64::MIN, date: String::new() }) };
+    }
+    let Some(queue) = QUEUE.get().filter(|_| !NEED_SPANS.load(Ordering::Relaxed)) else { return false };
+    if tracing::enabled!(target: "handbill::telemetry::http", Level::INFO) {
+        LINE.with_borrow_mut(|line| {
+            if line.write(SystemClock::wall_time(), end).is_ok() {
+                queue.whole_line(line.text.as_bytes());
+            }
+        });
+    }
+    true
+}
+
+/// A line, and the last second with its date.
+struct Line {
+    text: String,
+    second: i64,
+    date: String,
+}
+
+impl Line {
+    fn write(&mut self, now: UnixMillis, end: &RequestEnd<'_>) -> fmt::Result {
+        let (second, millis) = (now.get().div_euclid(1000), now.get().rem_euclid(1000));
+        if second != self.second {
+            self.date = now.to_string();
+            self.date.truncate("2026-11-21T04:30:00".len());
+            self.second = second;
+        }
+        let RequestEnd { id, method, route, status, took } = end;
+        self.text.clear();
+        writeln!(
+            self.text,
+            r#"{{"timestamp":"{}.{millis:03}Z","level":"INFO","status":{status},"duration_seconds":{took},"message":"answered","target":"{TARGET}","span":{{"method":"{method}","request_id":"{id}","route":"{route}","name":"request"}}}}"#,
+            self.date,
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::{Arc, Mutex};
+
+    use serde_json::Value;
+    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::{EnvFilter, Registry};
+
+    use super::*;
+    use crate::config::LogFormat;
+    use crate::telemetry::logs::lines;
+
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_line_is_the_one_that_tracing_makes() {
+        let kept = Kept::default();
+        let writer = kept.clone();
+        let layer = lines(LogFormat::Json, false, EnvFilter::new("info"), move || writer.clone());
+        let (id, method, route, took) = ("0123456789abcdef", "GET", "/{slug}", 0.000_012_5);
+        tracing::subscriber::with_default(Registry::default().with(layer), || {
+            let span = tracing::info_span!("request", request_id = id, method, route);
+            span.in_scope(|| tracing::info!(target: TARGET, status = 200_u16, duration_seconds = took, "answered"));
+        });
+        let traced: Value = serde_json::from_slice(&kept.0.lock().unwrap()).unwrap();
+        let mut line = Line { text: String::new(), second: i64::MIN, date: String::new() };
+        for millis in [1_795_235_400_003, 1_795_235_400_999, 1_795_235_401_000] {
+            line.write(UnixMillis::new(millis), &RequestEnd { id, method, route, status: 200, took }).unwrap();
+            let mut written: Value = serde_json::from_str(&line.text).unwrap();
+            assert_eq!(written["timestamp"], UnixMillis::new(millis).to_string());
+            written["timestamp"] = traced["timestamp"].clone();
+            assert_eq!(written, traced);
+        }
+        assert!(line.text.ends_with("}\n"));
+    }
+}

@@ -1,0 +1,161 @@
+//! Reads of pages that are ready are answered before the router and its layers, byte for byte as the router answers them.
+
+use http::HeaderMap;
+use serde_json::json;
+
+use crate::in_process::app::TestApp;
+use crate::support::calls::Published;
+use crate::support::exchange::{Answer, Request};
+
+/// A header that no answer depends on. A request with it takes the way through the router, because its sender is not a
+/// trusted proxy, which is counted there.
+const THROUGH_THE_ROUTER: (&str, &str) = ("x-forwarded-for", "192.0.2.7");
+
+/// Sends the request twice, so that the page is ready the second time, and once through the router.
+async fn both_ways(app: &TestApp, request: impl Fn() -> Request) -> (Answer, Answer) {
+    app.answer_to_any(request()).await;
+    let ready = app.answer_to_any(request()).await;
+    let (name, value) = THROUGH_THE_ROUTER;
+    (ready, app.answer_to_any(request().header(name, value)).await)
+}
+
+/// The fields of `answer`, where the id is only present or absent.
+fn fields(answer: &Answer) -> HeaderMap {
+    let mut fields = answer.headers.clone();
+    if let Some(id) = fields.get_mut("x-request-id") {
+        assert_eq!(id.len(), 16, "{answer:?}");
+        *id = "an id".parse().unwrap();
+    }
+    fields
+}
+
+fn targets(page: &Published) -> Vec<String> {
+    let slug = &page.slug;
+    let mut targets = vec![
+        format!("/api/pages/{slug}"),
+        format!("/{slug}"),
+        format!("/{slug}.md"),
+        format!("/{slug}?key=value"),
+        format!("/api/pages/{slug}?a=b&c"),
+        format!("/{slug}."),
+        format!("/{slug}/"),
+        format!("/{slug}.md."),
+        format!("/{slug}.md.md"),
+        format!("/{slug}/edit"),
+        format!("/api/pages/{slug}.md"),
+        format!("/api/pages/{slug}/"),
+        format!("//{slug}"),
+        format!("/{}", slug.to_uppercase()),
+        format!("/{}", slug.replace('-', "%2D")),
+        format!("/assets/{slug}"),
+        format!("/{slug}?authorization=Bearer%20hbk_{}", "a".repeat(43)),
+        format!("/api/pages/{slug}?key=hbk_{}", "a".repeat(43)),
+    ];
+    targets.extend(
+        ["/", "/robots.txt", "/llms.txt", "/nothing-2222bbbb", "/api/pages/nothing-2222bbbb"].map(String::from),
+    );
+    targets
+}
+
+/// Header fields that a request may have.
+fn variations(held: &[String]) -> Vec<Vec<(&'static str, String)>> {
+    let mut all = vec![vec![]];
+    for accept in ["*/*", "text/html", "text/markdown", "text/markdown;q=0.5, text/html;q=0.4", "application/json", ""]
+    {
+        all.push(vec![("accept", accept.to_owned())]);
+    }
+    for coding in ["gzip", "zstd, gzip;q=0.5", "*", "identity;q=0", "gzip;q=0", "br", ""] {
+        all.push(vec![("accept-encoding", coding.to_owned())]);
+    }
+    for tag in held {
+        all.push(vec![("if-none-match", tag.clone())]);
+        all.push(vec![("if-none-match", format!("\"x\", W/{tag}")), ("if-none-match", "\"y\"".to_owned())]);
+        all.push(vec![("if-none-match", tag.clone()), ("accept-encoding", "gzip".to_owned())]);
+        all.push(vec![("if-none-match", tag.clone()), ("accept", "text/markdown".to_owned())]);
+    }
+    for (name, value) in [
+        ("if-none-match", "*"),
+        ("if-none-match", "\"x\""),
+        ("if-match", "\"x\""),
+        ("if-modified-since", "Sat, 21 Nov 2026 04:30:00 GMT"),
+        ("range", "bytes=0-1"),
+        ("origin", "https://elsewhere.example"),
+        ("authorization", "Bearer nothing"),
+        ("host", "elsewhere.example"),
+        ("transfer-encoding", "chunked"),
+        ("transfer-encoding", "gzip"),
+        ("content-length", "0"),
+        ("expect", "100-continue"),
+        ("x-http-method-override", "DELETE"),
+        ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+        ("cookie", "a=b"),
+    ] {
+        all.push(vec![(name, value.to_owned())]);
+    }
+    all.push(vec![("host", "one.example".to_owned()), ("host", "two.example".to_owned())]);
+    all.push(vec![("x-large", "a".repeat(40_000))]);
+    all
+}
+
+#[tokio::test]
+async fn what_is_ready_is_answered_as_the_router_answers_it() {
+    let app = TestApp::new();
+    for content in ["A *first* page.".to_owned(), "[A link](https://elsewhere.example/) and words. ".repeat(30)] {
+        let page = app.publish("Hello, world", &content).await;
+        let targets = targets(&page);
+        let mut held = Vec::new();
+        for target in &targets[..3] {
+            for coding in ["", "gzip", "zstd"] {
+                let request = || Request::get(target.as_str()).header("accept-encoding", coding);
+                app.send(request()).await;
+                held.push(app.send(request()).await.header("etag").to_owned());
+            }
+        }
+        held.dedup();
+        for target in &targets {
+            // The header fields of a request matter only where there is a page.
+            let is_of_page = targets[..5].contains(target);
+            for method in ["GET", "HEAD", "OPTIONS", "PUT"] {
+                let every = is_of_page && ["GET", "HEAD"].contains(&method);
+                for variation in variations(&held).into_iter().take(if every { usize::MAX } else { 2 }) {
+                    let request = || {
+                        let request = Request::new(method, target.as_str());
+                        variation.iter().fold(request, |request, (name, value)| request.header(name, value))
+                    };
+                    // Whether a body was compressed meanwhile is not decided here: it is another form of the same page.
+                    let (ready, routed) = loop {
+                        let (ready, routed) = both_ways(&app, request).await;
+                        if ready.headers.get("content-encoding") == routed.headers.get("content-encoding") {
+                            break (ready, routed);
+                        }
+                    };
+                    assert_eq!(ready.status, routed.status, "{method} {target} {variation:?}");
+                    assert_eq!(fields(&ready), fields(&routed), "{method} {target} {variation:?}");
+                    assert_eq!(ready.body, routed.body, "{method} {target} {variation:?}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_is_ready_is_counted_like_any_other() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for _ in 0..3 {
+        app.read(&page.slug).await.expect_status(200);
+    }
+    let tag = app.read(&page.slug).await.header("etag").to_owned();
+    app.send(Request::get(format!("/api/pages/{}", page.slug)).header("if-none-match", &tag)).await.expect_status(304);
+    app.update(&page, json!({"title": "Other"})).await.expect_status(200);
+    app.read(&page.slug).await.expect_status(200);
+    let scrape = app.metrics.exposition();
+    for (status, count) in [(200, 5), (304, 1)] {
+        let line = format!(
+            "http_server_request_duration_seconds_count{{http_request_method=\"GET\",http_route=\"/api/pages/{{slug}}\",http_response_status_code=\"{status}\",url_scheme=\"http\"}} {count}\n"
+        );
+        assert!(scrape.contains(&line), "{scrape}");
+    }
+    assert!(scrape.contains("handbill_page_cache_hits_total 4\n"), "{scrape}");
+    assert!(scrape.contains("handbill_page_cache_misses_total 2\n"), "{scrape}");
+}
