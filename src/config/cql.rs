@@ -20,7 +20,7 @@ pub struct CqlSettings {
     /// Datacentre that all requests go to; must be named if there are several [default: the only one]
     #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
-    /// Where a replica reads which datacentre may write
+    /// Consistency of a replica's read of the fence, the row that says which datacentre may write
     #[arg(
         long,
         env = "HANDBILL_SCYLLA_FENCE_CONSISTENCY",

@@ -9,6 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::fence::{Fence, Fenced};
 use super::migrate::schema::{self, MIGRATIONS, SchemaError, SchemaState};
+use super::server_checks::findings;
 use super::session::{self, CqlTimeouts, RETRY_INTERVAL};
 use super::settings_error::SettingsError;
 use super::store::CqlStore;
@@ -68,6 +69,9 @@ impl CqlStore {
         let session = Arc::new(session);
         await_schema(&session, settings, &mut reporter).await?;
         let store = prepare(&session, settings, &datacenter, timeouts, &random, &mut reporter).await?;
+        for finding in findings(&session, &settings.scylla_keyspace).await {
+            tracing::warn!("{finding}");
+        }
         reporter.report(Progress::Connected);
         Ok(store)
     }

@@ -40,7 +40,7 @@ const COPIED_AT_ONCE: i32 = 20;
 /// Longest time for one request of the copying.
 const COPY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What a move does.
+/// The way in which the fence is moved.
 #[derive(Clone, Debug)]
 pub struct FailoverPlan {
     /// The datacentre that writes from then on.

@@ -3,6 +3,7 @@
 //! | part | content |
 //! |---|---|
 //! | `connect`, `pending` | waits for the cluster and its schema; the store until then |
+//! | `server_checks` | the servers' own settings, checked at the start |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
 //! | `store`, `recent` | the operations of the store; the heads that were seen last |
@@ -75,6 +76,7 @@ mod recent;
 mod ring;
 mod rows;
 mod secrets;
+mod server_checks;
 mod session;
 mod settings_error;
 mod statements;
@@ -88,6 +90,7 @@ pub use failover::{FailoverError, FailoverPlan, failover};
 pub use fence::{Fence, Fenced};
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::PendingStore;
+pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
 pub use settings_error::SettingsError;
 pub use store::CqlStore;

@@ -29,7 +29,7 @@ pub(crate) struct Ring {
     _turn: MutexGuard<'static, ()>,
 }
 
-/// What a command said and how it ended.
+/// The output of a command, and its exit code.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,

@@ -1,6 +1,7 @@
 //! The start in a cluster of several datacentres.
 
 use handbill::backends::cql::{ConnectError, CqlStore, CqlTimeouts, MigrateError, SettingsError, migrate};
+use handbill::config::CqlSettings;
 use handbill::ports::random::Random;
 
 use super::ring::{EAST, Ring, WEST};
@@ -8,14 +9,10 @@ use super::ring::{EAST, Ring, WEST};
 #[tokio::test(flavor = "multi_thread")]
 async fn with_two_datacentres_nothing_starts_until_one_is_named() {
     let ring = Ring::start().await;
-    let unnamed = || {
-        let mut settings = ring.settings(WEST);
-        settings.scylla_datacenter = None;
-        settings
-    };
-    let refused = migrate(&unnamed(), &Random::System).await.unwrap_err();
+    let unnamed = CqlSettings { scylla_datacenter: None, ..ring.settings(WEST) };
+    let refused = migrate(&unnamed, &Random::System).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Settings(SettingsError::ChooseDatacenter { .. })), "{refused}");
-    let connecting = CqlStore::connect(&unnamed(), CqlTimeouts::default(), Random::System, |_| {});
+    let connecting = CqlStore::connect(&unnamed, CqlTimeouts::default(), Random::System, |_| {});
     let refused = connecting.await.err().unwrap();
     assert!(matches!(refused, ConnectError::Settings(SettingsError::ChooseDatacenter { .. })), "{refused}");
 

@@ -45,7 +45,7 @@ pub enum Fenced {
     Missing,
 }
 
-/// What a replica of one datacentre knows of the fence.
+/// A replica's knowledge of the fence.
 #[derive(Debug)]
 pub(super) struct Lease {
     datacenter: String,
