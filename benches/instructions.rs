@@ -24,8 +24,9 @@ use support::{Answer, MIXED, Service};
 /// Requests sent before those that count: they fill caches and make what is made only once.
 const WARM_UP: usize = 3;
 
-/// Requests that count. The seeds of hash tables and the moments at which threads meet differ from run to run, which is
-/// about 3 % of one request and less of many. `benches/check` divides by this number.
+/// Requests that count. The count of one request differs by about 3 % from run to run, because the seeds of hash tables
+/// and the moments at which threads meet differ; over many requests the difference is smaller. `benches/check` divides
+/// by this number.
 const REQUESTS: usize = 32;
 
 /// A service that is warm, and the request that counts.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use handbill::api::request::body;
+use handbill::api::request::body::{self, Fields};
 use handbill::api::types::{CreatePage, PageBody};
 use handbill::backends::memory::MemoryRateLimiter;
 use handbill::backends::redb::RedbStore;
@@ -97,8 +97,9 @@ fn json(criterion: &mut Criterion) {
     let request = serde_json::json!({"title": TITLE, "content": MIXED}).to_string();
     let mut group = criterion.benchmark_group("json");
     group.throughput(Throughput::Bytes(request.len() as u64));
+    let fields = Fields::of(&["title", "content"]);
     group.bench_function("parse a create", |bencher| {
-        bencher.iter(|| body::parse::<CreatePage>(black_box(request.as_bytes()), &["title", "content"]).unwrap());
+        bencher.iter(|| body::parse::<CreatePage>(black_box(request.as_bytes()), &fields).unwrap());
     });
     let (page, base_url) = (Arc::new(page(MIXED)), Origin::parse("https://pages.example").unwrap());
     let runtime = runtime();

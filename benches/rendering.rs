@@ -1,8 +1,8 @@
 //! Compares rendering with the parser's own HTML, in one run: `cargo bench --bench rendering`.
 //!
 //! The rounds of all measurements are interleaved, so that a machine that is slow for a while is slow for all of them.
-//! The fastest round of each counts: other work on the machine only ever adds time. The last line is the ratio of
-//! issue 12, at most 4: rendering through both barriers, without the excerpt and the detection of the language, to the
+//! The fastest round of each counts: other work on the machine only ever adds time. The last line is a ratio that
+//! should be at most 4: rendering through both barriers, without the excerpt and the detection of the language, to the
 //! HTML that pulldown-cmark writes.
 
 use std::hint::black_box;

@@ -27,8 +27,8 @@
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | what operators may do with pages, and its API | [`operators`], over [`service`] |
 //! | the number of connections, their memory and their timeouts | [`server`] |
-//! | the promises of stores, limiters, reservations, clocks and randomness | [`ports`] |
-//! | the storage of pages, limits and reservations | [`backends`], each behind a trait of [`ports`] |
+//! | the promises of stores, limiters, clocks and randomness | [`ports`] |
+//! | the storage of pages and limits | [`backends`], each behind a trait of [`ports`] |
 //! | the schema of the cluster | `migrations/`, applied by [`backends::cql`] |
 //! | the files of an export or backup, and what an import stores | [`transfer`], the format in [`domain::archive`] |
 //! | a setting | [`config`] |
@@ -39,7 +39,7 @@
 //!
 //! # Invariants
 //!
-//! * The store alone decides who gets a slug. A reservation only makes a second writer lose early and cheaply.
+//! * The store alone decides who gets a slug, by inserting a page only if the slug is free.
 //! * The service, not the transport, decides the order of checks.
 //! * In the service a key exists in clear in two places: the creation result and the request that presents it. It has
 //!   no `Display`, and its `Debug` is redacted.

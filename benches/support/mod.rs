@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, Publishing, public_router};
+use handbill::app::{Deps, PublicSettings, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
@@ -57,11 +57,14 @@ impl Service {
         let base_url = Origin::parse(&format!("https://{HOST}")).unwrap();
         // More than a benchmark sends, so that no request is refused and each is counted.
         let quota = Some(Quota { limit: u32::MAX, window: Duration::from_secs(1) });
-        let quotas = Quotas { create: quota, edit: quota, token: quota, preview: quota };
-        let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
-        let hosts = HostCheck::new(&base_url, Vec::new(), Vec::new());
-        let store = Arc::new(RedbStore::in_memory().unwrap());
-        let router = public_router(store, quotas, base_url, proxies, hosts, Publishing::default(), &Deps::system());
+        let settings = PublicSettings {
+            quotas: Quotas { create: quota, edit: quota, token: quota, preview: quota },
+            proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
+            base_url,
+            publishing: Publishing::default(),
+        };
+        let router = public_router(Arc::new(RedbStore::in_memory().unwrap()), settings, &Deps::system());
         let mut service = Self { _time_stands: time_stands, runtime, router, page: Value::Null, etag: String::new() };
         let created = service.answer(&create("A mixed document", MIXED));
         assert_eq!(created.status, StatusCode::CREATED, "{:?}", created.body);

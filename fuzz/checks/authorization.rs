@@ -5,14 +5,14 @@
 //! the right credentials for HTTP Basic. Neither byte occurs in a real query string or header. The replacement helps
 //! inputs to come close to opening the page.
 
-use std::convert::Infallible;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, Publishing, public_router};
+use handbill::app::{Deps, PublicSettings, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
@@ -22,8 +22,6 @@ use handbill::ports::rate_limiter::Quotas;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
-use rand::TryRng;
-use rand::rand_core::utils::next_word_via_fill;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tower::ServiceExt;
@@ -130,17 +128,19 @@ impl Service {
     /// A service without rate limits and with one page.
     fn start() -> Self {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let deps = Deps { random: Random::Controlled(Arc::new(Mutex::new(Counter(0)))), ..Deps::system() };
+        // Every byte in turn in place of random bytes, so that each run has the same key.
+        let next = AtomicU8::new(0);
+        let count = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let deps = Deps { random: Random::Controlled(Arc::new(count)), ..Deps::system() };
         let base_url = Origin::parse("https://pages.example").unwrap();
-        let router = public_router(
-            Arc::new(RedbStore::in_memory().unwrap()),
-            Quotas { create: None, edit: None, token: None, preview: None },
-            base_url.clone(),
-            TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
-            HostCheck::new(&base_url, Vec::new(), Vec::new()),
-            Publishing::default(),
-            &deps,
-        );
+        let settings = PublicSettings {
+            quotas: Quotas { create: None, edit: None, token: None, preview: None },
+            proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+            hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
+            base_url,
+            publishing: Publishing::default(),
+        };
+        let router = public_router(Arc::new(RedbStore::in_memory().unwrap()), settings, &deps);
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };
         let page = r#"{"title": "A page", "content": "Text"}"#;
         let created = service.ask(Method::POST, "/api/pages", "", &[], "application/json", page).unwrap();
@@ -179,28 +179,5 @@ impl Service {
             let text = format!("{:?} {}", parts.headers, String::from_utf8_lossy(&body));
             Answer { status: parts.status, text, body: serde_json::from_slice(&body).unwrap_or_default() }
         }))
-    }
-}
-
-/// Returns every byte in turn in place of random bytes, so that each run has the same key.
-struct Counter(u8);
-
-impl TryRng for Counter {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-        for byte in bytes {
-            *byte = self.0;
-            self.0 = self.0.wrapping_add(1);
-        }
-        Ok(())
     }
 }

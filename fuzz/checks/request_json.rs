@@ -1,7 +1,7 @@
 //! A body is accepted only if it is one JSON object with only the fields that it may have, and a refusal repeats no
 //! part of the body that could be a key.
 
-use handbill::api::request::body::{parse, parse_object};
+use handbill::api::request::body::{Fields, parse, parse_object};
 use handbill::api::types::{CreatePage, UpdatePage};
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::{PREFIX, SECRET_CHARS};
@@ -10,7 +10,7 @@ use handbill::service::{Body, BodyError, CreateFields, UpdateFields};
 use serde_json::{Map, Value};
 
 /// The fields that both bodies may have.
-const FIELDS: [&str; 2] = ["title", "content"];
+const FIELDS: Fields = Fields::of(&["title", "content"]);
 
 /// Longest message of a refusal, in bytes. A message stays this short whatever was sent, because people read it.
 const MAX_MESSAGE_BYTES: usize = 300;
@@ -66,8 +66,9 @@ fn check_one<T>(body: Body<T>, fits: bool, taken: impl FnOnce(T)) {
 /// Whether `object` has only known fields, each with a string (or with `null`, if `null` is true). If `needed` is true,
 /// no field may be missing.
 fn is_of(object: &Map<String, Value>, needed: bool, null: bool) -> bool {
-    object.iter().all(|(name, value)| FIELDS.contains(&&**name) && (value.is_string() || (null && value.is_null())))
-        && (!needed || FIELDS.iter().all(|name| object.contains_key(*name)))
+    let fits = |value: &Value| value.is_string() || (null && value.is_null());
+    object.iter().all(|(name, value)| FIELDS.names.contains(&&**name) && fits(value))
+        && (!needed || FIELDS.names.iter().all(|name| object.contains_key(*name)))
 }
 
 fn text<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a str> {

@@ -13,7 +13,7 @@ use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
 use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
-use crate::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
+use crate::backends::memory::MemoryRateLimiter;
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
 use crate::config::{CqlSettings, EmbeddedSettings, Settings, StoreKind};
@@ -24,7 +24,6 @@ use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
-use crate::ports::slug_reservations::SlugReservations;
 use crate::server::drain::Readiness;
 use crate::service::render_threads::RenderThreads;
 use crate::telemetry::metrics::Metrics;
@@ -40,7 +39,6 @@ const PAGE_CACHE_BYTES: u64 = 32 * 1024 * 1024;
 pub(super) struct Backends {
     pub(super) store: Arc<dyn PageStore>,
     pub(super) limiter: Arc<dyn RateLimiter>,
-    pub(super) reservations: Arc<dyn SlugReservations>,
     pub(super) renderer: Arc<dyn Renderer>,
     /// Whether only this process uses the store, so that no other replica renders its old pages again.
     pub(super) renewed_pages_are_written_back: bool,
@@ -67,15 +65,13 @@ pub(super) struct OperatedStore {
 }
 
 impl Backends {
-    /// `store`, with reservations and a limiter of clients and `networks` in this process.
+    /// `store`, with a limiter of clients and `networks` in this process.
     pub(super) fn in_process(store: Arc<dyn PageStore>, networks: NetworkLimits, deps: &Deps) -> Self {
         let measure = measure(deps);
         let limiter = MemoryRateLimiter::new(Arc::clone(&deps.clock)).limiting_networks(networks);
         Self {
             store: measure.store(store, System::Redb),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
-            reservations: measure
-                .reservations(Arc::new(MemorySlugReservations::new(Arc::clone(&deps.clock))), System::Process),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: true,
             page_cache_bytes: PAGE_CACHE_BYTES,
@@ -115,7 +111,7 @@ impl Backends {
         }
     }
 
-    /// `store`, which is instrumented already, with a limiter and reservations that replicas share.
+    /// `store`, which is instrumented already, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics } = deps;
         let redis = Redis::open(
@@ -130,7 +126,6 @@ impl Backends {
             store,
             limiter: measure
                 .limiter(Arc::new(redis.limiter(settings.rate_limits.network_limits.clone())), System::Redis),
-            reservations: measure.reservations(Arc::new(redis.reservations()), System::Redis),
             renderer: measure.renderer(Arc::new(RenderThreads::default())),
             renewed_pages_are_written_back: false,
             page_cache_bytes: PAGE_CACHE_BYTES,

@@ -83,36 +83,32 @@ impl Publishing {
     }
 }
 
-/// The public router over `store`, with a limiter and reservations in this process. `hosts` says who may call the
-/// tools.
-pub fn public_router(
-    store: Arc<dyn PageStore>,
-    quotas: Quotas,
-    base_url: Origin,
-    proxies: TrustedProxies,
-    hosts: HostCheck,
-    publishing: Publishing,
-    deps: &Deps,
-) -> Router {
-    let backends = Backends::in_process(store, NetworkLimits::NONE, deps);
-    public_over(backends, quotas, base_url, proxies, hosts, publishing, deps).router()
+/// The settings of the public router.
+pub struct PublicSettings {
+    /// The quotas of clients.
+    pub quotas: Quotas,
+    /// The origin in every address that is given out.
+    pub base_url: Origin,
+    /// The proxies whose forwarding headers are believed.
+    pub proxies: TrustedProxies,
+    /// The hosts and origins that may call the tools.
+    pub hosts: HostCheck,
+    /// The operators' decisions about publishing.
+    pub publishing: Publishing,
 }
 
-fn public_over(
-    backends: Backends,
-    quotas: Quotas,
-    base_url: Origin,
-    proxies: TrustedProxies,
-    hosts: HostCheck,
-    publishing: Publishing,
-    deps: &Deps,
-) -> Public {
+/// The public router over `store`, with a limiter in this process.
+pub fn public_router(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Router {
+    public_over(Backends::in_process(store, NetworkLimits::NONE, deps), settings, deps).router()
+}
+
+fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Public {
+    let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, site } = publishing;
     let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
-        backends.reservations,
         backends.renderer,
         Arc::clone(clock),
         random.clone(),
@@ -213,7 +209,8 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
     let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
-    let public = public_over(backends, quotas, base_url.clone(), proxies.clone(), hosts, publishing, &deps);
+    let public = PublicSettings { quotas, base_url: base_url.clone(), proxies: proxies.clone(), hosts, publishing };
+    let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
     let limits = server_limits(&settings.http).within(server::room_for_connections());

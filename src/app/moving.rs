@@ -27,11 +27,11 @@ pub use crate::transfer::import::Counts;
 use crate::transfer::import::Importer;
 use crate::transfer::receive::Receiver;
 
-/// Records that are imported at the same time: enough to share the store's commits, and half as many as the embedded store
-/// looks up at a time, so that an import never waits for a permit, however slow the machine is.
+/// Records that are imported at the same time: enough to share the store's commits, and half as many as the embedded
+/// store looks up at a time, so that an import never waits for a permit, however slow the machine is.
 const IMPORTS_AT_ONCE: usize = 32;
 
-/// Is told how many records are done, and about how many there are.
+/// Gets the number of records that are done, and about how many there are.
 pub type Progress<'a> = &'a dyn Fn(u64, Option<u64>);
 
 /// The place that an export goes to.
@@ -149,8 +149,8 @@ pub fn import(settings: &MovingSettings, files: &[PathBuf], progress: Progress<'
     }
 }
 
-/// Makes a new embedded store from the backup `from` and the deletions in `ledgers`. A ledger that is in the data directory
-/// already counts too.
+/// Makes a new embedded store from the backup `from` and the deletions in `ledgers`. A ledger that is in the data
+/// directory already counts too.
 pub fn restore(
     embedded: &EmbeddedSettings,
     from: &Path,

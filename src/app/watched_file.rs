@@ -11,7 +11,7 @@ pub(super) struct WatchedFile {
     seen: Option<Stamp>,
 }
 
-/// Differs whenever the file was written or replaced, also by turning a link to another file.
+/// Facts about a file that change whenever the file is written or replaced, or a link to it leads to another file.
 type Stamp = (u64, u64, u64, i64, i64);
 
 impl WatchedFile {

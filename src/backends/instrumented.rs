@@ -16,9 +16,8 @@ use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
-use crate::ports::slug_reservations::{Reservation, SlugReservations};
 use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
-use crate::telemetry::spans::{self, Span, System, with_current_span};
+use crate::telemetry::spans::{self, Span, System};
 
 /// Puts decorators around backends.
 #[derive(Clone)]
@@ -38,11 +37,6 @@ impl Instrumentation {
     /// Wraps `limiter`, which counts in `system`, so that its calls are recorded.
     pub fn limiter(&self, limiter: Arc<dyn RateLimiter>, system: System) -> Arc<dyn RateLimiter> {
         Arc::new(Instrumented { inner: limiter, system, measure: self.clone() })
-    }
-
-    /// Wraps `reservations`, which are kept in `system`, so that their calls are recorded.
-    pub fn reservations(&self, reservations: Arc<dyn SlugReservations>, system: System) -> Arc<dyn SlugReservations> {
-        Arc::new(Instrumented { inner: reservations, system, measure: self.clone() })
     }
 
     /// Wraps `renderer`, so that its calls are recorded.
@@ -157,42 +151,6 @@ impl RateLimiter for Instrumented<dyn RateLimiter> {
         span.set("handbill.limit", limit);
         span.done(outcome, false);
         decision
-    }
-}
-
-#[async_trait]
-impl SlugReservations for Instrumented<dyn SlugReservations> {
-    /// Reserves in a task of its own, so that a caller that does not wait for the answer cancels nothing.
-    async fn reserve(&self, slug: &Slug) -> Reservation {
-        let (inner, measure, slug) = (Arc::clone(&self.inner), self.measure.clone(), slug.clone());
-        let span = spans::call(self.system, "reserve", "slugs");
-        let reserving = async move {
-            let started = measure.clock.monotonic();
-            let reservation = span.run(inner.reserve(&slug)).await;
-            let outcome = match reservation {
-                Reservation::Held => "held",
-                Reservation::Taken => "taken",
-            };
-            let took = measure.clock.monotonic().saturating_sub(started);
-            record(&measure.metrics.reservations, "reserve", outcome, took);
-            span.done(outcome, false);
-            reservation
-        };
-        tokio::spawn(with_current_span(reserving)).await.unwrap_or(Reservation::Held)
-    }
-
-    /// Releases in the background: a reservation that lasts a little longer delays nobody.
-    async fn release(&self, slug: &Slug) {
-        let (inner, measure, slug) = (Arc::clone(&self.inner), self.measure.clone(), slug.clone());
-        let span = spans::call(self.system, "release", "slugs");
-        let releasing = async move {
-            let started = measure.clock.monotonic();
-            span.run(inner.release(&slug)).await;
-            let took = measure.clock.monotonic().saturating_sub(started);
-            record(&measure.metrics.reservations, "release", "done", took);
-            span.done("done", false);
-        };
-        drop(tokio::spawn(with_current_span(releasing)));
     }
 }
 

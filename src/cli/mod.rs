@@ -46,7 +46,7 @@ enum Subcommands {
     Serve(Box<ServeSettings>),
     /// Update the store's schema
     Migrate(Box<MigrateSettings>),
-    /// Delete texts in the cluster that no page shows any more, which crashes leave behind
+    /// Delete texts that a crash has left in the cluster and that no page shows any more
     Sweep(Box<SweepSettings>),
     /// Move the writing of pages to another datacentre of the cluster
     Failover(Box<FailoverSettings>),

@@ -31,14 +31,17 @@ pub enum ClientCommand {
     Mcp(ConnectionArgs),
 }
 
+/// The place in `--help` of the options that several commands share: behind those of the command itself.
+const SHARED: usize = 100;
+
 /// The server, and the place of the keys.
 #[derive(Args, Clone)]
 pub struct ConnectionArgs {
     /// Origin of the server, such as `https://pages.example`; a page's whole address takes precedence
-    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = Origin::parse)]
+    #[arg(long, env = "HANDBILL_SERVER", value_name = "ORIGIN", default_value = "http://127.0.0.1:8080", value_parser = Origin::parse, display_order = SHARED)]
     pub(super) server: Origin,
     /// How long to wait for the server's limits (`Retry-After`) before giving up, for example 1h
-    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration, display_order = SHARED)]
     pub(super) wait: Duration,
     #[command(flatten)]
     pub(super) keys: KeysArgs,
@@ -48,7 +51,7 @@ pub struct ConnectionArgs {
 #[derive(Args, Clone)]
 pub struct KeysArgs {
     /// Directory of the key file [default: handbill in the user's data directory]
-    #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY")]
+    #[arg(long, env = "HANDBILL_KEYS_DIR", value_name = "DIRECTORY", display_order = SHARED)]
     pub(super) keys_dir: Option<PathBuf>,
 }
 
@@ -64,21 +67,7 @@ pub struct PublishArgs {
     pub(super) connection: ConnectionArgs,
 }
 
-/// The arguments of `update`.
-#[derive(Args)]
-pub struct UpdateArgs {
-    /// The page's address or slug
-    pub(super) page: String,
-    /// The Markdown file; - reads standard input [default: the file that the page was published from]
-    pub(super) file: Option<PathBuf>,
-    /// The new title; an empty one removes the title
-    #[arg(long)]
-    pub(super) title: Option<String>,
-    #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
-}
-
-/// The arguments of commands on one page.
+/// The page that a command is about, and its server.
 #[derive(Args)]
 pub struct PageArgs {
     /// The page's address or slug
@@ -87,19 +76,29 @@ pub struct PageArgs {
     pub(super) connection: ConnectionArgs,
 }
 
+/// The arguments of `update`.
+#[derive(Args)]
+pub struct UpdateArgs {
+    #[command(flatten)]
+    pub(super) target: PageArgs,
+    /// The Markdown file; - reads standard input [default: the file that the page was published from]
+    pub(super) file: Option<PathBuf>,
+    /// The new title; an empty one removes the title
+    #[arg(long)]
+    pub(super) title: Option<String>,
+}
+
 /// The arguments of `get`.
 #[derive(Args)]
 pub struct GetArgs {
-    /// The page's address or slug
-    pub(super) page: String,
+    #[command(flatten)]
+    pub(super) target: PageArgs,
     /// Print the page as the API's JSON
     #[arg(long, conflicts_with = "html")]
     pub(super) json: bool,
-    /// Print the page's HTML without the page around it
+    /// Print only the HTML of the page's text
     #[arg(long)]
     pub(super) html: bool,
-    #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
 }
 
 /// The arguments of `list`.
@@ -115,13 +114,11 @@ pub struct ListArgs {
 /// The arguments of `delete`.
 #[derive(Args)]
 pub struct DeleteArgs {
-    /// The page's address or slug
-    pub(super) page: String,
+    #[command(flatten)]
+    pub(super) target: PageArgs,
     /// Do not ask
     #[arg(long)]
     pub(super) yes: bool,
-    #[command(flatten)]
-    pub(super) connection: ConnectionArgs,
 }
 
 /// The commands on the key file itself.

@@ -55,7 +55,9 @@ async fn publish(PublishArgs { file, title, connection }: PublishArgs) -> Result
     Ok(())
 }
 
-async fn update(UpdateArgs { page, file, title, connection }: UpdateArgs) -> Result<(), ClientError> {
+async fn update(
+    UpdateArgs { target: PageArgs { page, connection }, file, title }: UpdateArgs,
+) -> Result<(), ClientError> {
     let (page, keys) =
         (PageReference::parse(&page, &connection.server)?, KeyFile::in_directory(connection.keys.keys_dir)?);
     let kept = keys.find(&page)?;
@@ -91,7 +93,7 @@ fn retitle(keys: &KeyFile, page: &PageReference, title: Option<String>) -> Resul
     locked.replace(&pages)
 }
 
-async fn get(GetArgs { page, json, html, connection }: GetArgs) -> Result<(), ClientError> {
+async fn get(GetArgs { target: PageArgs { page, connection }, json, html }: GetArgs) -> Result<(), ClientError> {
     let page = PageReference::parse(&page, &connection.server)?;
     let read = Api::new(connection.wait)?.read(&page).await?;
     if json {
@@ -119,7 +121,7 @@ fn list(ListArgs { json, keys }: ListArgs) -> Result<(), ClientError> {
     print(text.as_bytes())
 }
 
-async fn delete(DeleteArgs { page, yes, connection }: DeleteArgs) -> Result<(), ClientError> {
+async fn delete(DeleteArgs { target: PageArgs { page, connection }, yes }: DeleteArgs) -> Result<(), ClientError> {
     let page = PageReference::parse(&page, &connection.server)?;
     let keys = KeyFile::in_directory(connection.keys.keys_dir)?;
     let key = key_of(&page, keys.find(&page)?.as_ref())?;

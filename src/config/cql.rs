@@ -87,19 +87,11 @@ fn keyspace(text: &str) -> Result<String, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
+    use crate::config::parse_args;
 
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        settings: CqlSettings,
-    }
-
-    fn parse(args: &[&str]) -> Result<CqlSettings, String> {
-        let line = Line::try_parse_from([&["handbill"], args].concat());
-        line.map(|line| line.settings).map_err(|error| error.to_string())
+    fn parse(args: &[&str]) -> clap::error::Result<CqlSettings> {
+        parse_args(args)
     }
 
     #[test]

@@ -87,6 +87,15 @@ pub struct MigrateSettings {
     pub logs: LogSettings,
 }
 
+/// The settings that `args` give, in a test.
+#[cfg(test)]
+pub(crate) fn parse_args<T: Args>(
+    args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> clap::error::Result<T> {
+    let command = T::augment_args(clap::Command::new("handbill").no_binary_name(true));
+    T::from_arg_matches(&command.try_get_matches_from(args)?)
+}
+
 /// The environment variables whose names begin like those of settings.
 pub fn variables() -> Vec<(String, OsString)> {
     #[expect(clippy::disallowed_methods, reason = "settings are read here")]

@@ -1,4 +1,4 @@
-//! Settings of what may be published, and of whom readers can tell.
+//! Settings of what may be published, and of the contacts for reports.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ pub struct ModerationSettings {
     pub noindex_all: bool,
 }
 
-/// Settings of whom people can tell.
+/// The contacts for reports.
 #[derive(Args, Clone, Debug)]
 pub struct ContactSettings {
     /// Mail address or URL at which people report pages; shown on every page and in the documents [default: none]

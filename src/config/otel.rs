@@ -166,18 +166,11 @@ fn boolean(text: &str) -> Result<bool, &'static str> {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        settings: TraceSettings,
-    }
+    use crate::config::parse_args;
 
     fn choice(args: &[&str], variables: &[(&str, &str)]) -> TraceChoice {
-        let settings = Line::parse_from([&["handbill"], args].concat()).settings;
+        let settings: TraceSettings = parse_args(args).unwrap();
         let find =
             |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
         TraceChoice::of(&settings, find)

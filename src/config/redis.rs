@@ -1,4 +1,4 @@
-//! Settings of Redis, in which replicas share limits and reservations.
+//! Settings of Redis, in which replicas share limits.
 
 use std::fmt;
 use std::path::PathBuf;

@@ -43,7 +43,7 @@ pub struct EmbeddedSettings {
     /// File in which operators pause creates; it is read every second and need not exist [default: creates.json in --data-dir]
     #[arg(long, env = "HANDBILL_CREATES_FILE", value_name = "FILE")]
     pub creates_file: Option<PathBuf>,
-    /// Memory for pages of the embedded store's file. The kernel keeps more of them in memory that nothing else uses
+    /// Memory for pages of the embedded store's file. The kernel keeps further pages in memory that is otherwise free
     #[arg(long, env = "HANDBILL_STORE_CACHE", value_name = "BYTES", default_value = "32MiB", value_parser = store_cache)]
     pub store_cache: ByteSize,
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
+use super::MigrateSettings;
 
 /// The settings that `sweep` uses.
 #[derive(Args, Debug)]
@@ -13,12 +13,8 @@ use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
 pub struct SweepSettings {
     #[command(flatten, next_help_heading = "Sweep")]
     pub options: SweepOptions,
-    #[command(flatten, next_help_heading = "Store")]
-    pub store: StoreSettings,
-    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cql: CqlSettings,
-    #[command(flatten, next_help_heading = "Logs")]
-    pub logs: LogSettings,
+    #[command(flatten)]
+    pub store: MigrateSettings,
 }
 
 /// The options of `sweep` itself.

@@ -31,7 +31,7 @@ pub struct TraceSettings {
     /// Collector that receives traces, as OTLP over HTTP, for example `http://collector:4318` [default: none, and no traces]
     #[arg(long, env = "HANDBILL_OTLP_ENDPOINT", value_name = "URL", value_parser = endpoint)]
     pub otlp_endpoint: Option<Url>,
-    /// Share of the traces that begin here which is sent, from 0 to 1; 0 sends no trace at all. A trace that a trusted proxy began is sent if the proxy's part is [default: 1]
+    /// Share of the traces to send, from 0 to 1; 0 sends none at all. A trace that a trusted proxy began is sent if the proxy samples it [default: 1]
     #[arg(long, env = "HANDBILL_OTLP_SAMPLING", value_name = "SHARE", value_parser = share)]
     pub otlp_sampling: Option<f64>,
 }

@@ -77,7 +77,7 @@ fn prose(html: &str) -> String {
             Piece::Character(character) if in_code == 0 => all.push(character),
             Piece::Text(_) | Piece::Character(_) => {}
         }
-        // So few bytes have no more letters.
+        // A text has at most as many letters as bytes, so a shorter text need not be counted yet.
         if all.len() > MAX_LETTERS {
             letters += all[counted..].chars().filter(|c| c.is_alphabetic()).count();
             counted = all.len();

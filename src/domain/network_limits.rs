@@ -1,7 +1,7 @@
-//! Limits on whole networks, so that nobody escapes a limit by the number of his addresses (contract, decision 10).
+//! Limits on whole networks, so that nobody escapes a limit by using many addresses (contract, decision 10).
 //!
-//! A client is one IPv4 address or one IPv6 /64. Whoever has a /48 has 65 536 of them. So each wider network that a client
-//! is in has a window of its own, as many times larger as the settings say.
+//! A client is one IPv4 address or one IPv6 /64. Whoever has a /48 has 65 536 of them. So each wider network that a
+//! client is in has a window of its own, as many times larger as the settings say.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -88,8 +88,8 @@ impl NetworkLimits {
     /// No limits on networks: only clients have windows.
     pub const NONE: Self = Self(Vec::new());
 
-    /// The windows that an attempt of `client` must fit into: the client's own with `quota`, then those of wider networks,
-    /// the widest last.
+    /// The windows that an attempt of `client` must fit into: the client's own with `quota`, then those of wider
+    /// networks, the widest last.
     pub fn windows(&self, quota: Quota, client: Client) -> Vec<Window> {
         let own = Network::from(client);
         let wider = self.0.iter().filter(|wider| wider.is_ipv6 == own.address.is_ipv6()).map(|wider| Window {
@@ -110,7 +110,8 @@ impl FromStr for NetworkLimits {
         let mut limits: Vec<Wider> = text.split(',').map(str::parse).collect::<Result<_, _>>()?;
         limits.sort_by_key(|wider| (wider.is_ipv6, std::cmp::Reverse(wider.prefix)));
         let fits = |pair: &[Wider]| {
-            // A network has a larger window than the networks in it, or theirs would never be full.
+            // A network's window must be larger than those of the networks in it. Otherwise the inner windows would
+            // never fill up.
             pair[0].is_ipv6 != pair[1].is_ipv6 || (pair[0].prefix != pair[1].prefix && pair[0].factor < pair[1].factor)
         };
         if limits.windows(2).all(fits) { Ok(Self(limits)) } else { Err(NotNetworkLimits) }

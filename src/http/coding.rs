@@ -127,7 +127,7 @@ pub(super) struct CodedBody {
 }
 
 impl CodedBody {
-    /// `identity`, with the entity tag that `tag` gives for each coding.
+    /// A body whose uncompressed bytes are `identity`. `tag` returns the entity tag for each coding.
     pub(super) fn new(identity: Bytes, tag: impl Fn(Coding) -> HeaderValue) -> Self {
         Self { identity, tags: Coding::PREFERRED.map(tag), gzip: OnceLock::new(), zstd: OnceLock::new() }
     }
@@ -245,8 +245,8 @@ impl Compressor {
         Self(Arc::new(Semaphore::new(1)))
     }
 
-    /// Does `work` on a thread that may block, unless the compressor is busy. Then a later request asks again, so nothing
-    /// waits and nothing piles up.
+    /// Does `work` on a thread that may block, unless the compressor is busy. Then a later request asks again, so
+    /// nothing waits and nothing piles up.
     pub(super) fn begin(&self, work: impl FnOnce() + Send + 'static) {
         if let Ok(permit) = Arc::clone(&self.0).try_acquire_owned() {
             task::spawn_blocking(move || {

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::etag::precondition;
 use super::state::Http;
-use crate::api::request::body::{RequestBody, declared_as_json, parse};
+use crate::api::request::body::{Fields, RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
 use crate::domain::client::Client;
 use crate::service::{Body, BodyReadError, Credential, Precondition};
@@ -82,6 +82,6 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
 impl<T: DeserializeOwned> JsonBody<T> {
     /// The parsed body, or why it is invalid. A body that is too large fails before any other check.
     pub(super) async fn read(self) -> Body<T> {
-        parse(&self.body.bytes(self.declared).await?, &["title", "content"])
+        parse(&self.body.bytes(self.declared).await?, &Fields::of(&["title", "content"]))
     }
 }

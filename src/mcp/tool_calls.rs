@@ -13,7 +13,7 @@ use super::arguments::{take_key, take_slug};
 use super::tool_result::ToolResult;
 use super::tools::ToolName;
 use crate::api::error::{self, ApiError, Interface};
-use crate::api::request::body::parse_object;
+use crate::api::request::body::{Fields, parse_object};
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::types::{CreatePage, DeletedBody, Included, Part};
 use crate::domain::client::Client;
@@ -64,6 +64,12 @@ struct UpdateOptions {
     include_content: Option<bool>,
     include_html: Option<bool>,
 }
+
+/// The arguments of `update_page`.
+const UPDATE_FIELDS: Fields = Fields {
+    names: &["slug", "edit_key", "title", "content", "edits", "if_updated_at", "include_content", "include_html"],
+    lists: &[("edits", &["old", "new"])],
+};
 
 /// One of the `edits` of `update_page`.
 #[derive(Deserialize)]
@@ -122,14 +128,14 @@ impl Mcp {
     }
 
     async fn create(&self, client: Client, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let body: Body<CreatePage> = parse_object(arguments, &["title", "content"]);
+        let body: Body<CreatePage> = parse_object(arguments, &Fields::of(&["title", "content"]));
         let created = self.service.create(client, body.map(Into::into)).await.outcome?;
         Ok(ToolResult::created(&created, &self.base_url))
     }
 
     async fn get(&self, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
-        let fields = ["slug", "include_html", "offset", "max_chars"];
+        let fields = Fields::of(&["slug", "include_html", "offset", "max_chars"]);
         let options: Body<GetOptions> = parse_object(arguments, &fields);
         let page = self.service.read(&slug).await?;
         Ok(ToolResult::page(page.share(), &self.base_url, options?.included()))
@@ -138,9 +144,7 @@ impl Mcp {
     async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
-        let fields =
-            ["slug", "edit_key", "title", "content", "edits", "if_updated_at", "include_content", "include_html"];
-        let options: Body<UpdateOptions> = parse_object(arguments, &fields);
+        let options: Body<UpdateOptions> = parse_object(arguments, &UPDATE_FIELDS);
         let included = options.as_ref().map(UpdateOptions::included).ok();
         let body = std::future::ready(options.map(Into::into));
         let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
@@ -150,7 +154,7 @@ impl Mcp {
     async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
-        let body = parse_object(arguments, &["slug", "edit_key"]).map(|Nothing {}| ());
+        let body = parse_object(arguments, &Fields::of(&["slug", "edit_key"])).map(|Nothing {}| ());
         self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::json(&DeletedBody::new(slug)))
     }

@@ -150,7 +150,7 @@ pub struct InspectedTakedown {
     pub by: String,
 }
 
-/// The body of `POST /scan`. At least one criterion must be there; a page must meet all that are.
+/// The body of `POST /scan`. At least one criterion must be given, and a page must meet all that are given.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScanRequest {

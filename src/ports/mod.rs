@@ -12,4 +12,3 @@ pub mod page_store;
 pub mod random;
 pub mod rate_limiter;
 pub mod renderer;
-pub mod slug_reservations;

@@ -2,12 +2,12 @@
 //!
 //! `rand`'s generators need `&mut`, and many requests draw at once. So [`Random`] is a handle, and a reference to it is
 //! a generator: `(&random).next_u64()`. Each thread has its own block of the operating system's bytes, so production
-//! takes no lock; a test puts its own generator behind a mutex. Keys must be unpredictable, so `rand::rng()`, which
+//! takes no lock; a test gives a function that fills bytes. Keys must be unpredictable, so `rand::rng()`, which
 //! computes its numbers in this process, is never used.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use rand::rand_core::utils::next_word_via_fill;
 use rand::rngs::SysRng;
@@ -19,9 +19,12 @@ use zeroize::{Zeroize, Zeroizing};
 pub enum Random {
     /// The operating system's generator.
     System,
-    /// A generator that a test controls.
-    Controlled(Arc<Mutex<dyn Rng + Send>>),
+    /// A test's function, which fills bytes.
+    Controlled(Arc<Fill>),
 }
+
+/// Fills bytes.
+type Fill = dyn Fn(&mut [u8]) + Send + Sync;
 
 impl TryRng for &Random {
     type Error = Infallible;
@@ -41,7 +44,7 @@ impl TryRng for &Random {
                 let drawn = BLOCK.try_with(|block| block.borrow_mut().draw(bytes, fetch));
                 drawn.unwrap_or_else(|_| fetch(bytes));
             }
-            Random::Controlled(rng) => rng.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes),
+            Random::Controlled(fill) => fill(bytes),
         }
         Ok(())
     }
@@ -120,29 +123,9 @@ pub fn index_below(mut rng: impl Rng, bound: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU8, Ordering};
+
     use super::*;
-
-    struct EveryByteInTurn(u8);
-
-    impl TryRng for EveryByteInTurn {
-        type Error = Infallible;
-
-        fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-            next_word_via_fill(self)
-        }
-
-        fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-            next_word_via_fill(self)
-        }
-
-        fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
-            bytes.fill_with(|| {
-                self.0 = self.0.wrapping_add(1);
-                self.0
-            });
-            Ok(())
-        }
-    }
 
     /// Fills with the numbers 1, 2, 3, … and then with them again, in every block.
     fn counting(bytes: &mut [u8]) {
@@ -186,10 +169,12 @@ mod tests {
 
     #[test]
     fn every_number_is_as_likely_as_any_other() {
-        let mut every_byte_in_turn = EveryByteInTurn(u8::MAX);
+        let next = AtomicU8::new(0);
+        let every_byte_in_turn = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
+        let random = Random::Controlled(Arc::new(every_byte_in_turn));
         let mut drawn = [0; 62];
         for _ in 0..248 {
-            drawn[index_below(&mut every_byte_in_turn, 62)] += 1;
+            drawn[index_below(&random, 62)] += 1;
         }
         assert_eq!(drawn, [4; 62]);
     }

@@ -1,6 +1,5 @@
 //! Creating a page.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use super::error::ServiceError;
@@ -9,14 +8,12 @@ use super::{Limited, PageService, StoreBudget};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
-use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageVersion, TextPlace};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::title::Title;
-use crate::ports::page_store::{InsertResult, StoreError};
+use crate::ports::page_store::InsertResult;
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::slug_reservations::Reservation;
 
 /// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
 /// mean that something is broken.
@@ -45,20 +42,10 @@ impl PageService {
 
     async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
         self.policy.check_pause()?;
-        let mut slug = self.random_slug(&title);
-        let (rendered, reservation) = self.render_while_reserving(&content, &slug).await;
-        let reserved = (reservation == Reservation::Held).then(|| slug.clone());
-        if reserved.is_none() {
-            slug = self.random_slug(&title);
-        }
-        let allowed = match self.policy.check_content(&rendered) {
-            Ok(()) => self.policy.spend_budget(&*self.limiter).await,
-            refused => refused,
-        };
-        if let Err(refused) = allowed {
-            self.release(reserved.as_ref(), &slug).await;
-            return Err(refused);
-        }
+        let slug = self.random_slug(&title);
+        let rendered = self.rendering.render(&content).await;
+        self.policy.check_content(&rendered)?;
+        self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
         let mut page = Page {
@@ -74,42 +61,13 @@ impl PageService {
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);
-            let inserted = StoreBudget::new().wait(self.store.insert_if_absent(Arc::clone(&candidate))).await;
-            // The reservation is kept while the outcome is unknown.
-            if !matches!(
-                inserted,
-                Err(ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed)
-            ) {
-                self.release(reserved.as_ref(), &candidate.slug).await;
-            }
-            if inserted? == InsertResult::Inserted {
+            let inserted = StoreBudget::new().wait(self.store.insert_if_absent(Arc::clone(&candidate))).await?;
+            if inserted == InsertResult::Inserted {
                 return Ok(Created { page: candidate, edit_key });
             }
             page = Page { slug: self.random_slug(&title), ..Arc::unwrap_or_clone(candidate) };
         }
         Err(ServiceError::NoFreeSlug)
-    }
-
-    /// The HTML of `content`, and the reservation of `slug` if it was answered meanwhile. A reservation only saves a write,
-    /// so nobody waits for it.
-    async fn render_while_reserving(&self, content: &Content, slug: &Slug) -> (Rendered, Reservation) {
-        let mut reserving = pin!(self.reservations.reserve(slug));
-        let mut rendering = pin!(self.rendering.render(content));
-        let mut answer = None;
-        loop {
-            tokio::select! {
-                biased;
-                reservation = &mut reserving, if answer.is_none() => answer = Some(reservation),
-                rendered = &mut rendering => return (rendered, answer.unwrap_or(Reservation::Held)),
-            }
-        }
-    }
-
-    /// Ends the reservation of `slug`, if it is the reserved one.
-    async fn release(&self, reserved: Option<&Slug>, slug: &Slug) {
-        if reserved == Some(slug) {
-            self.reservations.release(slug).await;
-        }
     }
 
     fn random_slug(&self, title: &Title) -> Slug {

@@ -57,7 +57,6 @@ use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
-use crate::ports::slug_reservations::SlugReservations;
 
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
@@ -84,7 +83,6 @@ const LONGEST_JITTER: Duration = Duration::from_millis(25);
 pub struct PageService {
     store: Arc<dyn PageStore>,
     limiter: Arc<dyn RateLimiter>,
-    reservations: Arc<dyn SlugReservations>,
     clock: SharedClock,
     random: Random,
     quotas: Quotas,
@@ -116,7 +114,6 @@ impl PageService {
     pub fn new(
         store: Arc<dyn PageStore>,
         limiter: Arc<dyn RateLimiter>,
-        reservations: Arc<dyn SlugReservations>,
         renderer: Arc<dyn Renderer>,
         clock: SharedClock,
         random: Random,
@@ -126,7 +123,7 @@ impl PageService {
         let pages = PageCache::new(0, PageCacheMetrics::default());
         let policy = PublishingPolicy::default();
         let tiers = LimitTiers::default();
-        Self { store, limiter, reservations, clock, random, quotas, rendering, large_reads, pages, policy, tiers }
+        Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers }
     }
 
     /// Makes the service keep pages that are ready to be sent in `pages`.

@@ -2,11 +2,11 @@
 //!
 //! A page is found by its slug *and* its state, and the text of one state never changes. So an entry cannot be stale by
 //! itself: whoever asks must know which state is current. The embedded store knows the states of pages that were read
-//! lately ([`PageStore::known_state`](crate::ports::page_store::PageStore::known_state)). A store that replicas share is
-//! asked for the state first.
+//! lately ([`PageStore::known_state`](crate::ports::page_store::PageStore::known_state)). A store that replicas share
+//! is asked for the state first.
 //!
-//! An entry is made when a page is read, never when it is written, so a burst of creates does not displace what is read.
-//! Large pages are not kept: each would take the place of hundreds.
+//! An entry is made when a page is read, never when it is written, so a burst of creates does not displace what is
+//! read. Large pages are not kept: each would take the place of hundreds.
 
 use std::any::Any;
 use std::ops::Deref;
@@ -161,7 +161,7 @@ impl PageRead {
         Arc::clone(&self.ready.page)
     }
 
-    /// Whether what is made of this page is kept, so that it is worth making whole.
+    /// Whether a cache has this page, so that a finished representation of it can be used again.
     pub fn is_kept(&self) -> bool {
         self.cache.is_some()
     }

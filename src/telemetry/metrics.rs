@@ -172,7 +172,6 @@ pub struct Metrics {
     pub page_cache_hits: Counter,
     pub page_cache_misses: Counter,
     pub page_cache_bytes: Gauge,
-    pub reservations: Durations<CallLabels>,
     pub decisions: Family<DecisionLabels, Counter>,
     pub limiter: Durations<CallLabels>,
     pub limiter_fallback: Gauge,
@@ -295,7 +294,6 @@ impl Metrics {
             page_cache_misses: declare
                 .plain("handbill_page_cache_misses", "Reads whose page had to be read from the store"),
             page_cache_bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
-            reservations: declare.durations("handbill_reservation_duration", "How long slug reservations took"),
             decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
             limiter: declare.durations("handbill_rate_limit_duration", "How long the limiter took"),
             limiter_fallback: declare.plain(
@@ -394,7 +392,7 @@ mod tests {
             family.get_or_create(&BudgetLabels { budget: "send" }).inc();
         }
         metrics.budget_refusals.get_or_create(&BudgetLabels { budget: "send" }).inc();
-        for family in [&metrics.store, &metrics.reservations, &metrics.limiter] {
+        for family in [&metrics.store, &metrics.limiter] {
             record(family, operation, outcome, Duration::ZERO);
         }
         metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();

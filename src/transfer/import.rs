@@ -58,7 +58,8 @@ pub struct Importer {
 }
 
 impl Importer {
-    /// Stores `entry`, or leaves what the store has, by [`precedence`]. Doing it twice is doing it once.
+    /// Stores `entry`, or leaves what the store has, by [`precedence`]. Storing an entry twice has the same effect as
+    /// storing it once.
     pub async fn import(&self, entry: Entry) -> Result<Done, StoreError> {
         let is_tombstone = matches!(entry, Entry::Tombstone(_));
         // Made at the first attempt that stores the page.
@@ -90,7 +91,8 @@ impl Importer {
             if is_stored {
                 return Ok(Done { precedence, is_tombstone });
             }
-            // Somebody else changed the page between the lookup and the write, so there is something new to compare with.
+            // Somebody else changed the page between the lookup and the write, so there is something new to compare
+            // with.
         }
     }
 

@@ -134,7 +134,13 @@ class Chart(unittest.TestCase):
             "otlpEndpoint=http://user:secret@collector", "otlpEndpoint=http://collector:4318?a=b", "otlpEndpoint=https://collector/otlp",
             "otlpSampling=1.5", "otlpSampling=0.25", "trustedProxies={10.0.0.0/33}", "trustedProxies={fd00::/64,192.0.2.1}",
             "baseUrl=ftp://pages.example", "baseUrl=https://pages.example/blog", "baseUrl=http://[fd00::1]:8080", "baseUrl=https://pages.example:0",
-            "drain.timeoutSeconds=3600", "listenHost=[::]",
+            "drain.timeoutSeconds=3600", "listenHost=[::]", "limits.networks=none", "limits.networks=ipv4/24=16,ipv6/48=64",
+            "limits.networks=ipv4/40=2", "limits.networks=ipv6/48=0", "limits.tiers={192.0.2.0/24=1/2,2001:db8::/32=0/0}",
+            "limits.tiers={192.0.2.0/33=1/2}", "limits.tiers={192.0.2.0/24=1}", "limits.tiers={192.0.2.1/24=1/2}", "cache.pages=0", "cache.pages=10XB",
+            "cache.pages=1GiB", "cache.store=1KiB", "cache.store=64MiB", "moderation.abuseContact=abuse@pages.example",
+            "moderation.abuseContact=nobody", "moderation.abuseContact=ftp://pages.example", "moderation.securityContact=https://pages.example/x",
+            "moderation.noindexAll=true", "mcp.registryAuth=v", "mcp.registryAuth=v=MCPv1; k=ed25519; p=AAAA", "limits.networks=ipv6/48=5000",
+            "limits.tiers={192.0.2.0/24=9999999/1}", "redis.timeout=50ms", "redis.timeout=90s",
         ):  # fmt: skip
             with self.subTest(value):
                 # Commas separate values for Helm, except within braces.

@@ -79,13 +79,13 @@ fn exists(proof: &str) -> bool {
         Some("rs") => tests_of(&syn::parse_file(&text).unwrap().items).contains(name),
         Some("py") => text.lines().any(|line| line.trim_start().starts_with(&format!("def {name}("))),
         Some("yaml") => text.lines().any(|line| line.trim_start() == format!("- it: {name}")),
-        // The names of tests of JavaScript are strings, as those of the runner are.
+        // JavaScript's test runner takes the name of a test as a string.
         Some("mjs") => text.contains(&format!("'{name}'")) || text.contains(&format!("\"{name}\"")),
         _ => false,
     }
 }
 
-/// The names of all tests among `items`, those of modules and of `proptest!` too.
+/// The names of all tests in `items`, including those in modules and in `proptest!`.
 fn tests_of(items: &[Item]) -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
     for item in items {
@@ -94,7 +94,7 @@ fn tests_of(items: &[Item]) -> BTreeSet<String> {
                 tests.insert(function.sig.ident.to_string());
             }
             Item::Mod(module) => tests.extend(module.content.iter().flat_map(|(_, items)| tests_of(items))),
-            // Only what stands after `#[test]` in a macro is a test of its own name.
+            // In a macro, the name after each `#[test]` is that of a test.
             Item::Macro(call) => {
                 let tokens = call.mac.tokens.to_string();
                 let after = tokens.split("# [test]").skip(1);

@@ -4,15 +4,13 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::{KeyValue, any_value};
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 
-/// Time after which something that must happen counts as not happening. Nothing depends on it being short.
-const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+use crate::environment::TEST_TIMEOUT;
 
 /// How a collector answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use tokio::net::TcpSocket;
 
 /// Time after which a client stops waiting. It is longer than the service's own deadline, so the service mostly answers
 /// first.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const CLIENT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An open connection.
 pub(crate) type Open = SendRequest<Body>;
@@ -52,5 +52,5 @@ pub(crate) async fn exchange(
 /// Sends one request over a connection of its own.
 pub(crate) async fn send(address: SocketAddr, request: Request<Bytes>) -> io::Result<Response<Bytes>> {
     let whole = async { exchange(&mut connect(address).await?, request).await };
-    tokio::time::timeout(TEST_TIMEOUT, whole).await?
+    tokio::time::timeout(CLIENT_TIMEOUT, whole).await?
 }

@@ -13,10 +13,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use crate::environment::{self, TEST_TIMEOUT};
 use crate::replica::ending_with_us;
-
-/// Time after which a server counts as not starting. Nothing depends on it being short.
-const TEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How often to look for something that is about to happen.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -30,10 +28,7 @@ pub(crate) struct Nodes {
 impl Nodes {
     /// The nodes of this run, in whatever state they are.
     pub(crate) fn of_this_run() -> Self {
-        #[expect(clippy::disallowed_methods, reason = "whoever starts the nodes sets it, not the service's settings")]
-        let folder = std::env::var_os("HANDBILL_TEST_CLUSTER");
-        let folder =
-            PathBuf::from(folder.expect("HANDBILL_TEST_CLUSTER is not set: use ./tests/run, which starts the servers"));
+        let folder = environment::folder("HANDBILL_TEST_CLUSTER");
         let prefix = fs::read_to_string(folder.join("prefix")).expect("tests/servers/cluster writes it");
         Self { folder, prefix }
     }

@@ -1,5 +1,5 @@
-//! Tests that need servers, tools or the real binary. `./tests/run` starts and installs what they need; plain `cargo test`
-//! does not run them. A test whose server is missing fails; none is skipped.
+//! Tests that need servers, tools or the real binary. `./tests/run` starts and installs what they need; plain `cargo
+//! test` does not run them. A test whose server is missing fails; none is skipped.
 
 use self::replicas::app::target;
 
@@ -17,6 +17,7 @@ mod replicas;
 mod collector;
 mod connection;
 mod deployment;
+mod environment;
 mod exposition;
 mod replica;
 #[path = "../support/mod.rs"]

@@ -13,9 +13,7 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::connection::send;
-
-/// Time after which something that must happen counts as not happening. Nothing depends on it being short.
-const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+use crate::environment::TEST_TIMEOUT;
 
 /// How often to ask for something that a process says only when asked.
 const AGAIN: Duration = Duration::from_millis(20);

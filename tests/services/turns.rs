@@ -1,6 +1,6 @@
 //! Turns at the three database nodes, which all tests of this program share.
 //!
-//! A test that harms the nodes has them alone. Tests that only use them share them.
+//! A test that harms the nodes has them to itself. Tests that only use the nodes run side by side.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 

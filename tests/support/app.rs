@@ -1,6 +1,7 @@
 //! The service under test, whichever it is.
 //!
-//! Each test program names its [`Target`]: `it` a service in its own process, `services` three replicas behind a load balancer.
+//! Each test program names its [`Target`]: `it` a service in its own process, `services` three replicas behind a load
+//! balancer.
 
 use std::sync::Arc;
 
@@ -40,16 +41,17 @@ pub(crate) trait Target: Send + Sync {
     fn replica(&self, limits: Limits) -> Arc<dyn Target>;
 }
 
-/// How a service under test differs from one without any settings.
-pub(crate) struct Setup {
-    limits: Limits,
-    beside: Option<Arc<dyn Target>>,
+/// How a service under test differs from one without any settings: its limits, and `S`, which only one kind of service
+/// has.
+pub(crate) struct SetupOf<S> {
+    pub(crate) limits: Limits,
+    pub(crate) settings: S,
 }
 
-impl Setup {
+impl<S: Default> SetupOf<S> {
     /// The limits of the specification (§8).
     pub(crate) fn new() -> Self {
-        Self { limits: Limits::SPECIFIED, beside: None }
+        Self { limits: Limits::SPECIFIED, settings: S::default() }
     }
 
     /// Limits that are switched off, for tests of something else.
@@ -74,15 +76,25 @@ impl Setup {
         self.limits.preview = preview;
         self
     }
+}
 
+/// How a service of any kind differs from one without any settings.
+pub(crate) type Setup = SetupOf<Beside>;
+
+/// A service beside which the new one is a replica.
+#[derive(Default)]
+pub(crate) struct Beside(Option<Arc<dyn Target>>);
+
+impl Setup {
     /// Another replica over the store of `app`.
     #[must_use]
     pub(crate) fn over_the_store_of(self, app: &TestApp) -> Self {
-        Self { beside: Some(Arc::clone(&app.target)), ..self }
+        Self { settings: Beside(Some(Arc::clone(&app.target))), ..self }
     }
 
     pub(crate) fn start(self) -> TestApp {
-        TestApp::asking(self.beside.map_or_else(|| target(self.limits), |other| other.replica(self.limits)))
+        let Beside(other) = self.settings;
+        TestApp::asking(other.map_or_else(|| target(self.limits), |other| other.replica(self.limits)))
     }
 }
 
@@ -103,8 +115,8 @@ impl TestApp {
         Self { target }
     }
 
-    /// Sends `request`, and checks the answer against the rules for all answers and against the OpenAPI document. A test
-    /// that sees an undocumented answer fails.
+    /// Sends `request`, and checks the answer against the rules for all answers and against the OpenAPI document. A
+    /// test that sees an undocumented answer fails.
     pub(crate) async fn send(&self, request: Request) -> Answer {
         let (method, path) = (request.method.clone(), request.path().to_owned());
         let answer = self.target.answer(request).await;

@@ -70,6 +70,20 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_TOKEN_LIMIT" (int .Values.limits.token)) }}
 {{- include "handbill.variable" (list "HANDBILL_PREVIEW_LIMIT" (int .Values.limits.preview)) }}
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
+{{- include "handbill.variable" (list "HANDBILL_NETWORK_LIMITS" .Values.limits.networks) }}
+{{- include "handbill.variable" (list "HANDBILL_LIMIT_TIER" (join "," .Values.limits.tiers)) }}
+{{- include "handbill.variable" (list "HANDBILL_PAGE_CACHE" .Values.cache.pages) }}
+{{- with .Values.moderation }}
+{{- include "handbill.variable" (list "HANDBILL_ABUSE_CONTACT" .abuseContact) }}
+{{- include "handbill.variable" (list "HANDBILL_SECURITY_CONTACT" .securityContact) }}
+{{- include "handbill.variable" (list "HANDBILL_NOINDEX_ALL" (ternary "true" "" .noindexAll)) }}
+{{- if .blocklistConfigMap }}
+{{- include "handbill.variable" (list "HANDBILL_BLOCKLIST_FILE" "/etc/handbill/blocklist/blocklist") }}
+{{- end }}
+{{- if .tokenSecret }}
+{{- include "handbill.variable" (list "HANDBILL_ADMIN_TOKEN_FILE" "/etc/handbill/operators/token") }}
+{{- end }}
+{{- end }}
 {{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS" (int .Values.connections.max)) }}
 {{- if not (kindIs "invalid" .Values.connections.maxPerClient) }}
 {{- include "handbill.variable" (list "HANDBILL_MAX_CONNECTIONS_PER_CLIENT" (int .Values.connections.maxPerClient)) }}
@@ -78,6 +92,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_SEND_BUDGET" .Values.connections.sendBudget) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_HOSTS" (join "," .Values.mcp.allowedHosts)) }}
 {{- include "handbill.variable" (list "HANDBILL_MCP_ALLOWED_ORIGINS" (join "," .Values.mcp.allowedOrigins)) }}
+{{- include "handbill.variable" (list "HANDBILL_MCP_REGISTRY_AUTH" .Values.mcp.registryAuth) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG_FORMAT" .Values.log.format) }}
 {{- include "handbill.variable" (list "HANDBILL_LOG" .Values.log.filter) }}
 {{- include "handbill.variable" (list "HANDBILL_OTLP_ENDPOINT" .Values.otlpEndpoint) }}
@@ -99,6 +114,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
   value: embedded
 - name: HANDBILL_DATA_DIR
   value: /data
+{{- include "handbill.variable" (list "HANDBILL_STORE_CACHE" .Values.cache.store) }}
 {{- else }}
 {{ include "handbill.scyllaEnv" . }}
 {{- include "handbill.variable" (list "HANDBILL_SCHEMA_WAIT" .Values.scylla.schemaWait) }}
@@ -148,6 +164,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- end }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_MODE" $redis.mode) }}
 {{- include "handbill.variable" (list "HANDBILL_REDIS_SENTINEL_MASTER" $redis.sentinelMaster) }}
+{{- include "handbill.variable" (list "HANDBILL_REDIS_TIMEOUT" $redis.timeout) }}
 {{- if $redis.auth.usernameKey }}
 {{- include "handbill.secretVariable" (list "HANDBILL_REDIS_USERNAME" $redis.auth.existingSecret $redis.auth.usernameKey) }}
 {{- else }}
@@ -170,6 +187,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
      JSON. */}}
 {{- define "handbill.secretFiles" -}}
 {{- $files := list -}}
+{{- with .Values.moderation }}{{ if .tokenSecret }}{{ $files = append $files (list "operators" .tokenSecret (dict "token" .tokenKey)) }}{{ end }}{{ end -}}
 {{- if eq .Values.mode "cluster" -}}
 {{- range $name := list "scylla" "redis" -}}
 {{- $values := index $.Values $name -}}
@@ -200,6 +218,14 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
       {{- end }}
 {{- end }}
 {{- end }}
+{{- if and (not $prefix) .root.Values.moderation.blocklistConfigMap }}
+- name: blocklist
+  configMap:
+    name: {{ .root.Values.moderation.blocklistConfigMap | quote }}
+    items:
+      - key: {{ .root.Values.moderation.blocklistKey | quote }}
+        path: blocklist
+{{- end }}
 {{- with .root.Values.extraVolumes }}
 {{ tpl (toYaml .) $.root }}
 {{- end }}
@@ -213,6 +239,11 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
   mountPath: /etc/handbill/{{ index . 0 }}
   readOnly: true
 {{- end }}
+{{- end }}
+{{- if and (not $prefix) .root.Values.moderation.blocklistConfigMap }}
+- name: blocklist
+  mountPath: /etc/handbill/blocklist
+  readOnly: true
 {{- end }}
 {{- with .root.Values.extraVolumeMounts }}
 {{ tpl (toYaml .) $.root }}

@@ -199,7 +199,7 @@
 {{- $faults = append $faults "updateStrategy.rollingUpdate has maxUnavailable and maxSurge of 0, so no replica could be replaced: raise one" -}}
 {{- end -}}
 {{- end -}}
-{{- $taken := list "data" -}}
+{{- $taken := list "data" "blocklist" -}}
 {{- range include "handbill.secretFiles" . | fromJsonArray }}{{ $taken = append $taken (index . 0) }}{{ end -}}
 {{- range $v.extraVolumes -}}
 {{- if has .name $taken -}}

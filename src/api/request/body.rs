@@ -120,11 +120,26 @@ pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
     if is_json { Ok(()) } else { Err(BodyReadError::ContentType) }
 }
 
+/// The fields of a JSON object, as the messages of errors list them.
+pub struct Fields {
+    /// The names of the fields.
+    pub names: &'static [&'static str],
+    /// The names of the fields that are lists of objects, each with the names of the fields of those objects.
+    pub lists: &'static [(&'static str, &'static [&'static str])],
+}
+
+impl Fields {
+    /// Fields of which none is a list.
+    pub const fn of(names: &'static [&'static str]) -> Self {
+        Self { names, lists: &[] }
+    }
+}
+
 /// Parses the JSON object in `bytes`. Messages list `fields`. Content that is too large fails before any other error.
-pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &[&str]) -> Body<T> {
+pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &Fields) -> Body<T> {
     // Serde would also accept an array with the fields of the struct in order.
     let is_object = bytes.trim_ascii_start().starts_with(b"{");
-    // Almost every body is right. Only for a wrong one it pays to follow the path to the error.
+    // Almost every body is right. Following the path to an error takes time, so this is done only for a wrong body.
     if is_object && let Ok(value) = serde_json::from_slice(bytes) {
         return Ok(value);
     }
@@ -147,7 +162,7 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &[&str]) -> Body<T> {
 }
 
 /// Parses `object` like [`parse`].
-pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: &[&str]) -> Body<T> {
+pub fn parse_object<T: DeserializeOwned>(object: Map<String, Value>, fields: &Fields) -> Body<T> {
     let size = check_content_size(object.get("content"));
     serde_path_to_error::deserialize(Value::Object(object)).map_err(|error| match size {
         Err(too_large) => too_large,
@@ -181,7 +196,7 @@ pub fn why_not_json(error: &serde_json::Error) -> String {
 }
 
 /// Why JSON does not have the right shape. The text quotes no value, and quotes a name only if it cannot be a key.
-fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
+fn wrong_shape(path: &str, reason: &str, fields: &Fields) -> String {
     // A key is longer than 32 bytes, and the beginning of a key has the prefix of keys.
     let is_plain = |name: &str| {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
@@ -191,7 +206,9 @@ fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
         path.split_once('[').is_some_and(|(list, rest)| is_plain(list) && rest.len() <= 16 && !rest.contains(PREFIX))
     };
     let named = |prefix: &str| reason.strip_prefix(prefix)?.split('`').nth(1);
-    let listed = if path.starts_with("edits[") { enumerate(&["old", "new"]) } else { enumerate(fields) };
+    let (list, is_in_list) = path.split_once('[').map_or((path, false), |(list, _)| (list, true));
+    let in_list = fields.lists.iter().find(|(name, _)| *name == list).map_or(&[][..], |(_, names)| names);
+    let listed = enumerate(if is_in_list { in_list } else { fields.names });
     if let Some(field) = named("missing field") {
         format!("The field `{field}` is missing. Send it as a string.")
     } else if let Some(field) = named("duplicate field") {
@@ -201,11 +218,11 @@ fn wrong_shape(path: &str, reason: &str, fields: &[&str]) -> String {
         format!("{field} is not known. The fields are {listed}; check the spelling.")
     } else if is_plain(path) || is_plain_element(path) {
         let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
-            Some("a boolean") => "`true` or `false`",
-            Some("a sequence") => "a list of objects with `old` and `new`",
-            Some("usize" | "u64" | "a nonzero usize") => "a whole number",
-            Some(object) if object.starts_with("struct ") => "an object with `old` and `new`",
-            _ => "a string",
+            Some("a boolean") => "`true` or `false`".to_owned(),
+            Some("a sequence") => format!("a list of objects with {}", enumerate(in_list)),
+            Some("usize" | "u64" | "a nonzero usize") => "a whole number".to_owned(),
+            Some(object) if object.starts_with("struct ") => format!("an object with {}", enumerate(in_list)),
+            _ => "a string".to_owned(),
         };
         format!("The field `{path}` has the wrong type. Send it as {expected}.")
     } else {

@@ -1,9 +1,9 @@
 //! The elements of `Forwarded` (RFC 7239), read from the right.
 //!
 //! A proxy appends its element to the header that the client sent. If the header were read from the left, a quote that
-//! the client leaves open would swallow the proxy's element. Read from the right, the proxy's element is complete
-//! before any text of the client is read. A quote inside a quoted string always follows a backslash. So the opening
-//! quote is the first quote to the left that has no backslash before it.
+//! the client leaves open would swallow the proxy's element. If it is read from the right, the proxy's element is
+//! complete before any text of the client is read. A quote inside a quoted string always follows a backslash. So the
+//! opening quote is the first quote to the left that has no backslash before it.
 
 /// The `for` parameter of each element of a header, without quotes, from the right. The item is `None` for an element
 /// without `for`, and for an unreadable element. An unreadable element ends the iteration.

@@ -1,8 +1,8 @@
 //! The login and the certificates of the cluster. Their files are read for each new connection, so that a changed
 //! password or certificate needs no restart.
 //!
-//! The driver opens connections at any time: to a node that is back, or that has joined. A file that cannot be used then
-//! fails that connection, and the driver tries again.
+//! The driver opens connections at any time: to a node that is back, or that has joined. A file that cannot be used
+//! then fails that connection, and the driver tries again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -196,22 +196,16 @@ fn certificates(path: &Path, option: &'static str) -> Result<Vec<CertificateDer<
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use rcgen::{CertificateParams, Issuer, KeyPair};
     use rustls::pki_types::pem::PemObject;
     use tempfile::TempDir;
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        settings: CqlSettings,
-    }
+    use crate::config::parse_args;
 
     fn settings(files: &TempDir, options: &[(&str, &str)]) -> CqlSettings {
         let value = |(option, file): &(&str, &str)| format!("{option}={}", files.path().join(file).display());
-        Line::parse_from(["handbill".to_owned()].into_iter().chain(options.iter().map(value))).settings
+        parse_args(options.iter().map(value)).unwrap()
     }
 
     /// A certificate for `name` and its key, signed by itself.

@@ -1,13 +1,13 @@
 //! The timestamps of texts and of their deletion, in microseconds.
 //!
-//! Plain writes of one row are ordered by their timestamps alone, so these are made from the page's own times, which grow
-//! with each version, and never from a server's clock. A deletion is always above what it deletes.
+//! Plain writes of one row are ordered by their timestamps alone, so these are made from the page's own times, which
+//! grow with each version, and never from a server's clock. A deletion is always above what it deletes.
 
 use crate::domain::timestamp::UnixMillis;
 
-/// How far above its own time a page's deletion stands: a text that another writer, whose clock is ahead by less than
-/// this, inserts late is deleted already when it arrives. ScyllaDB refuses timestamps more than three days in its future
-/// (by its documentation).
+/// The time that is added to the timestamp of a page's deletion. Another writer may insert a text late; if its clock is
+/// ahead by less than this time, the text is deleted already when it arrives. ScyllaDB refuses timestamps more than
+/// three days in its future (by its documentation).
 const AHEAD_OF_LATE_TEXTS: i64 = 24 * 60 * 60 * 1000;
 
 /// The timestamp of the text of a page that was changed at `updated_at`.

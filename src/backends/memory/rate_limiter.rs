@@ -149,11 +149,35 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
     use std::sync::Arc;
 
-    use super::super::test_clock::TestClock;
     use super::*;
+    use crate::domain::timestamp::UnixMillis;
+    use crate::ports::clock::Clock;
 
     const HOUR: Duration = Duration::from_hours(1);
     const TEN: Quota = Quota { limit: 10, window: HOUR };
+
+    /// A clock that stands still until the test moves it.
+    struct TestClock(Mutex<Duration>);
+
+    impl TestClock {
+        fn new() -> Self {
+            Self(Mutex::default())
+        }
+
+        fn advance(&self, duration: Duration) {
+            *self.0.lock().unwrap() += duration;
+        }
+    }
+
+    impl Clock for TestClock {
+        fn now(&self) -> UnixMillis {
+            UnixMillis::new(0)
+        }
+
+        fn monotonic(&self) -> Duration {
+            *self.0.lock().unwrap()
+        }
+    }
 
     fn client(number: u32) -> Client {
         Client::from(IpAddr::V4(Ipv4Addr::from_bits(0x0a00_0000 + number)))

@@ -1,8 +1,8 @@
 //! Writes the database into a new file that has only what is still there, and puts it in the old one's place.
 //!
-//! `redb`'s own compaction moves used parts of the file and leaves old bytes in the free ones. Here every record is read,
-//! verified and written to an empty file, so nothing that was deleted or replaced can be in it. If the process ends at any
-//! moment, the old file is still whole, or the new one is in its place.
+//! `redb`'s own compaction moves used parts of the file and leaves old bytes in the free ones. Here every record is
+//! read, verified and written to an empty file, so nothing that was deleted or replaced can be in it. If the process
+//! ends at any moment, the old file is still whole, or the new one is in its place.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -32,7 +32,8 @@ pub struct Compacted {
     pub after: u64,
 }
 
-/// Compacts the database in `data_dir`, which no process may use. `progress` gets the number of records so far, and of all.
+/// Compacts the database in `data_dir`, which no process may use. `progress` gets the number of records so far, and of
+/// all.
 pub fn compact(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Compacted, OpenError> {
     let directory = existing(data_dir)?;
     let (old, new) = (data_dir.join(DATABASE_FILE), data_dir.join(COMPACTING_FILE));
@@ -104,7 +105,7 @@ fn copy_tables(
 }
 
 enum CopyError {
-    /// A record cannot be read. Without it, the new file would have lost it.
+    /// A record cannot be read. A new file without this record would have lost it.
     Record(String),
     Database(redb::Error),
 }

@@ -74,7 +74,8 @@ impl Ledger {
         let mut first = Vec::new();
         input.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut first)?;
         if !first.ends_with(b"\n") {
-            // A file of somebody else is long or has other text; an unfinished header is a beginning of ours.
+            // A file that is long or has other text is not ours. A header of ours that was not finished begins as any
+            // header does.
             let is_ours = b"{\"sum\":\"".starts_with(&first[..first.len().min(8)]);
             let foreign = || io::Error::new(io::ErrorKind::InvalidData, "its first line is not a header");
             return if is_ours { Ok((Vec::new(), 0)) } else { Err(foreign()) };

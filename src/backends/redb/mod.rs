@@ -4,7 +4,6 @@
 //! |---|---|---|
 //! | [`RedbStore`] | pages and tombstones | one `redb` file, through one writer thread |
 //! | [`super::memory::MemoryRateLimiter`] | admitted attempts | memory, bounded; lost at a restart |
-//! | [`super::memory::MemorySlugReservations`] | slugs of creates in flight | memory, bounded; lost at a restart |
 //!
 //! The audit of operators' actions is kept in the same file, in a table of its own.
 //!

@@ -36,8 +36,8 @@ pub(super) fn existing(data_dir: &Path) -> Result<DataDir, OpenError> {
     }
 }
 
-/// A database that is being made from a backup. Until [`Restoring::finish`] the data directory has none, so nobody can
-/// serve a part of it.
+/// A database that is being made from a backup. Until [`Restoring::finish`] the data directory has no database, so
+/// nobody can serve an incomplete one.
 #[derive(Debug)]
 pub struct Restoring {
     data_dir: PathBuf,
@@ -66,8 +66,8 @@ impl Restoring {
         self.data_dir.join(RESTORING)
     }
 
-    /// Puts the store, which is closed, in its place. Its ledger has every deletion of the one that was there, if those
-    /// were imported, and replaces it.
+    /// Puts the store, which is closed, in its place. The new ledger replaces the one that was there. It has every
+    /// deletion of the old one if the caller has imported those.
     pub fn finish(self) -> Result<(), OpenError> {
         let place = |name: &str| {
             let from = self.directory().join(name);

@@ -172,7 +172,7 @@ impl Writer {
     }
 
     fn commit(&mut self, mut batch: Vec<Write>) {
-        // Drops the writes whose callers have given up. Such a write may be done or not; these are not done.
+        // Drops the writes whose callers have given up: whether such a write is done is left open.
         batch.retain(|write| !write.answer.is_closed());
         if batch.is_empty() {
             return;

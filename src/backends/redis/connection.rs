@@ -43,7 +43,8 @@ enum CallError {
     /// The server takes no writes: it is a replica, or not ready yet. Another server may be the master now.
     #[error("{0}")]
     NotMaster(RedisError),
-    /// The server refused the command, for example because its memory is full. It did nothing, and the connection works.
+    /// The server refused the command, for example because its memory is full. It did nothing, and the connection
+    /// works.
     #[error("{0}")]
     Refused(RedisError),
 }
@@ -66,20 +67,11 @@ impl From<PoolError<ConnectError>> for CallError {
         match error {
             PoolError::Backend(ConnectError::Redis(error)) if error.is_timeout() => Self::NoAnswer,
             PoolError::Backend(error) => Self::Unreachable(error),
-            // One of the pool's own time limits. No other error is possible, because the pool has no hooks and is never
-            // closed.
+            // One of the pool's own time limits has passed. No other error is possible, because the pool has no hooks
+            // and is never closed.
             _ => Self::NoAnswer,
         }
     }
-}
-
-/// How often a call is tried.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tries {
-    /// Once.
-    One,
-    /// Twice, because repeating the call changes nothing more.
-    Two,
 }
 
 /// The connection to Redis that all callers share: a pool, and a breaker that stops calls while Redis is unreachable.
@@ -130,8 +122,8 @@ impl RedisConnection {
     }
 
     /// Returns the answer of Redis, within [`TimeLimits::call`]. Returns `None` if there was no answer: Redis may or
-    /// may not have run the command.
-    pub(super) async fn call<T, F>(self: &Arc<Self>, tries: Tries, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
+    /// may not have run the command. Running the command of `ask` twice must change no more than running it once.
+    pub(super) async fn call<T, F>(self: &Arc<Self>, ask: impl Fn(Connection) -> F + Sync) -> Option<T>
     where
         F: Future<Output = RedisResult<T>> + Send,
     {
@@ -140,14 +132,11 @@ impl RedisConnection {
             mark_unavailable();
             return None;
         }
-        let answer = match tries {
-            Tries::One => self.try_within(self.limits.call(), &ask).await,
-            Tries::Two => match self.try_within(self.limits.first_try, &ask).await {
-                Err(CallError::NoAnswer | CallError::Failed(_) | CallError::NotMaster(_)) => {
-                    self.try_within(self.limits.second_try, &ask).await
-                }
-                outcome => outcome,
-            },
+        let answer = match self.try_within(self.limits.first_try, &ask).await {
+            Err(CallError::NoAnswer | CallError::Failed(_) | CallError::NotMaster(_)) => {
+                self.try_within(self.limits.second_try, &ask).await
+            }
+            outcome => outcome,
         };
         match answer {
             Ok(answer) => {
@@ -207,8 +196,8 @@ impl RedisConnection {
         Ok(lent?.clone())
     }
 
-    /// Whether the last search for a new master was long enough ago. A server that takes no writes answers at once, so each
-    /// call would otherwise make a connection.
+    /// Whether the last search for a new master was long enough ago. A server that takes no writes answers at once, so
+    /// each call would otherwise make a connection.
     fn may_look_for_the_master(&self) -> bool {
         let now = self.clock.monotonic();
         let mut looked_at = self.looked_for_master_at.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,7 +1,6 @@
 //! Every key that is used in Redis. The part in braces decides the slot in a Redis Cluster.
 
 use crate::domain::network_limits::Window;
-use crate::domain::slug::Slug;
 use crate::ports::rate_limiter::LimitKind;
 
 /// The keys of `windows`, which are those of one decision. All of them are in the slot of the widest network, because only
@@ -14,11 +13,6 @@ pub(super) fn windows(limited: LimitKind, windows: &[Window]) -> Vec<String> {
         format!("handbill:limit:{{{kind}:{widest}}}{within}")
     };
     windows.iter().map(key).collect()
-}
-
-/// The reservation of `slug`.
-pub(super) fn reservation(slug: &Slug) -> String {
-    format!("handbill:reservation:{{{slug}}}")
 }
 
 /// The key that the process called `name` writes to see whether Redis takes writes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use redis::{ErrorKind, RedisResult, Script};
 
-use super::connection::{RedisConnection, Tries};
+use super::connection::RedisConnection;
 use super::keys;
 use super::pool::Connection;
 use crate::backends::memory::MemoryRateLimiter;
@@ -84,7 +84,7 @@ impl RateLimiter for RedisLimiter {
         let windows = self.networks.windows(quota, client);
         let attempt = hex_id(&self.random);
         let ask = |connection| self.ask(connection, kind, &windows, &attempt);
-        if let Some(decision) = self.redis.call(Tries::Two, ask).await {
+        if let Some(decision) = self.redis.call(ask).await {
             if decision.admitted {
                 self.local.count(kind, quota, client);
             }

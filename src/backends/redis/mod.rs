@@ -1,10 +1,7 @@
-//! Limits and reservations that all replicas share, in Redis: one server, a Redis Cluster, or a master that sentinels
+//! Limits that all replicas share, in Redis: one server, a Redis Cluster, or a master that sentinels
 //! name.
 //!
-//! | part | content in Redis | kept |
-//! |---|---|---|
-//! | [`RedisLimiter`] | the times of admitted attempts, by limit and client | until the window has passed |
-//! | [`RedisReservations`] | slugs of creates in flight | until released, or 30 s |
+//! Redis has the times of admitted attempts, by limit and client, until their window has passed.
 //!
 //! # When Redis is unreachable
 //!
@@ -30,7 +27,7 @@
 //! # Rights that a login needs
 //!
 //! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcount +zrangebyscore
-//! +zremrangebyscore +zscore +pexpire +set +get +del`, and `+info` for a warning about evicted
+//! +zremrangebyscore +zscore +pexpire +set`, and `+info` for a warning about evicted
 //! keys; in a cluster also `+cluster`, with sentinels also `+role`.
 
 mod circuit_breaker;
@@ -39,7 +36,6 @@ mod eviction;
 mod keys;
 mod limiter;
 mod pool;
-mod reservations;
 mod settings;
 mod time_limits;
 
@@ -48,7 +44,6 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 pub use self::limiter::RedisLimiter;
-pub use self::reservations::RedisReservations;
 pub use self::settings::OpenError;
 pub use self::time_limits::TimeLimits;
 
@@ -65,7 +60,7 @@ pub fn check(settings: &RedisSettings) -> Result<(), OpenError> {
     Manager::new(settings, TimeLimits::of_calls(settings.redis_timeout)).map(drop)
 }
 
-/// Redis, from which the limiter and the reservations are made.
+/// Redis, from which the limiter is made.
 pub struct Redis {
     connection: Arc<RedisConnection>,
     clock: SharedClock,
@@ -93,11 +88,6 @@ impl Redis {
     pub fn limiter(&self, networks: NetworkLimits) -> RedisLimiter {
         let (clock, random) = (Arc::clone(&self.clock), self.random.clone());
         RedisLimiter::new(Arc::clone(&self.connection), clock, random, Arc::clone(&self.metrics), networks)
-    }
-
-    /// Reservations that all replicas see.
-    pub fn reservations(&self) -> RedisReservations {
-        RedisReservations::new(Arc::clone(&self.connection), hex_id(&self.random))
     }
 
     /// Shows whether Redis is unreachable, and notifies of each change.

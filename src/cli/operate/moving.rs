@@ -19,7 +19,7 @@ pub(in crate::cli) struct Export {
     /// New file, compressed with zstd if its name ends in .zst; `-` is standard output
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Leave pages out: only what remains of deleted pages, for restore --ledger
+    /// Write only what remains of deleted pages, for restore --ledger
     #[arg(long)]
     deletions: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(in crate::cli) struct Restore {
     /// Backup, or a folder of backups, of which the newest is taken
     #[arg(long, value_name = "PATH")]
     from: PathBuf,
-    /// Ledger of deletions, or an export of deletions; repeatable. No page in it returns
+    /// Ledger of deletions, or an export of deletions; repeatable. The pages in it stay deleted
     #[arg(long, value_name = "FILE")]
     ledger: Vec<PathBuf>,
     #[command(flatten)]

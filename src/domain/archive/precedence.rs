@@ -29,9 +29,9 @@ pub enum Precedence {
 
 /// Decides whether `imported` is stored over `stored` (contract, decision 18).
 ///
-/// A tombstone is final. Between two versions the higher one wins, and between two of the same number the later one: a
-/// store that was restored from a backup counts on from an older version. A tombstone wins over a page of its own
-/// version and time, so that a doubt ends with the text gone.
+/// A tombstone is final. The record with the higher version wins; of two records with one version, the later one. (A
+/// store that was restored from a backup continues from an older version, so two states can have one version.) A
+/// tombstone wins over a page of the same version and time, so that in doubt the text is gone.
 pub fn precedence(stored: Stored, imported: &Entry) -> Precedence {
     let state = match (stored, imported) {
         (Stored::Absent, _) => return Precedence::Import,

@@ -43,7 +43,7 @@ pub(super) struct HtmlWriter<'s> {
     /// The content. Its text from `passed` on is still to come.
     source: &'s str,
     passed: usize,
-    /// The bytes that the text of `source` from a position on takes at most: the last position that was counted.
+    /// The last position in `source` that was counted, and the most bytes that the text from there on takes.
     counted: Option<(usize, usize)>,
     max_bytes: usize,
     depth: usize,

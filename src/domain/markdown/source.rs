@@ -203,7 +203,7 @@ fn push_line(line: &str, out: &mut String) {
         let Some(placeholder) = placeholder else { continue };
         out.push_str(&line[copied..end]);
         out.push(placeholder);
-        // A placeholder stands after a `<`, and for any other character.
+        // The placeholder follows a `<`, and replaces any other character.
         copied = if end > at { end } else { at + line[at..].chars().next().map_or(1, char::len_utf8) };
     }
     out.push_str(&line[copied..]);

@@ -154,7 +154,7 @@ fn server_card(base_url: &Origin) -> Value {
     })
 }
 
-/// The entry for registries of MCP servers. Whoever publishes it proves to own the domain in its name.
+/// The entry for registries of MCP servers. Its publisher must prove to own the domain in its name.
 fn registry_entry(base_url: &Origin) -> Value {
     json!({
         "$schema": "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json",

@@ -2,7 +2,7 @@
 //! needs it, because a form cannot send the key in a header.
 //!
 //! Scripts come from files of this service alone, and one policy of Trusted Types writes HTML: that of the preview. The
-//! style that all pages share is embedded, as in them. The files of the editor are loaded from an address with a hash of
+//! style that all pages share is embedded here too. The files of the editor are loaded from an address with a hash of
 //! them all, so that no browser mixes the files of two versions. During a rolling update a replica of another version
 //! may be asked for them; it answers with its own.
 
@@ -234,6 +234,13 @@ mod tests {
         let sizes: Vec<_> = FILES.iter().map(|(name, _, bytes)| (*name, compressed(bytes))).collect();
         let all: usize = sizes.iter().map(|(_, size)| size).sum();
         assert!((3000..=MAX_COMPRESSED).contains(&all), "{all}: {sizes:?}");
+    }
+
+    #[test]
+    fn the_limits_in_the_scripts_are_the_limits_in_force() {
+        for limit in [format!("MAX_BYTES = {}", content::MAX_BYTES), format!("MAX_CHARS = {}", title::MAX_CHARS)] {
+            assert!(text("ui.js").contains(&format!("const {limit};")), "{limit}");
+        }
     }
 
     #[test]

@@ -5,11 +5,10 @@ use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use handbill::backends::memory::{MemoryRateLimiter, MemorySlugReservations};
+use handbill::backends::memory::MemoryRateLimiter;
 use handbill::backends::redb::RedbStore;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::RateLimiter;
-use handbill::ports::slug_reservations::SlugReservations;
 
 use super::rules::Started;
 use crate::in_process::clock::TestClock;
@@ -67,22 +66,4 @@ pub(crate) fn limiters() -> Vec<Limiter> {
         Limiter { name: "in process", backend: Arc::new(limiter), clock },
         Limiter { name: "in process, with a small table", backend: Arc::new(bounded), clock: few },
     ]
-}
-
-/// Every kind of reservations and its name, for rules that hold by any clock.
-pub(crate) fn reservations_by_any_clock() -> Vec<(&'static str, Arc<dyn SlugReservations>)> {
-    reservations().into_iter().map(|reservations| (reservations.name, reservations.backend)).collect()
-}
-
-/// Reservations and their clock.
-pub(crate) struct Reserving {
-    pub(crate) name: &'static str,
-    pub(crate) backend: Arc<dyn SlugReservations>,
-    pub(crate) clock: Arc<TestClock>,
-}
-
-/// Every kind of reservations that uses the test's clock, each empty.
-pub(crate) fn reservations() -> Vec<Reserving> {
-    let clock = Arc::new(TestClock::new());
-    vec![Reserving { name: "in process", backend: Arc::new(MemorySlugReservations::new(clock.clone())), clock }]
 }

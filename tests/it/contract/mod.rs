@@ -1,5 +1,5 @@
 //! Rules for backends: those for every backend (`rules`), on the backends that run in the process, and those for the
-//! embedded store and the limiter and reservations in memory.
+//! embedded store and the limiter in memory.
 
 mod backends;
 mod batches;
@@ -8,6 +8,5 @@ mod disk;
 mod faults;
 mod limiter;
 mod opening;
-mod reservations;
 mod rules;
 mod scan;

@@ -1,4 +1,4 @@
-//! Which pages are not to be indexed, by the links that the store has of them (contract, decision 13).
+//! Which pages must not be indexed, by the links that the store has of them (contract, decision 13).
 
 use std::sync::Arc;
 

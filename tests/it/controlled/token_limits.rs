@@ -1,4 +1,5 @@
-//! When a client may ask for a token again, and what asking has of the store (spec §4.5; contract, decision 14).
+//! When a client may ask for a token again, and which calls of the store a request for a token makes (spec §4.5;
+//! contract, decision 14).
 
 use std::convert::Infallible;
 use std::time::Duration;

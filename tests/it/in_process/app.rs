@@ -11,7 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, Publishing, public_router};
+use handbill::app::{Deps, PublicSettings, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
@@ -34,12 +34,14 @@ use super::random::TestRng;
 use super::skew::SkewedClock;
 use super::stores::{Calls, WatchedStore};
 use crate::support::app as support;
-use crate::support::app::{BASE_URL, Limits, Target};
+use crate::support::app::{BASE_URL, Limits, SetupOf, Target};
 use crate::support::exchange::{Answer, Request};
 
-/// How a service under test differs from one without any settings.
-pub(crate) struct Setup {
-    limits: Limits,
+/// How a service in this process differs from one without any settings.
+pub(crate) type Setup = SetupOf<Settings>;
+
+/// The settings of a test besides the limits.
+pub(crate) struct Settings {
     window: Duration,
     base_url: String,
     proxies: TrustedProxies,
@@ -49,11 +51,10 @@ pub(crate) struct Setup {
     publishing: Publishing,
 }
 
-impl Setup {
-    /// The limits of the specification (§8), and no trusted proxies.
-    pub(crate) fn new() -> Self {
+impl Default for Settings {
+    /// The window of the specification (§8), and no trusted proxies.
+    fn default() -> Self {
         Self {
-            limits: Limits::SPECIFIED,
             window: Duration::from_hours(1),
             base_url: BASE_URL.to_owned(),
             proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
@@ -63,52 +64,40 @@ impl Setup {
             publishing: Publishing::default(),
         }
     }
+}
 
-    /// Limits that are switched off, for tests of something else.
-    pub(crate) fn unlimited() -> Self {
-        Self { limits: Limits::OFF, ..Self::new() }
-    }
-
+impl Setup {
     #[must_use]
-    pub(crate) fn limits(mut self, create: u32, edit: u32) -> Self {
-        self.limits = Limits { create, edit, ..self.limits };
+    pub(crate) fn window(mut self, window: Duration) -> Self {
+        self.settings.window = window;
         self
     }
 
     #[must_use]
-    pub(crate) fn token_limit(mut self, token: u32) -> Self {
-        self.limits.token = token;
+    pub(crate) fn base_url(mut self, origin: &str) -> Self {
+        origin.clone_into(&mut self.settings.base_url);
         self
     }
 
     #[must_use]
-    pub(crate) fn window(self, window: Duration) -> Self {
-        Self { window, ..self }
-    }
-
-    #[must_use]
-    pub(crate) fn base_url(self, origin: &str) -> Self {
-        Self { base_url: origin.to_owned(), ..self }
-    }
-
-    #[must_use]
-    pub(crate) fn trusted_proxies(self, networks: &[&str], header: ForwardedHeader) -> Self {
+    pub(crate) fn trusted_proxies(mut self, networks: &[&str], header: ForwardedHeader) -> Self {
         let networks = networks.iter().map(|network| network.parse().unwrap()).collect();
-        Self { proxies: TrustedProxies { networks, header }, ..self }
+        self.settings.proxies = TrustedProxies { networks, header };
+        self
     }
 
     /// Sets hosts and origins that may call the tools, besides those of the base URL.
     #[must_use]
-    pub(crate) fn mcp_allows(self, hosts: &[&str], origins: &[&str]) -> Self {
-        let mcp_hosts = hosts.iter().map(|host| Authority::parse(host).unwrap()).collect();
-        let mcp_origins = origins.iter().map(|origin| Origin::parse(origin).unwrap()).collect();
-        Self { mcp_hosts, mcp_origins, ..self }
+    pub(crate) fn mcp_allows(mut self, hosts: &[&str], origins: &[&str]) -> Self {
+        self.settings.mcp_hosts = hosts.iter().map(|host| Authority::parse(host).unwrap()).collect();
+        self.settings.mcp_origins = origins.iter().map(|origin| Origin::parse(origin).unwrap()).collect();
+        self
     }
 
     /// Publishes only what `policy` allows.
     #[must_use]
     pub(crate) fn policy(mut self, policy: PublishingPolicy) -> Self {
-        self.publishing.policy = policy;
+        self.settings.publishing.policy = policy;
         self
     }
 
@@ -116,14 +105,14 @@ impl Setup {
     #[must_use]
     pub(crate) fn tiers(mut self, tiers: &[&str]) -> Self {
         let tiers: Vec<_> = tiers.iter().map(|tier| LimitTier::parse(tier).unwrap()).collect();
-        self.publishing.tiers = LimitTiers::new(&tiers, self.window);
+        self.settings.publishing.tiers = LimitTiers::new(&tiers, self.settings.window);
         self
     }
 
     /// The operators' contacts and wishes.
     #[must_use]
     pub(crate) fn site(mut self, site: SiteSettings) -> Self {
-        self.publishing.site = site;
+        self.settings.publishing.site = site;
         self
     }
 
@@ -135,38 +124,39 @@ impl Setup {
 
     /// A service over `store`.
     #[must_use]
-    pub(crate) fn over(self, store: Arc<dyn PageStore>) -> Self {
-        Self { store: Some(store), ..self }
+    pub(crate) fn over(mut self, store: Arc<dyn PageStore>) -> Self {
+        self.settings.store = Some(store);
+        self
     }
 
     pub(crate) fn start(self) -> TestApp {
+        let Self { limits, settings } = self;
         let clock = Arc::new(SkewedClock::new());
         let random = Arc::new(Mutex::new(TestRng::new()));
-        let inner = self.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
+        let drawn = Arc::clone(&random);
+        let inner = settings.store.unwrap_or_else(|| Arc::new(RedbStore::in_memory().unwrap()));
         let store = Arc::new(WatchedStore::around(inner));
         let deps = Deps {
             clock: Arc::clone(&clock) as SharedClock,
-            random: Random::Controlled(random.clone()),
+            random: Random::Controlled(Arc::new(move |bytes: &mut [u8]| drawn.lock().unwrap().fill(bytes))),
             metrics: Arc::new(Metrics::new()),
         };
-        let quota = |limit| (limit > 0).then_some(Quota { limit, window: self.window });
-        let base_url = Origin::parse(&self.base_url).unwrap();
-        let allowed = HostCheck::new(&base_url, self.mcp_hosts, self.mcp_origins);
+        let quota = |limit| (limit > 0).then_some(Quota { limit, window: settings.window });
+        let base_url = Origin::parse(&settings.base_url).unwrap();
         let metrics = Arc::clone(&deps.metrics);
-        let router = public_router(
-            Arc::clone(&store) as Arc<dyn PageStore>,
-            Quotas {
-                create: quota(self.limits.create),
-                edit: quota(self.limits.edit),
-                token: quota(self.limits.token),
-                preview: quota(self.limits.preview),
+        let public = PublicSettings {
+            quotas: Quotas {
+                create: quota(limits.create),
+                edit: quota(limits.edit),
+                token: quota(limits.token),
+                preview: quota(limits.preview),
             },
+            hosts: HostCheck::new(&base_url, settings.mcp_hosts, settings.mcp_origins),
             base_url,
-            self.proxies,
-            allowed,
-            self.publishing,
-            &deps,
-        );
+            proxies: settings.proxies,
+            publishing: settings.publishing,
+        };
+        let router = public_router(Arc::clone(&store) as Arc<dyn PageStore>, public, &deps);
         let service = Arc::new(InProcess {
             store: Arc::clone(&store),
             router,

@@ -1,10 +1,5 @@
 //! Random numbers that a test can repeat, so that it can force two slugs to be the same.
 
-use std::convert::Infallible;
-
-use rand::TryRng;
-use rand::rand_core::utils::next_word_via_fill;
-
 const SEED: u64 = 0x0068_616e_6462_696c;
 
 /// The same bytes for every test, in the order in which they are drawn (`SplitMix64`).
@@ -28,20 +23,8 @@ impl TestRng {
     pub(crate) fn stick(&mut self) {
         *self = Self::Stuck;
     }
-}
-
-impl TryRng for TestRng {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+    /// Fills `bytes` with the next numbers.
+    pub(crate) fn fill(&mut self, bytes: &mut [u8]) {
         match self {
             Self::Stuck => bytes.fill(0),
             Self::Running(counter) => bytes.fill_with(|| {
@@ -52,6 +35,5 @@ impl TryRng for TestRng {
                 (mixed ^ (mixed >> 31)).to_le_bytes()[0]
             }),
         }
-        Ok(())
     }
 }

@@ -6,7 +6,8 @@ use crate::support::app::{BASE_URL, Setup, TestApp};
 use crate::support::calls::Published;
 use crate::support::exchange::{Answer, Request};
 
-/// Sends an update and a delete, each made by `present`, fails unless both answer `code` with 401 and leave the page.
+/// Sends an update and a delete, each made by `present`, and fails unless both answer `code` with 401 and leave the
+/// page.
 async fn refused(app: &TestApp, page: &Published, code: &str, present: impl Fn(Request) -> Request) -> Vec<Answer> {
     let before = app.page(&page.slug).await;
     let mut answers = Vec::new();

@@ -33,7 +33,7 @@ fn validated(page: &Published) -> Vec<(String, &'static str)> {
     asked
 }
 
-/// The fields of `answer` but those that describe its body or the moment.
+/// The fields of `answer` except those that describe its body or the moment.
 fn kept_fields(answer: &Answer) -> HeaderMap {
     let mut fields = answer.headers.clone();
     for left_out in ["content-type", "content-length", "date", "x-request-id"] {

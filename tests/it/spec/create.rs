@@ -77,7 +77,7 @@ async fn a_title_is_trimmed() {
 #[tokio::test]
 async fn a_title_of_200_characters_is_accepted_and_one_of_201_is_not() {
     let app = Setup::unlimited().start();
-    // Scalar values count, neither bytes nor what looks like one character.
+    // Scalar values are counted, and not bytes or what looks like one character.
     for character in ["a", "é", "漢", "\u{1f600}"] {
         let longest = character.repeat(200);
         let page = app.publish(&longest, "c").await;

@@ -204,7 +204,7 @@ async fn missing_or_empty_credentials_answer_401_invalid_client() {
     ask_without_credentials(&TestApp::new()).await;
 }
 
-/// Fails unless whoever does not say who they are is refused.
+/// Fails unless a request without client credentials is refused.
 pub(crate) async fn ask_without_credentials(app: &TestApp) {
     let page = app.published().await;
     let (slug, key) = (&page.slug, &page.key);

@@ -10,8 +10,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::process::Command;
 
+use crate::environment;
+
 /// Time after which a client counts as hanging. Nothing depends on it being short.
-const TEST_TIMEOUT: Duration = Duration::from_mins(15);
+const LONGEST_RUN: Duration = Duration::from_mins(15);
 
 /// A client that has not been started yet.
 pub(crate) struct Client {
@@ -94,7 +96,7 @@ impl Client {
 
     /// Runs it to its end, and returns what it wrote to standard output. Anything but success fails the test.
     pub(crate) async fn succeeds(mut self) -> String {
-        let output = tokio::time::timeout(TEST_TIMEOUT, self.command.output()).await;
+        let output = tokio::time::timeout(LONGEST_RUN, self.command.output()).await;
         let output = output.unwrap_or_else(|_| panic!("it hangs: {:?}", self.command)).expect("it starts");
         let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(
@@ -113,11 +115,8 @@ pub(crate) fn sources(name: &str) -> PathBuf {
 }
 
 /// The path of something that `tests/services/clients/install` installed.
-#[expect(clippy::disallowed_methods, reason = "whoever runs the tests sets it, not the service's settings")]
 fn installed(path: &str) -> PathBuf {
-    let folder = std::env::var_os("HANDBILL_TEST_CLIENTS")
-        .expect("HANDBILL_TEST_CLIENTS is not set: run ./tests/run, which installs the clients and sets it");
-    let path = Path::new(&folder).join(path);
+    let path = environment::folder("HANDBILL_TEST_CLIENTS").join(path);
     assert!(path.exists(), "{} is not installed: run ./tests/run, which installs it", path.display());
     path
 }

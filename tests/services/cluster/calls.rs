@@ -8,7 +8,7 @@ use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, RETRY_AFTER};
 use http::{Method, Request};
 use serde_json::{Value, json};
 
-use crate::connection::{TEST_TIMEOUT, connect_from, exchange};
+use crate::connection::{CLIENT_TIMEOUT, connect_from, exchange};
 
 /// A reply of the service.
 #[derive(Debug)]
@@ -91,7 +91,7 @@ async fn call(
     let request = request.body(Bytes::from(body.unwrap_or_default())).expect("it is valid");
     let began = Instant::now();
     let whole = async { exchange(&mut connect_from(local, service).await?, request).await };
-    let response = tokio::time::timeout(TEST_TIMEOUT, whole).await.expect("it is answered").expect("it is answered");
+    let response = tokio::time::timeout(CLIENT_TIMEOUT, whole).await.expect("it is answered").expect("it is answered");
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     let body = serde_json::from_slice(response.body()).unwrap_or_default();
     Reply { status: response.status().as_u16(), body, retry_after, took: began.elapsed() }

@@ -1,25 +1,21 @@
 //! Guarantees across replicas while nothing is wrong.
 
 use std::collections::HashSet;
-use std::convert::Infallible;
 use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
-use handbill::backends::redis::{Redis, TimeLimits};
+use handbill::backends::memory::MemoryRateLimiter;
 use handbill::domain::client::Client;
-use handbill::domain::network_limits::NetworkLimits;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
-use handbill::ports::slug_reservations::{Reservation, SlugReservations};
 use handbill::service::render_threads::RenderThreads;
 use handbill::service::{CreateFields, PageService};
-use handbill::telemetry::metrics::Metrics;
-use rand::rand_core::utils::next_word_via_fill;
-use rand::{Rng, TryRng};
+use rand::Rng;
 
 use super::calls::{create, delete, publish, read, rewrite};
 use super::service::{Service, Settings};
@@ -71,44 +67,17 @@ async fn each_client_has_one_quota_over_all_replicas() {
 /// How many characters a slug's suffix has, each from one byte; it is drawn first.
 const SUFFIX_BYTES: usize = 8;
 
-/// Yields the same suffix to all racers, then random bytes.
-struct Racer {
-    drawn: usize,
-}
-
-impl TryRng for Racer {
-    type Error = Infallible;
-
-    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
-        next_word_via_fill(self)
-    }
-
-    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+/// Yields the same suffix to every racer, then random bytes.
+fn racing() -> Random {
+    let drawn = AtomicUsize::new(0);
+    Random::Controlled(Arc::new(move |bytes: &mut [u8]| {
         for byte in bytes {
-            match self.drawn {
+            match drawn.fetch_add(1, Ordering::Relaxed) {
                 0..SUFFIX_BYTES => *byte = 7,
                 _ => (&Random::System).fill_bytes(std::slice::from_mut(byte)),
             }
-            self.drawn += 1;
         }
-        Ok(())
-    }
-}
-
-/// Reservations that were lost.
-struct Lost;
-
-#[async_trait::async_trait]
-impl SlugReservations for Lost {
-    async fn reserve(&self, _: &handbill::domain::slug::Slug) -> Reservation {
-        Reservation::Held
-    }
-
-    async fn release(&self, _: &handbill::domain::slug::Slug) {}
+    }))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -121,57 +90,35 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         let store = CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap();
         stores.push(Arc::new(store));
     }
-    let metrics = Arc::new(Metrics::new());
-    let redis = Redis::open(
-        &service.redis_settings(),
-        TimeLimits::of_calls(std::time::Duration::from_millis(500)),
-        clock.clone(),
-        Random::System,
-        metrics,
-    )
-    .unwrap();
     let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
-    for (round, reservations) in
-        [Arc::new(redis.reservations()) as Arc<dyn SlugReservations>, Arc::new(Lost)].iter().enumerate()
-    {
-        let racing = (0..24).map(|racer| {
-            let racing = Racer { drawn: 0 };
-            let random = Random::Controlled(Arc::new(Mutex::new(racing)));
-            let limiter = Arc::new(redis.limiter(NetworkLimits::NONE));
-            let (store, clock) = (Arc::clone(&stores[racer % 3]), clock.clone());
-            let service = PageService::new(
-                store,
-                limiter,
-                Arc::clone(reservations),
-                Arc::new(RenderThreads::default()),
-                clock,
-                random,
-                unlimited,
-            );
-            tokio::spawn(async move {
-                let fields = CreateFields {
-                    title: format!("Race {round} {}", std::process::id()),
-                    content: format!("racer {racer}"),
-                };
-                let client = Client::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
-                service.create(client, Ok(fields)).await.outcome
-            })
-        });
-        let created: Vec<_> = join_all(racing).await.into_iter().map(|create| create.unwrap().unwrap()).collect();
-        let slugs: HashSet<_> = created.iter().map(|created| created.page.slug.clone()).collect();
-        assert_eq!(slugs.len(), created.len(), "two pages have one slug");
-        let contended = created.iter().filter(|created| {
-            let suffix = created.page.slug.to_string();
-            suffix[suffix.len() - SUFFIX_BYTES..].bytes().all(|byte| byte == suffix.as_bytes()[suffix.len() - 1])
-        });
-        assert_eq!(contended.count(), 1, "one racer got what all wanted");
-        for created in &created {
-            let Lookup::Active(page) = stores[0].lookup(&created.page.slug).await.unwrap() else {
-                panic!("it is gone")
-            };
-            assert_eq!(page, created.page);
-            assert!(page.key_hash.matches(&created.edit_key));
-        }
+    let creates = (0..24).map(|racer| {
+        let service = PageService::new(
+            Arc::clone(&stores[racer % 3]),
+            Arc::new(MemoryRateLimiter::new(clock.clone())),
+            Arc::new(RenderThreads::default()),
+            clock.clone(),
+            racing(),
+            unlimited,
+        );
+        tokio::spawn(async move {
+            let title = format!("Race {}", std::process::id());
+            let fields = CreateFields { title, content: format!("racer {racer}") };
+            let client = Client::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
+            service.create(client, Ok(fields)).await.outcome
+        })
+    });
+    let created: Vec<_> = join_all(creates).await.into_iter().map(|create| create.unwrap().unwrap()).collect();
+    let slugs: HashSet<_> = created.iter().map(|created| created.page.slug.clone()).collect();
+    assert_eq!(slugs.len(), created.len(), "two pages have one slug");
+    let contended = created.iter().filter(|created| {
+        let suffix = created.page.slug.to_string();
+        suffix[suffix.len() - SUFFIX_BYTES..].bytes().all(|byte| byte == suffix.as_bytes()[suffix.len() - 1])
+    });
+    assert_eq!(contended.count(), 1, "one racer got what all wanted");
+    for created in &created {
+        let Lookup::Active(page) = stores[0].lookup(&created.page.slug).await.unwrap() else { panic!("it is gone") };
+        assert_eq!(page, created.page);
+        assert!(page.key_hash.matches(&created.edit_key));
     }
 }
 

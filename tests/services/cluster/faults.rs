@@ -9,16 +9,10 @@ use serde_json::Value;
 
 use super::calls::{Published, Reply, create, publish, read, rewrite};
 use super::service::{Service, Settings};
-
-/// Longer than any answer takes on any machine, unless it waits for a lost server. The service's own limits are far
-/// shorter; `tests/it/controlled/outages.rs` checks them, where no machine is slow.
-pub(crate) const FAR_TOO_LONG: Duration = Duration::from_secs(20);
+use crate::environment::{FAR_TOO_LONG, TEST_TIMEOUT};
 
 /// How often the service is asked whether it works again.
 const AGAIN: Duration = Duration::from_millis(50);
-
-/// Time after which the service counts as not recovering.
-const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Pages for [`wave`], which updates each page only a few times, since updates of one page conflict.
 async fn pages(service: &Service) -> Vec<Published> {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::faults::FAR_TOO_LONG;
 use super::service::{Service, Settings};
+use crate::environment::{FAR_TOO_LONG, setting};
 use crate::linearizability::histories::workload::{Plan, run};
 
 /// How long a node is away: longer than it takes everybody to notice that it hangs, and to go on without it.
@@ -13,12 +13,6 @@ const AWAY: Duration = Duration::from_secs(6);
 
 /// How long the quorum is lost.
 const WITHOUT_QUORUM: Duration = Duration::from_secs(4);
-
-#[expect(clippy::disallowed_methods, reason = "whoever runs the tests sets it, not the service's settings")]
-fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
-    let parse = |value: String| value.parse().ok().unwrap_or_else(|| panic!("{name} is not a number: {value}"));
-    std::env::var(name).map_or(default, parse)
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_are_linearizable_while_nodes_are_killed_paused_and_cut_off() {

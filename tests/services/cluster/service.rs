@@ -3,13 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Parser;
-use handbill::config::{CqlSettings, RedisSettings};
+use handbill::config::CqlSettings;
 use tokio::process::Child;
 use tokio::sync::OnceCell;
 
 use super::nodes::Nodes;
 use crate::deployment::{Addresses, balance, migrated, redis};
+use crate::environment;
 use crate::linearizability::histories::transport::Network;
 use crate::replica::Replica;
 
@@ -106,13 +106,7 @@ impl Service {
     /// Settings that let a test reach the service's own pages without a replica.
     pub(crate) fn store_settings(&self) -> CqlSettings {
         let nodes = self.nodes.shared().addresses();
-        let line = ["handbill", "--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
-        Line::try_parse_from(line).expect("they are valid").store
-    }
-
-    /// Settings that let a test reach the service's Redis without a replica.
-    pub(crate) fn redis_settings(&self) -> RedisSettings {
-        Line::try_parse_from(["handbill", "--redis-url", &self.redis.url()]).expect("they are valid").redis
+        environment::settings(&["--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace])
     }
 
     /// The way that clients take, through the load balancer.
@@ -137,14 +131,6 @@ impl Service {
 async fn start_replica(addresses: Addresses, number: u8, settings: &[String]) -> Replica {
     let (public, admin) = addresses.replica(number);
     Replica::start(public, admin, settings).await
-}
-
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    store: CqlSettings,
-    #[command(flatten)]
-    redis: RedisSettings,
 }
 
 /// A Redis of this service alone, which keeps nothing.

@@ -77,17 +77,10 @@ fn step(name: &str, kind: SpanKind, pairs: &[(&str, &str)]) -> Step {
 
 /// All that is asked of others while a page is published.
 fn publishing() -> Vec<Step> {
-    vec![
-        decision("create"),
-        call("redis", "reserve slugs", "held"),
-        rendering(),
-        call("cassandra", "insert_if_absent pages", "done"),
-        call("redis", "release slugs", "done"),
-    ]
+    vec![decision("create"), rendering(), call("cassandra", "insert_if_absent pages", "done")]
 }
 
-/// Fails unless `spans` are these steps, in this order, each directly below `parent` and begun within it. A reservation goes
-/// on beside the steps after it, and may end after the answer.
+/// Fails unless `spans` are these steps, one after another, each directly below `parent` and within it.
 fn check_steps(parent: &Span, spans: &[Span], expected: &[Step]) {
     let found: Vec<Step> =
         spans.iter().map(|span| (span.name.clone(), span.kind(), attributes(&span.attributes))).collect();
@@ -95,15 +88,12 @@ fn check_steps(parent: &Span, spans: &[Span], expected: &[Step]) {
     let mut before = parent.start_time_unix_nano;
     for span in spans {
         assert_eq!((&span.trace_id, &span.parent_span_id), (&parent.trace_id, &parent.span_id), "{}", span.name);
-        let is_awaited = !span.name.ends_with(" slugs");
         assert!(
-            before <= span.start_time_unix_nano
-                && span.start_time_unix_nano <= parent.end_time_unix_nano
-                && (!is_awaited || span.end_time_unix_nano <= parent.end_time_unix_nano),
+            before <= span.start_time_unix_nano && span.end_time_unix_nano <= parent.end_time_unix_nano,
             "{span:?}"
         );
         assert!(span.status.as_ref().is_none_or(|status| status.code == 0) && span.links.is_empty(), "{span:?}");
-        before = if is_awaited { span.end_time_unix_nano } else { span.start_time_unix_nano };
+        before = span.end_time_unix_nano;
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use handbill::domain::network_limits::NetworkLimits;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::RateLimiter;
-use handbill::ports::slug_reservations::SlugReservations;
 
 use super::rules::Started;
 use super::servers;
@@ -19,9 +18,4 @@ pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
 /// attempts instead, and shows that these windows slide as those in memory do.
 pub(crate) fn limiters_by_any_clock() -> Vec<(&'static str, Arc<dyn RateLimiter>)> {
     vec![("Redis", Arc::new(servers::redis().limiter(NetworkLimits::NONE)))]
-}
-
-/// Every kind of reservations and its name.
-pub(crate) fn reservations_by_any_clock() -> Vec<(&'static str, Arc<dyn SlugReservations>)> {
-    vec![("Redis", Arc::new(servers::redis().reservations()))]
 }

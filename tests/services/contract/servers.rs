@@ -1,9 +1,7 @@
 //! The servers that `./tests/run` starts and names in the environment. Without one, every test that needs it fails.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use clap::Parser;
 use handbill::backends::cql::{CqlStore, CqlTimeouts, migrate};
 use handbill::backends::redis::{Redis, TimeLimits};
 use handbill::config::{CqlSettings, RedisSettings};
@@ -12,31 +10,16 @@ use handbill::ports::random::{Random, index_below};
 use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
-/// Enough time on any machine, so that a test fails only by its own subject.
-const TEST_TIMEOUT: Duration = Duration::from_mins(1);
-
-#[derive(Parser)]
-struct Line {
-    #[command(flatten)]
-    scylla: CqlSettings,
-    #[command(flatten)]
-    redis: RedisSettings,
-}
-
-fn named_by(variable: &str) -> String {
-    #[expect(clippy::disallowed_methods, reason = "this is where the tests' own setting is read")]
-    let value = std::env::var(variable);
-    value.unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"))
-}
+use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 
 /// A store on the CQL server, in a keyspace that only this run uses.
 pub(crate) async fn cql() -> CqlStore {
     static KEYSPACE: OnceCell<String> = OnceCell::const_new();
-    let settings = |keyspace: &str| {
-        let nodes = named_by("HANDBILL_TEST_CQL");
+    let settings = |keyspace: &str| -> CqlSettings {
+        let nodes = from_the_runner("HANDBILL_TEST_CQL");
         let copies = nodes.split(',').count().min(3).to_string();
-        let server = ["handbill", "--scylla-nodes", &nodes, "--scylla-replication-factor", &copies];
-        Line::try_parse_from([&server[..], &["--scylla-keyspace", keyspace]].concat()).unwrap().scylla
+        let server = ["--scylla-nodes", &nodes, "--scylla-replication-factor", &copies];
+        environment::settings(&[&server[..], &["--scylla-keyspace", keyspace]].concat())
     };
     let keyspace = KEYSPACE.get_or_init(async || {
         let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
@@ -51,8 +34,8 @@ pub(crate) async fn cql() -> CqlStore {
 
 /// Access to the Redis server.
 pub(crate) fn redis() -> Redis {
-    let url = named_by("HANDBILL_TEST_REDIS");
-    let settings = Line::try_parse_from(["handbill", "--redis-url", &url]).unwrap().redis;
+    let url = from_the_runner("HANDBILL_TEST_REDIS");
+    let settings: RedisSettings = environment::settings(&["--redis-url", &url]);
     let limits = TimeLimits {
         first_try: TEST_TIMEOUT,
         second_try: TEST_TIMEOUT,

@@ -2,7 +2,6 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::time::Duration;
 
 use handbill::backends::cql::{CqlStore, Progress, migrate};
 use handbill::config::CqlSettings;
@@ -12,19 +11,11 @@ use tempfile::NamedTempFile;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::server::{PATIENT, fresh_keyspace, settings};
+use crate::environment::{TEST_TIMEOUT, from_the_runner};
 use crate::support::pages::page;
 
 /// The login that the server creates at its first start.
 const LOGIN: &str = "cassandra";
-
-/// Longer than any server takes on any machine.
-const FAR_TOO_LONG: Duration = Duration::from_mins(2);
-
-fn variable(name: &str) -> String {
-    #[expect(clippy::disallowed_methods, reason = "this is where the tests' own setting is read")]
-    let value = std::env::var(name);
-    value.unwrap_or_else(|_| panic!("{name} is not set: run ./tests/run, which starts the servers"))
-}
 
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
@@ -34,10 +25,10 @@ fn file(text: &str) -> NamedTempFile {
 
 /// The settings for the secured server, with its certificate and the password in `password`.
 fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
-    let (password, ca) = (password.path().to_str().unwrap(), variable("HANDBILL_TEST_CQL_SECURED_CA"));
+    let (password, ca) = (password.path().to_str().unwrap(), from_the_runner("HANDBILL_TEST_CQL_SECURED_CA"));
     let login = ["--scylla-username", LOGIN, "--scylla-password-file", password, "--scylla-ca-file", &ca];
     let mut settings = settings(keyspace, &login);
-    settings.scylla_nodes = vec![variable("HANDBILL_TEST_CQL_SECURED")];
+    settings.scylla_nodes = vec![from_the_runner("HANDBILL_TEST_CQL_SECURED")];
     settings.scylla_replication_factor = 1;
     settings
 }
@@ -93,7 +84,7 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
             () = put_right => {}
         }
     };
-    tokio::time::timeout(FAR_TOO_LONG, Box::pin(heard)).await.expect("the password is read again");
+    tokio::time::timeout(TEST_TIMEOUT, Box::pin(heard)).await.expect("the password is read again");
 }
 
 #[tokio::test]

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use clap::Parser;
 use handbill::backends::cql::migrate::schema::MIGRATIONS;
 use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate_with};
 use handbill::config::{CqlSettings, FenceConsistency};
@@ -14,11 +13,10 @@ use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
 use tokio::sync::OnceCell;
 
-/// The variable with the server's nodes, as `host:port,…`; one node is enough.
-const NODES_VARIABLE: &str = "HANDBILL_TEST_CQL";
+use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 
-/// The keyspace that all tests of pages share; each test has its own slugs. Its name depends on the migrations, because an
-/// earlier version of these tests may have used the server.
+/// The keyspace that all tests of pages share; each test has its own slugs. Its name depends on the migrations, because
+/// an earlier version of these tests may have used the server.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
     let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
     format!("handbill_tests_{}", checksums.collect::<Vec<_>>().join("_"))
@@ -26,31 +24,23 @@ static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
 
 /// Enough time on any machine, so that a test fails only by its own subject.
 pub(crate) const PATIENT: CqlTimeouts = CqlTimeouts {
-    operation: Duration::from_mins(2),
+    operation: TEST_TIMEOUT,
     attempt: Duration::from_mins(1),
     permit: Duration::from_mins(1),
     in_flight: 256,
 };
 
-/// The nodes of the server.
+/// The nodes of the server, as `host:port,…`; one node is enough.
 pub(crate) fn nodes() -> String {
-    #[expect(clippy::disallowed_methods, reason = "this is where the tests' own setting is read")]
-    let nodes = std::env::var(NODES_VARIABLE);
-    nodes.unwrap_or_else(|_| panic!("{NODES_VARIABLE} is not set: run ./tests/run, which starts the servers"))
+    from_the_runner("HANDBILL_TEST_CQL")
 }
 
 /// The settings with `args` and the server's nodes.
 pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        settings: CqlSettings,
-    }
     let nodes = nodes();
     let copies = nodes.split(',').count().min(3).to_string();
-    let server = ["handbill", "--scylla-nodes", &nodes, "--scylla-keyspace", keyspace];
-    let copies = ["--scylla-replication-factor", &copies];
-    Line::try_parse_from([&server[..], &copies, args].concat()).map(|line| line.settings).unwrap()
+    let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace, "--scylla-replication-factor", &copies];
+    environment::settings(&[&server[..], args].concat())
 }
 
 /// A session directly with the server.

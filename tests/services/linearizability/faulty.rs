@@ -14,7 +14,7 @@ use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageSto
 pub(crate) enum Fault {
     /// A lookup sometimes answers with the page from before the last change that the lookup knows of.
     StaleRead,
-    /// The state that a page is said to be in is the one from before the last change.
+    /// The store reports that a page is in the state from before its last change.
     StaleState,
     /// A compare-and-set sometimes reports success without any effect.
     LostSwap,

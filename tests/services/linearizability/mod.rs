@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, Publishing, public_router};
+use handbill::app::{Deps, PublicSettings, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
@@ -26,6 +26,7 @@ use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;
 use self::histories::workload::{Outcome, Plan, Progress, run};
 use self::in_process::InProcess;
+use crate::environment::setting;
 use crate::replica::Replica;
 
 /// Eight pages at a time with four clients each, as many calls as `LIN_OPS` says.
@@ -33,19 +34,17 @@ fn plan() -> Plan {
     Plan { seed: setting("LIN_SEED", 4), calls: setting("LIN_OPS", 20_000), groups: 8, clients: 4, burst: 10 }
 }
 
-#[expect(clippy::disallowed_methods, reason = "whoever runs the tests sets it, not the service's settings")]
-fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
-    std::env::var(name)
-        .map_or(default, |value| value.parse().ok().unwrap_or_else(|| panic!("{name} is not a number: {value}")))
-}
-
 /// A replica in this process, over `store`, without limits.
 fn replica(store: Arc<dyn PageStore>) -> Router {
-    let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
-    let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
-    let origin = Origin::parse("https://pages.example").unwrap();
-    let allowed = HostCheck::new(&origin, Vec::new(), Vec::new());
-    public_router(store, unlimited, origin, proxies, allowed, Publishing::default(), &Deps::system())
+    let base_url = Origin::parse("https://pages.example").unwrap();
+    let settings = PublicSettings {
+        quotas: Quotas { create: None, edit: None, token: None, preview: None },
+        proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+        hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
+        base_url,
+        publishing: Publishing::default(),
+    };
+    public_router(store, settings, &Deps::system())
 }
 
 async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {

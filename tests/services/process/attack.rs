@@ -7,7 +7,8 @@ use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Answer, Connection, JSON, MCP_ACCEPT, get, page_json, post, request, request_bytes};
-use super::support::{Server, TEST_TIMEOUT};
+use super::support::Server;
+use crate::environment::TEST_TIMEOUT;
 
 /// Number of readers, and of callers. The answer to each of them held about 1 MB in 0.2.0.
 const READERS: usize = 400;

@@ -150,20 +150,24 @@ fn an_empty_variable_counts_as_not_set() {
     assert_eq!(post(server.address, "Started", "x").unwrap().status, 201);
 }
 
+/// The options of the cluster.
+const OF_SCYLLA: [&str; 12] = [
+    "scylla-nodes",
+    "scylla-keyspace",
+    "scylla-datacenter",
+    "scylla-fence-consistency",
+    "scylla-replication-factor",
+    "scylla-tablets",
+    "scylla-username",
+    "scylla-password-file",
+    "scylla-ca-file",
+    "scylla-client-cert-file",
+    "scylla-client-key-file",
+    "schema-wait",
+];
+
 #[test]
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
-    const OF_SCYLLA: [&str; 10] = [
-        "scylla-nodes",
-        "scylla-keyspace",
-        "scylla-datacenter",
-        "scylla-fence-consistency",
-        "scylla-replication-factor",
-        "scylla-tablets",
-        "scylla-username",
-        "scylla-password-file",
-        "scylla-ca-file",
-        "schema-wait",
-    ];
     let directory = tempdir().unwrap();
     let mut by_variable = handbill::<&str>([]);
     for option in OF_SCYLLA {
@@ -195,26 +199,7 @@ fn a_subcommand_lists_its_own_options_alone_and_ignores_the_variables_of_others(
         ("openapi", &["listen", "base-url", "abuse-contact", "security-contact"][..]),
         ("healthcheck", &["admin-listen"]),
         ("render", &["jsonl"]),
-        (
-            "migrate",
-            &[
-                "store",
-                "scylla-nodes",
-                "scylla-keyspace",
-                "scylla-datacenter",
-                "scylla-fence-consistency",
-                "scylla-replication-factor",
-                "scylla-tablets",
-                "scylla-username",
-                "scylla-password-file",
-                "scylla-ca-file",
-                "scylla-client-cert-file",
-                "scylla-client-key-file",
-                "schema-wait",
-                "log-format",
-                "log",
-            ],
-        ),
+        ("migrate", &[&["store"], &OF_SCYLLA[..], &["log-format", "log"]].concat()[..]),
     ] {
         let output = run(handbill([subcommand, "--help"]), b"");
         let listed = text(&output.stdout).lines().filter_map(|line| line.strip_prefix("      --"));

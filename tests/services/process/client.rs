@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
 use serde_json::Value;
 
-use super::support::TEST_TIMEOUT;
+use crate::environment::TEST_TIMEOUT;
 
 /// An answer, read to its end.
 #[derive(Debug)]

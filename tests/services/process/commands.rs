@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
 use super::client::get;
-use super::support::{Server, TEST_TIMEOUT, Watchdog, handbill, run, text};
+use super::support::{Server, Watchdog, handbill, run, text};
+use crate::environment::TEST_TIMEOUT;
 
 /// A server, and a user with a home.
 struct User {

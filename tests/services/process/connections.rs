@@ -7,7 +7,8 @@ use serde_json::json;
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Answer, Connection, JSON, bearer, get, page_json, post, request, request_bytes};
-use super::support::{Server, TEST_TIMEOUT, handbill_after};
+use super::support::{Server, handbill_after};
+use crate::environment::TEST_TIMEOUT;
 
 fn server() -> (TempDir, Server) {
     let directory = tempdir().unwrap();
@@ -296,8 +297,8 @@ fn few_file_descriptors_lower_the_number_of_connections_and_never_run_out() {
     assert!(status.success() && !log.contains("could not accept"), "{log}");
 }
 
-/// Opens as many connections as `crowd` says from other addresses, each of which sends `bytes` and no more. Returns once
-/// one of them has met the end of the budget.
+/// Opens as many connections as `crowd` says from other addresses, each of which sends `bytes` and no more. Returns
+/// once one of them has met the end of the budget.
 fn crowd(server: &Server, crowd: usize, clients: u8, budget: &str, bytes: &[u8]) -> Vec<Connection> {
     let open = |number: usize| {
         let client = u8::try_from(number % usize::from(clients)).unwrap();

@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
 use super::client::{Connection, get as get_once};
-use super::support::TEST_TIMEOUT;
+use crate::environment::TEST_TIMEOUT;
 
 const SOON: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_hours(1);
@@ -452,14 +452,12 @@ fn the_body_that_never_comes_is_answered_408() {
 
 fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Router {
     let base_url = handbill::domain::origin::Origin::parse("http://localhost").unwrap();
-    let allowed = handbill::mcp::HostCheck::new(&base_url, Vec::new(), Vec::new());
-    handbill::app::public_router(
-        store,
-        handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None, preview: None },
+    let settings = handbill::app::PublicSettings {
+        quotas: handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None, preview: None },
+        proxies: no_proxies(),
+        hosts: handbill::mcp::HostCheck::new(&base_url, Vec::new(), Vec::new()),
         base_url,
-        no_proxies(),
-        allowed,
-        handbill::app::Publishing::default(),
-        &handbill::app::Deps::system(),
-    )
+        publishing: handbill::app::Publishing::default(),
+    };
+    handbill::app::public_router(store, settings, &handbill::app::Deps::system())
 }

@@ -10,7 +10,8 @@ use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
 use super::client::{Connection, JSON, get, page_json, post, request, request_bytes};
-use super::support::{Server, TEST_TIMEOUT, Watchdog, handbill, handbill_after};
+use super::support::{Server, Watchdog, handbill, handbill_after};
+use crate::environment::TEST_TIMEOUT;
 
 #[test]
 fn logs_are_one_json_object_a_line_with_one_line_for_each_request_and_its_id() {

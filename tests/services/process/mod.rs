@@ -1,7 +1,7 @@
 //! The real binary as a process: what it prints, how it starts, serves, drains, dies and comes back.
 //!
 //! Nothing here sleeps: a test waits for what the process shows, a line, an answer, the end of a connection, its exit.
-//! [`support::TEST_TIMEOUT`] is only the point at which it gives up.
+//! [`TEST_TIMEOUT`](crate::environment::TEST_TIMEOUT) is only the point at which it gives up.
 
 mod attack;
 mod cli;

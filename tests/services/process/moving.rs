@@ -1,4 +1,4 @@
-//! Backups, exports and what comes back of them, by the real binary.
+//! Backups, exports, and what is restored from them, by the real binary.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

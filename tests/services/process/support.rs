@@ -8,12 +8,10 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Time after which a test gives up on something that should have happened. No test depends on it being short.
-pub(crate) const TEST_TIMEOUT: Duration = Duration::from_mins(2);
+use crate::environment::TEST_TIMEOUT;
 
 /// The binary, with no settings from the environment of the test.
 pub(crate) fn handbill<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {

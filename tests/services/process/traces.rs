@@ -21,8 +21,7 @@ const PARENT_ID: &str = "b7ad6b7169203331";
 const NEXT_TO_NONE: &str = "0.000000001";
 
 /// The spans below the span of a publish.
-const STEPS: [&str; 5] =
-    ["decide limits", "render markdown", "reserve slugs", "insert_if_absent pages", "release slugs"];
+const STEPS: [&str; 3] = ["decide limits", "render markdown", "insert_if_absent pages"];
 
 /// A server with limits, so that all of a publish is seen. It sends its traces to `collector`.
 fn start(collector: &Collector, directory: &tempfile::TempDir, args: &[&str]) -> Server {
@@ -92,17 +91,14 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
     let steps = [
         ("decide limits", pairs(&[("handbill.limit", "create"), ("handbill.outcome", "admitted")])),
         ("render markdown", pairs(&[("handbill.outcome", "done")])),
-        ("reserve slugs", pairs(&[("handbill.outcome", "held")])),
         ("insert_if_absent pages", of_store("insert_if_absent")),
-        ("release slugs", pairs(&[("handbill.outcome", "done")])),
     ];
     for (name, expected) in &steps {
         let span = named(&spans, name);
         assert_eq!((&span.trace_id, &span.parent_span_id), (&root.trace_id, &root.span_id), "{name}");
         assert_eq!((span.kind(), attributes(&span.attributes)), (SpanKind::Internal, expected.clone()), "{name}");
         assert!(span.start_time_unix_nano >= root.start_time_unix_nano, "{name}");
-        // A reservation goes on beside the other steps.
-        assert!(name.ends_with(" slugs") || span.end_time_unix_nano <= root.end_time_unix_nano, "{name}");
+        assert!(span.end_time_unix_nano <= root.end_time_unix_nano, "{name}");
     }
     assert_eq!(spans.len(), 1 + steps.len(), "{spans:#?}");
     for span in &spans {
@@ -139,17 +135,15 @@ fn a_call_that_redis_does_not_answer_is_an_error_whatever_was_decided_without_it
     }
     server.stop();
     let spans = collector.spans();
-    for (name, outcome) in [("decide limits", "admitted"), ("reserve slugs", "held"), ("release slugs", "done")] {
-        let calls: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
-        assert_eq!(calls.len(), 2, "{name}");
-        for span in calls {
-            let attributes: BTreeMap<_, _> = attributes(&span.attributes).into_iter().collect();
-            assert_eq!((span.kind(), &attributes["db.system.name"][..]), (SpanKind::Client, "redis"), "{name}");
-            assert_eq!((&attributes["handbill.outcome"][..], &attributes["error.type"][..]), (outcome, "unavailable"));
-            assert_eq!(span.status.as_ref().map(|status| status.code), Some(2), "{name}");
-        }
+    let (decisions, others): (Vec<_>, Vec<_>) = spans.iter().partition(|span| span.name == "decide limits");
+    assert_eq!(decisions.len(), 2);
+    for span in decisions {
+        let attributes: BTreeMap<_, _> = attributes(&span.attributes).into_iter().collect();
+        assert_eq!((span.kind(), &attributes["db.system.name"][..]), (SpanKind::Client, "redis"));
+        assert_eq!((&attributes["handbill.outcome"][..], &attributes["error.type"][..]), ("admitted", "unavailable"));
+        assert_eq!(span.status.as_ref().map(|status| status.code), Some(2));
     }
-    for span in spans.iter().filter(|span| !span.name.ends_with("limits") && !span.name.ends_with("slugs")) {
+    for span in others {
         assert!(span.status.as_ref().is_none_or(|status| status.code == 0), "{span:?}");
     }
 }

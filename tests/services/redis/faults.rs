@@ -9,11 +9,9 @@ use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
 use redis::AsyncCommands;
 
 use super::servers::{OwnServer, Replica, client, connect, free_port, to};
+use crate::environment::FAR_TOO_LONG;
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
-
-/// Longer than any decision on any machine, unless it waits for a server that is gone.
-const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
 /// Short, so that a frozen server is noticed soon, but long enough for a healthy one on a slow machine.
 pub(crate) const SHORT: TimeLimits = TimeLimits {

@@ -1,4 +1,4 @@
-//! The limiter and the reservations in Redis, on real servers.
+//! The limiter in Redis, on real servers.
 //!
 //! All tests share the servers that `./tests/run` starts. A test that stops a server starts its own.
 
@@ -6,6 +6,5 @@ mod faults;
 mod limiter;
 mod login;
 mod replicas;
-mod reservations;
 mod servers;
 mod window;

@@ -9,11 +9,9 @@ use rustix::process::Signal;
 
 use super::faults::come_back;
 use super::servers::{OwnServers, Replica, client, connect, usual};
+use crate::environment::FAR_TOO_LONG;
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
-
-/// Many times longer than one decision may wait, and much shorter than a failover.
-const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn when_sentinels_name_another_master_the_replica_goes_there() {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use handbill::backends::redis::{Redis, RedisLimiter, RedisReservations, TimeLimits};
+use handbill::backends::redis::{Redis, RedisLimiter, TimeLimits};
 use handbill::config::{RedisMode, RedisSettings, RedisUrl};
 use handbill::domain::client::Client;
 use handbill::domain::network_limits::NetworkLimits;
@@ -20,6 +20,8 @@ use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio::sync::watch;
+
+use crate::environment::from_the_runner;
 
 /// Far longer than any call on the slowest machine, so no call is given up.
 pub(crate) const PATIENT: TimeLimits = TimeLimits {
@@ -52,12 +54,7 @@ impl Shared {
             Self::Cluster => ("HANDBILL_TEST_REDIS_CLUSTER", RedisMode::Cluster, None),
             Self::Sentinel => ("HANDBILL_TEST_REDIS_SENTINEL", RedisMode::Sentinel, Some("handbill".to_owned())),
         };
-        #[expect(
-            clippy::disallowed_methods,
-            reason = "the one place where these tests read the addresses of the servers"
-        )]
-        let addresses = std::env::var(variable)
-            .unwrap_or_else(|_| panic!("{variable} is not set: run ./tests/run, which starts the servers"));
+        let addresses = from_the_runner(variable);
         RedisSettings {
             redis_url: addresses.split(',').map(|address| RedisUrl(address.to_owned())).collect(),
             redis_mode: Some(mode),
@@ -99,7 +96,6 @@ impl Clock for StillClock {
 /// The parts of one replica that use Redis.
 pub(crate) struct Replica {
     pub(crate) limiter: RedisLimiter,
-    pub(crate) reservations: RedisReservations,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) out_of_reach: watch::Receiver<bool>,
 }
@@ -108,9 +104,7 @@ impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
         let metrics = Arc::new(Metrics::new());
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
-        let (limiter, reservations, out_of_reach) =
-            (redis.limiter(NetworkLimits::NONE), redis.reservations(), redis.out_of_reach());
-        Self { limiter, reservations, metrics, out_of_reach }
+        Self { limiter: redis.limiter(NetworkLimits::NONE), metrics, out_of_reach: redis.out_of_reach() }
     }
 
     /// How many attempts the replica has decided without Redis.

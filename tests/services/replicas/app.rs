@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use async_trait::async_trait;
 use handbill::domain::client::Peer;
@@ -12,19 +11,17 @@ use handbill::domain::client::Peer;
 use super::scrape::Visit;
 use super::services::service;
 use crate::connection::{connect_from, exchange};
+use crate::environment::TEST_TIMEOUT;
 use crate::support::app::{Limits, Target};
 use crate::support::exchange::{Answer, Request};
-
-/// Longest wait for an answer. Nothing depends on it being short.
-const TEST_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The target for the specification's sections: replicas with these limits, which start at their first request.
 pub(crate) fn target(limits: Limits) -> Arc<dyn Target> {
     Arc::new(Replicas { limits, clients: Mutex::default(), _visit: Visit::to(limits) })
 }
 
-/// Three replicas behind a load balancer, as clients of one test see them. No other test has these clients' addresses, so
-/// their quotas are their own.
+/// Three replicas behind a load balancer, as clients of one test see them. No other test has these clients' addresses,
+/// so their quotas are their own.
 struct Replicas {
     limits: Limits,
     /// The address on this machine that represents each peer.

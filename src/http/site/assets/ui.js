@@ -1,4 +1,4 @@
-// Shared by both pages of the editor: requests whose failures have words, messages, counting, copying.
+// Shared by both pages of the editor: requests with readable errors, messages, counting, copying.
 
 const MAX_BYTES = 102400;
 const MAX_CHARS = 200;

@@ -7,7 +7,6 @@ use std::any::Any;
 use std::sync::Arc;
 
 mod limiter;
-mod reservations;
 mod store;
 
 /// A backend that runs until this value is dropped.

@@ -1,4 +1,4 @@
-// Drafts, files, keys in files, keyboards and lost connections. In Chromium, because only its driver can be offline.
+// Drafts, files, keys in files, keyboards and lost connections. This runs in Chromium, because only its driver can be offline.
 //
 //   node drafts.mjs chromium <base URL>
 
@@ -49,7 +49,7 @@ await withBrowser(name, async (browser) => {
     await shown(tab, 'published');
     assert.equal(await tab.evaluate(() => localStorage.getItem('handbill:draft:')), null, 'the draft is published');
 
-    // A key that nothing keeps is not left without a warning.
+    // Leaving a key that is kept nowhere brings up a warning.
     await press(tab, '#forget-key');
     dialogs.length = 0;
     await press(tab, '#another');
@@ -85,7 +85,7 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'dropped.md was opened');
     assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['dropped', 'Dropped text.']);
 
-    // Too long a text is said so, and is not sent.
+    // A text that is too long is reported and not sent.
     await tab.$eval('#content', (field) => {
         field.value = 'é'.repeat(51_201);
         field.dispatchEvent(new InputEvent('input', { bubbles: true }));

@@ -1,4 +1,4 @@
-// A client over its limit is told the time, and its text is kept. The service admits one create.
+// A client over its limit is told how long to wait, and its text is kept. The service admits one create.
 //
 //   node limited.mjs chromium|firefox <base URL>
 

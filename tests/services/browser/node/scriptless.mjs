@@ -1,4 +1,4 @@
-// The editor without JavaScript. In Chromium, because the driver of Firefox needs JavaScript itself.
+// The editor without JavaScript. This runs in Chromium, because the driver of Firefox needs JavaScript itself.
 //
 //   node scriptless.mjs chromium <base URL>
 

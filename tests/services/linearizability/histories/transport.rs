@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use http::{Request, Response};
 
-use crate::connection::{Open, TEST_TIMEOUT, connect, exchange};
+use crate::connection::{CLIENT_TIMEOUT, Open, connect, exchange};
 
 /// A way to reach the service.
 pub(crate) trait Transport: Send + Sync {
@@ -46,9 +46,9 @@ impl Connection for Sockets {
         // A connection is put back only after a whole answer, so one that broke or hangs is not used again.
         let mut connection = match self.open.remove(&replica) {
             Some(open) if !open.is_closed() => open,
-            _ => tokio::time::timeout(TEST_TIMEOUT, connect(replica)).await??,
+            _ => tokio::time::timeout(CLIENT_TIMEOUT, connect(replica)).await??,
         };
-        let answer = tokio::time::timeout(TEST_TIMEOUT, exchange(&mut connection, request)).await??;
+        let answer = tokio::time::timeout(CLIENT_TIMEOUT, exchange(&mut connection, request)).await??;
         // A connection that is not ready by now is closed.
         if connection.is_ready() {
             self.open.insert(replica, connection);
