@@ -3,6 +3,7 @@
 //! | part | content |
 //! |---|---|
 //! | `connect`, `pending` | waits for the cluster and its schema; the store until then |
+//! | `server_checks` | the servers' own settings, checked at the start |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
 //! | `store`, `recent` | the operations of the store; the heads that were seen last |
@@ -12,7 +13,9 @@
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
 //! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
+//! | `fence`, `failover` | the datacentre that writes, and how operators move that |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
+//! | `ring` | the parts in which the whole table is read |
 //! | `migrate` | `migrations/` and `handbill migrate` |
 //!
 //! # Heads and texts
@@ -74,6 +77,8 @@ mod audit;
 mod bulkhead;
 mod connect;
 mod creates;
+mod failover;
+mod fence;
 mod gate;
 mod import;
 mod ledger;
@@ -84,9 +89,11 @@ mod operated_statements;
 mod pending;
 mod recent;
 mod retry_budget;
+mod ring;
 mod rows;
 mod scan;
 mod secrets;
+mod server_checks;
 mod session;
 mod settings_error;
 mod single_attempts;
@@ -97,9 +104,12 @@ mod write_outcome;
 mod write_times;
 
 pub use connect::{ConnectError, Progress, ReachError};
+pub use failover::{FailoverError, FailoverPlan, failover};
+pub use fence::{Fence, Fenced};
 pub use ledger::CqlLedger;
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::{NotReachedError, PendingStore};
+pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
 pub use settings_error::SettingsError;
 pub use store::CqlStore;

@@ -8,9 +8,10 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::fence::{Fence, Fenced};
 use super::gate::{Gate, Pass, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
@@ -37,6 +38,7 @@ const REPEATS: usize = 2;
 pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
+    pub(super) fence: Fence,
     pub(super) random: Random,
     timeouts: CqlTimeouts,
     retries: RetryBudget,
@@ -79,10 +81,11 @@ impl Right<'_> {
 }
 
 impl CqlStore {
-    /// A store on `session` in `keyspace`, which must have the current schema.
+    /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
+        fence: Fence,
         random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
@@ -96,6 +99,7 @@ impl CqlStore {
             background: Semaphore::new(timeouts.in_flight),
             session,
             statements,
+            fence,
             random,
             timeouts,
             retries,
@@ -104,6 +108,11 @@ impl CqlStore {
             estimate: Mutex::default(),
             audit_end: Mutex::default(),
         })
+    }
+
+    /// Why this replica may not write, whenever that changes; `None` while it may.
+    pub fn fenced(&self) -> watch::Receiver<Option<Fenced>> {
+        self.fence.state()
     }
 
     /// The permit for an operation of an operator.
@@ -138,6 +147,7 @@ impl CqlStore {
         let runner = LwtRunner {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
+            fence: &self.fence,
             timeouts: self.timeouts,
             retries: &self.retries,
             random: &self.random,
@@ -234,6 +244,7 @@ impl CqlStore {
 
     /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.
     async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
+        self.fence.check()?;
         let request = async || {
             let values = TextInsert::of(page, text, write_times::of_text(page.updated_at));
             self.session.execute_unpaged(&self.statements.insert_text, values).await?;

@@ -5,8 +5,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use handbill::backends::cql::migrate::schema::MIGRATIONS;
-use handbill::backends::cql::{CqlStore, CqlTimeouts, LeaseTimes, builder, migrate_with};
-use handbill::config::CqlSettings;
+use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate_with};
+use handbill::config::{CqlSettings, FenceConsistency};
 use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
@@ -97,7 +97,10 @@ pub(crate) async fn store() -> Arc<CqlStore> {
 /// A store on `session` in the shared keyspace.
 pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
     let keyspace = migrated_keyspace().await;
-    Arc::new(CqlStore::on(session, keyspace, Random::System, timeouts).await.unwrap())
+    let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
+    let fence = Fence::open(Arc::clone(&session), keyspace, &datacenter, local).await.unwrap();
+    assert_eq!(*fence.state().borrow(), None, "the fence is open");
+    Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
 }
 
 /// A store that sends every request through a proxy.
