@@ -96,7 +96,11 @@ pub(crate) async fn store() -> Arc<CqlStore> {
 
 /// A store on `session` in the shared keyspace.
 pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
-    let keyspace = migrated_keyspace().await;
+    store_in(session, migrated_keyspace().await, timeouts).await
+}
+
+/// A store on `session` in `keyspace`, which was migrated.
+pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, timeouts: CqlTimeouts) -> Arc<CqlStore> {
     let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
     let fence = Fence::open(Arc::clone(&session), keyspace, &datacenter, local).await.unwrap();
     assert_eq!(*fence.state().borrow(), None, "the fence is open");
