@@ -25,6 +25,7 @@ use crate::ports::page_store::PageStore;
 use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
 use crate::server::drain::Readiness;
+use crate::service::PublishingPolicy;
 use crate::service::render_threads::RenderThreads;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::System;
@@ -50,8 +51,8 @@ pub(super) struct Backends {
 pub(super) enum StoreHandle {
     /// A store that only this process uses, and that must be closed.
     Embedded(Arc<RedbStore>),
-    /// A cluster. The receiver yields the error that makes connecting impossible, if there is one.
-    Cluster(oneshot::Receiver<cql::ConnectError>),
+    /// A cluster, and a receiver of the error that makes connecting impossible, if there is one.
+    Cluster(Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>),
 }
 
 /// The parts of a store that operators use.
@@ -78,11 +79,13 @@ impl Backends {
         }
     }
 
-    /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then.
+    /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then. The first
+    /// thing that is read there is which creates `policy` allows.
     pub(super) async fn open(
         settings: &Settings,
         deps: &Deps,
         readiness: &Arc<Readiness>,
+        policy: &PublishingPolicy,
     ) -> Result<(Self, StoreHandle), StartError> {
         match settings.store.store {
             StoreKind::Embedded => {
@@ -102,11 +105,12 @@ impl Backends {
                 Ok((Self { store: Arc::new(shared), ..backends }, StoreHandle::Embedded(store)))
             }
             StoreKind::Scylla => {
-                let (store, failed) = connect_cluster(&settings.cql, deps, readiness);
+                let (pending, failed) = connect_cluster(settings, deps, readiness, policy.clone());
                 // The store is instrumented below the sharing of reads, so that the metrics show the database's own
                 // work.
-                let store = Coalescing::new(measure(deps).store(store, System::Cassandra), &deps.metrics);
-                Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(failed)))
+                let pages: Arc<dyn PageStore> = Arc::clone(&pending) as _;
+                let store = Coalescing::new(measure(deps).store(pages, System::Cassandra), &deps.metrics);
+                Ok((Self::sharing(Arc::new(store), settings, deps)?, StoreHandle::Cluster(pending, failed)))
             }
         }
     }
@@ -138,22 +142,26 @@ impl StoreHandle {
     pub(super) fn location(&self, settings: &Settings) -> String {
         match self {
             Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
-            Self::Cluster(_) => {
+            Self::Cluster(..) => {
                 let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.cql;
                 format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
             }
         }
     }
 
-    /// The parts that the operators' API uses besides the store itself; `None` if the store does not have them.
-    pub(super) fn operated(&self, settings: &Settings) -> Option<OperatedStore> {
+    /// The parts that the operators' API uses besides the store itself.
+    pub(super) fn operated(&self, settings: &Settings) -> OperatedStore {
         match self {
-            Self::Embedded(store) => Some(OperatedStore {
+            Self::Embedded(store) => OperatedStore {
                 audit: Arc::clone(store) as _,
                 scan: Arc::clone(store) as _,
                 switch: Arc::new(CreatesFile::new(settings.embedded.creates_file())),
-            }),
-            Self::Cluster(_) => None,
+            },
+            Self::Cluster(store, _) => OperatedStore {
+                audit: Arc::clone(store) as _,
+                scan: Arc::clone(store) as _,
+                switch: Arc::clone(store) as _,
+            },
         }
     }
 
@@ -162,8 +170,8 @@ impl StoreHandle {
         match self {
             Self::Embedded(store) => return StartError::StoreEnded(store.fatal_error().await),
             // The cluster is connected, and the receiver must not be polled again.
-            Self::Cluster(failed) if failed.is_terminated() => {}
-            Self::Cluster(failed) => {
+            Self::Cluster(_, failed) if failed.is_terminated() => {}
+            Self::Cluster(_, failed) => {
                 if let Ok(error) = failed.await {
                     return error.into();
                 }
@@ -205,22 +213,31 @@ async fn open_embedded(settings: &EmbeddedSettings, metrics: &Arc<Metrics>) -> R
 /// A store that is available once the cluster is reached, and a receiver of the error that makes connecting impossible,
 /// if there is one.
 fn connect_cluster(
-    settings: &CqlSettings,
+    settings: &Settings,
     deps: &Deps,
     readiness: &Arc<Readiness>,
+    policy: PublishingPolicy,
 ) -> (Arc<PendingStore>, oneshot::Receiver<cql::ConnectError>) {
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let (settings, random) = (settings.clone(), deps.random.clone());
+    let limits = cql::CqlTimeouts::of(&settings.cluster_load);
+    let (settings, random) = (settings.cql.clone(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
     let writable = deps.metrics.store_writable.clone();
     tokio::spawn(async move {
         let report = |progress: &Progress| report(progress, &readiness);
-        match CqlStore::connect(&settings, cql::CqlTimeouts::default(), random, report).await {
+        match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
                 tokio::spawn(report_fence(reached.fenced(), writable));
+                // A process that starts during a pause must not take pages until it first looks at the switch.
+                match reached.load().await {
+                    Ok(creates) => {
+                        policy.set_creates(creates);
+                    }
+                    Err(error) => tracing::warn!(%error, "the switch of creates cannot be read yet"),
+                }
                 store.set(reached);
                 available.set(1);
                 readiness.set_present(STORE);

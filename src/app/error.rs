@@ -7,6 +7,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use super::moderation::ModerationError;
+use crate::backends::purging::PurgeError;
 use crate::backends::redb::{OpenError, WriterError};
 use crate::backends::{cql, redis};
 use crate::operators::guard::TokenError;
@@ -46,6 +47,12 @@ pub enum StartError {
     /// The operators' token cannot be used.
     #[error(transparent)]
     Token(#[from] TokenError),
+    /// A token for purges, and nothing to purge.
+    #[error("name the shared caches with --purge-url, or leave --purge-token-file out")]
+    TokenWithoutPurge,
+    /// Shared caches cannot be purged with these settings.
+    #[error(transparent)]
+    Purge(#[from] PurgeError),
     /// The settings of traces do not work on this machine.
     #[error(transparent)]
     Export(#[from] ExportError),
@@ -81,7 +88,7 @@ impl SweepError {
         match self {
             Self::Cluster(cql::SweepError::Database(_)) => 1,
             Self::Embedded
-            | Self::Cluster(cql::SweepError::Connect(_) | cql::SweepError::OutOfReach | cql::SweepError::Fenced(_))
+            | Self::Cluster(cql::SweepError::Reach(_) | cql::SweepError::Fenced(_))
             | Self::System(_) => 2,
         }
     }

@@ -2,10 +2,12 @@
 
 mod backends;
 mod deps;
+mod edge;
 mod error;
 mod failover;
 mod moderation;
 pub mod moving;
+pub mod operating;
 mod operators;
 mod operators_api;
 mod remote_records;
@@ -78,6 +80,7 @@ impl Publishing {
             security_contact,
             noindex_all: moderation.noindex_all,
             registry_proof: settings.http.mcp_registry_auth.clone(),
+            edge_caching: settings.edge.caching(),
         };
         Self { policy, tiers: LimitTiers::new(&limits.limit_tier, limits.rate_window), site }
     }
@@ -157,6 +160,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Moderation::open(settings.moderation.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
+    edge::check(&settings.edge)?;
     Ok(())
 }
 
@@ -201,10 +205,11 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let proxies =
         TrustedProxies { networks: settings.http.trusted_proxies.clone(), header: settings.http.forwarded_header };
     let readiness = Arc::new(Readiness::new(metrics.draining.clone()));
-    let (backends, mut handle) = Backends::open(&settings, &deps, &readiness).await?;
+    let (backends, mut handle) = Backends::open(&settings, &deps, &readiness, &moderation.policy()).await?;
     let HttpSettings { mcp_allowed_hosts, mcp_allowed_origins, .. } = &settings.http;
     let hosts = HostCheck::new(&base_url, mcp_allowed_hosts.clone(), mcp_allowed_origins.clone());
     let quotas = settings.rate_limits.quotas();
+    let backends = edge::purging(backends, &settings.edge, &base_url, metrics)?;
     let store = Arc::clone(&backends.store);
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
@@ -218,18 +223,11 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
     let admin = admin::router(Admin { metrics: Arc::clone(metrics), readiness: Arc::clone(&readiness) });
-    let operated = handle.operated(&settings);
-    if let Some(operated) = &operated {
-        moderation.read_switch(&*operated.switch).await?;
-    }
-    tokio::spawn(moderation.follow(operated.as_ref().map(|operated| Arc::clone(&operated.switch))));
-    let admin = match operated {
-        Some(OperatedStore { audit, scan, switch }) => {
-            let operated = Operated { store, audit, scan, switch, policy, log: log_filter };
-            admin.merge(operators_router(operated, token_file, &deps))
-        }
-        None => admin,
-    };
+    let OperatedStore { audit, scan, switch } = handle.operated(&settings);
+    moderation.read_switch(&*switch).await?;
+    tokio::spawn(moderation.follow(Arc::clone(&switch)));
+    let operated = Operated { store, audit, scan, switch, policy, log: log_filter };
+    let admin = admin.merge(operators_router(operated, token_file, &deps));
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;
 

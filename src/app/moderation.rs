@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::watched_file::WatchedFile;
+use crate::backends::cql::NotReachedError;
 use crate::domain::blocklist::Blocklist;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;
@@ -80,14 +81,18 @@ impl Moderation {
     }
 
     /// Looks at the file and `switch` again and again.
-    pub(super) async fn follow(mut self, switch: Option<Arc<dyn CreatesSwitch>>) {
+    pub(super) async fn follow(mut self, switch: Arc<dyn CreatesSwitch>) {
         let mut looks = interval(RELOAD_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;
-            if let Some(switch) = &switch {
-                let failure = self.reload_switch(&**switch).await.err().map(|error| chain(&error));
-                report("switch of creates", failure.as_ref(), &mut self.switch_failure);
+            match self.reload_switch(&*switch).await {
+                // `/readyz` and the log say so already, and no page can be created.
+                Err(StoreError::Unavailable(cause)) if cause.is::<NotReachedError>() => {}
+                read => {
+                    let failure = read.err().map(|error| chain(&error));
+                    report("switch of creates", failure.as_ref(), &mut self.switch_failure);
+                }
             }
             let looking = spawn_blocking(move || {
                 let failure = self.reload_blocklist().err();

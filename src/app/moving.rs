@@ -12,11 +12,13 @@ use tokio::sync::mpsc;
 
 pub use super::remote_records::Ask;
 use super::remote_records::RemoteRecords;
+use crate::backends::cql::{self, CqlLedger, CqlStore};
 use crate::backends::redb::{LEDGER_FILE, OpenError, RedbStore, Restoring};
 use crate::config::{EmbeddedSettings, MovingSettings, StoreKind};
 pub use crate::domain::archive::Summary;
 use crate::domain::archive::{ArchiveError, Entry};
 use crate::ports::clock::{Clock, SystemClock};
+use crate::ports::page_import::PageImport;
 use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::StoreError;
 use crate::service::render_threads::RenderThreads;
@@ -61,9 +63,9 @@ pub enum MoveError {
     /// Standard output cannot be written.
     #[error("standard output cannot be written: {0}")]
     Output(io::Error),
-    /// The settings name the cluster.
-    #[error("this command works on the embedded store alone: give --store embedded")]
-    NotEmbedded,
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Cluster(#[from] cql::ReachError),
     /// A runtime cannot be created.
     #[error("the operating system refused a basic resource ({0})")]
     System(io::Error),
@@ -74,7 +76,7 @@ fn cause(error: &StoreError) -> String {
     std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Writes the records of a store that no process uses. Returns what the file holds.
+/// Writes the records of the cluster, or of an embedded store that no process uses. Returns what the file holds.
 pub fn export(
     settings: &MovingSettings,
     to: &Destination,
@@ -84,7 +86,14 @@ pub fn export(
     runtime()?.block_on(async {
         let store = match settings.store.store {
             StoreKind::Embedded => Arc::new(RedbStore::open_existing(&settings.embedded.data_dir)?),
-            StoreKind::Scylla => return Err(MoveError::NotEmbedded),
+            StoreKind::Scylla => {
+                let store = Arc::new(CqlStore::reach(&settings.cql).await?);
+                let records: Arc<dyn PageScan> = match selection {
+                    Selection::All => store,
+                    Selection::Deletions => Arc::new(CqlLedger::of(store)),
+                };
+                return write(records, to, selection, progress).await;
+            }
         };
         let written = write(Arc::clone(&store) as _, to, selection, progress).await;
         store.close().await;
@@ -145,7 +154,10 @@ pub fn import(settings: &MovingSettings, files: &[PathBuf], progress: Progress<'
     let expected = verify_all(files, progress)?;
     match settings.store.store {
         StoreKind::Embedded => import_into(&settings.embedded.data_dir, files, expected, progress),
-        StoreKind::Scylla => Err(MoveError::NotEmbedded),
+        StoreKind::Scylla => runtime()?.block_on(async {
+            let store = Arc::new(CqlStore::reach(&settings.cql).await?);
+            store_files(store, files, expected, progress).await
+        }),
     }
 }
 
@@ -183,14 +195,24 @@ fn verify_all(files: &[PathBuf], progress: Progress<'_>) -> Result<u64, MoveErro
 fn import_into(data_dir: &Path, files: &[PathBuf], expected: u64, progress: Progress<'_>) -> Result<Counts, MoveError> {
     runtime()?.block_on(async {
         let store = Arc::new(RedbStore::open(data_dir)?);
-        let importer = Importer { store: Arc::clone(&store) as _, renderer: Arc::new(RenderThreads::default()) };
-        let mut counts = Counts::default();
-        for file in files {
-            store_records(&importer, Records::open(file)?, &mut counts, &|done| progress(done, Some(expected))).await?;
-        }
+        let counts = store_files(Arc::clone(&store) as _, files, expected, progress).await?;
         store.close().await;
         Ok(counts)
     })
+}
+
+async fn store_files(
+    store: Arc<dyn PageImport>,
+    files: &[PathBuf],
+    expected: u64,
+    progress: Progress<'_>,
+) -> Result<Counts, MoveError> {
+    let importer = Importer { store, renderer: Arc::new(RenderThreads::default()) };
+    let mut counts = Counts::default();
+    for file in files {
+        store_records(&importer, Records::open(file)?, &mut counts, &|done| progress(done, Some(expected))).await?;
+    }
+    Ok(counts)
 }
 
 async fn store_records(

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::domain::archive::{ArchiveError, Entry, read_entry_line};
 use crate::domain::markdown::Rendered;
-use crate::operators::records::{BatchEnd, bytes_of};
+use crate::operators::records::BatchEnd;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit, UnreadableRecord};
 use crate::ports::page_store::{Record, StoreError};
 
@@ -87,8 +87,8 @@ impl PageScan for RemoteRecords {
         };
         let failed = |error| StoreError::Unavailable(Box::new(error));
         let (records, end) = parse(&answer).map_err(failed)?;
-        let next = end.next.map(|digits| bytes_of(&digits).ok_or(RemoteError::Foreign)).transpose();
-        Ok(ScanBatch { records, next: next.map_err(failed)?.map(ScanCursor::new) })
+        let next = end.next.map(|digits| ScanCursor::from_hex(&digits).ok_or(RemoteError::Foreign)).transpose();
+        Ok(ScanBatch { records, next: next.map_err(failed)? })
     }
 
     async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {

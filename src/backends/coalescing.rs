@@ -75,6 +75,10 @@ impl PageStore for Coalescing {
         self.store.known_state(slug)
     }
 
+    fn keeps_texts_apart(&self) -> bool {
+        self.store.keeps_texts_apart()
+    }
+
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         self.store.compare_and_set(expected, next).await
     }

@@ -117,6 +117,10 @@ impl PageStore for Instrumented<dyn PageStore> {
         self.inner.known_state(slug)
     }
 
+    fn keeps_texts_apart(&self) -> bool {
+        self.inner.keeps_texts_apart()
+    }
+
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
         let name = |answer: &Head| match answer {
             Head::Active(_) => "active",

@@ -5,6 +5,7 @@ pub mod cql;
 pub mod creates_file;
 pub mod instrumented;
 pub mod memory;
+pub mod purging;
 mod read_schedule;
 pub mod redb;
 pub mod redis;

@@ -54,7 +54,7 @@ enum Subcommands {
     Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
     Healthcheck(AdminSettings),
-    /// Take pages down, through the running process
+    /// Take pages down, through the running process or in the cluster itself
     Takedown(operate::takedown::Takedown),
     /// Show what is known of pages, without their text
     Inspect(operate::inspect::Inspect),
@@ -153,18 +153,18 @@ fn run_with(log: &LogQueue) -> ExitCode {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
         Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
-        Subcommands::Takedown(takedown) => takedown.run(),
-        Subcommands::Inspect(inspect) => inspect.run(),
-        Subcommands::Audit(audit) => audit.run(),
+        Subcommands::Takedown(takedown) => takedown.run(log),
+        Subcommands::Inspect(inspect) => inspect.run(log),
+        Subcommands::Audit(audit) => audit.run(log),
         Subcommands::Export(export) => export.run(),
         Subcommands::Import(import) => import.run(),
         Subcommands::Backup(backup) => backup.run(),
         Subcommands::Restore(restore) => restore.run(),
         Subcommands::Check(check) => check.run(),
         Subcommands::Compact(compact) => compact.run(),
-        Subcommands::Pause(switch) => switch.run(true),
-        Subcommands::Resume(switch) => switch.run(false),
-        Subcommands::Budget(budget) => budget.run(),
+        Subcommands::Pause(switch) => switch.run(true, log),
+        Subcommands::Resume(switch) => switch.run(false, log),
+        Subcommands::Budget(budget) => budget.run(log),
         Subcommands::Fingerprint { file } => fingerprint::run(file.as_deref()),
         Subcommands::Render { jsonl } => render::run(jsonl),
         Subcommands::Completions { shell } => print(&manual::completions(shell, command)),
@@ -197,7 +197,7 @@ fn explain(error: &clap::Error, log: &LogQueue) -> ExitCode {
     }
     let text = error.render().to_string();
     // Usage follows the first empty line.
-    let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  [", " [");
+    let reason = text.split("\n\n").next().unwrap_or_default().replace("\n  ", " ");
     refuse(&format!("{} (see handbill --help)", reason.trim_start_matches("error: ").trim_end()), log)
 }
 

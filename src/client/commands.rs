@@ -150,7 +150,13 @@ fn export(file: Option<PathBuf>, keys: KeysArgs) -> Result<(), ClientError> {
         new.write_all(text.as_bytes())?;
         new.sync_all()
     };
-    written().map_err(|error| ClientError::Failed(format!("could not write {} ({error})", file.display())))?;
+    written().map_err(|error| {
+        let file = file.display();
+        ClientError::Failed(match error.kind() {
+            io::ErrorKind::AlreadyExists => format!("{file} exists already, and is left as it is: choose another name"),
+            _ => format!("could not write {file} ({error})"),
+        })
+    })?;
     hint(&format!("{} keys are in {}. Whoever reads this file can change the pages.", pages.len(), file.display()));
     Ok(())
 }

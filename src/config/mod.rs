@@ -3,7 +3,9 @@
 //! A value that makes no sense stops the start with one line. A setting that depends on another or on the machine is
 //! checked where it is used. Each subcommand has only the settings that it uses.
 
+mod cluster_load;
 mod cql;
+mod edge;
 mod failover;
 mod http;
 mod moderation;
@@ -20,12 +22,14 @@ use std::ffi::OsString;
 
 use clap::{Args, Command};
 
+pub use self::cluster_load::ClusterLoadSettings;
 pub use self::cql::{CqlSettings, FenceConsistency};
+pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
-pub use self::operators::{AdminSettings, OperatorAccess, OperatorSettings};
+pub use self::operators::{AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
@@ -42,12 +46,16 @@ const VARIABLE_PREFIX: &str = "HANDBILL_";
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
     pub http: HttpSettings,
+    #[command(flatten, next_help_heading = "Shared caches")]
+    pub edge: EdgeSettings,
     #[command(flatten, next_help_heading = "Store")]
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
     pub embedded: EmbeddedSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
     pub cql: CqlSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    pub cluster_load: ClusterLoadSettings,
     #[command(flatten, next_help_heading = "Limits")]
     pub rate_limits: RateLimitSettings,
     #[command(flatten, next_help_heading = "Moderation")]

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::store::StoreKind;
-use super::{EmbeddedSettings, OperatorAccess, StoreSettings};
+use super::{CqlSettings, EmbeddedSettings, OperatorAccess, StoreSettings};
 
 /// The settings of `export`, `import` and `backup`.
 #[derive(Args, Debug)]
@@ -13,6 +13,8 @@ pub struct MovingSettings {
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Embedded.help_heading())]
     pub embedded: EmbeddedSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    pub cql: CqlSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub access: OperatorAccess,
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
+
 /// Settings of the operators' listener.
 #[derive(Args, Debug)]
 pub struct AdminSettings {
@@ -29,4 +31,18 @@ pub struct OperatorAccess {
     pub admin: AdminSettings,
     #[command(flatten)]
     pub operators: OperatorSettings,
+}
+
+/// The settings of a command that asks a running process or, with `--store scylla`, works on the cluster itself.
+#[derive(Args, Debug)]
+#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
+pub struct OperatedSettings {
+    #[command(flatten, next_help_heading = "Store")]
+    pub store: StoreSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    pub cql: CqlSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub access: OperatorAccess,
+    #[command(flatten, next_help_heading = "Logs")]
+    pub logs: LogSettings,
 }

@@ -16,6 +16,7 @@ use deunicode::deunicode_char;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use super::hex;
 use super::html_text::visible_text;
 
 /// A text with fewer letters and digits than this has no fingerprint, because many people write the same short texts.
@@ -63,7 +64,7 @@ impl fmt::Display for Fingerprint {
             Self::Links(hash) => ("links", hash),
         };
         write!(f, "{kind}:")?;
-        hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(&hex::encode(hash))
     }
 }
 
@@ -72,14 +73,10 @@ impl FromStr for Fingerprint {
 
     fn from_str(text: &str) -> Result<Self, NotAFingerprint> {
         let (kind, digits) = text.split_once(':').ok_or(NotAFingerprint)?;
-        let is_hash = digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let mut hash = [0; 32];
-        for (place, byte) in hash.iter_mut().enumerate().filter(|_| is_hash) {
-            *byte = u8::from_str_radix(&digits[place * 2..place * 2 + 2], 16).map_err(|_| NotAFingerprint)?;
-        }
-        match (kind, is_hash) {
-            ("text", true) => Ok(Self::Text(hash)),
-            ("links", true) => Ok(Self::Links(hash)),
+        let hash = hex::decode(digits).and_then(|bytes| bytes.try_into().ok()).ok_or(NotAFingerprint)?;
+        match kind {
+            "text" => Ok(Self::Text(hash)),
+            "links" => Ok(Self::Links(hash)),
             _ => Err(NotAFingerprint),
         }
     }

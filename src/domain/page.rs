@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::content::Content;
 use super::edit_key::EditKeyHash;
-use super::markdown::Rendered;
+use super::markdown::{Rendered, any_external};
+use super::origin::Origin;
 use super::slug::Slug;
 use super::takedown::Takedown;
 use super::timestamp::UnixMillis;
@@ -214,6 +215,11 @@ impl PageHead {
     /// The current state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
+    }
+
+    /// Whether a link of the page leads to another origin than `own`.
+    pub fn has_external_links(&self, own: &Origin) -> bool {
+        any_external(&self.link_origins, own)
     }
 
     /// The page with this head, and with its text.

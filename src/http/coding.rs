@@ -75,7 +75,7 @@ impl Coding {
 
 /// The codings that a request accepts, the preferred one first (RFC 9110 §12.5.3). A request that does not name codings
 /// gets no coding.
-fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
+pub(super) fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
     let mut weighed = Coding::PREFERRED.map(|coding| (coding, 0.0_f32));
     if request.contains_key(ACCEPT_ENCODING) {
         let (mut named, mut any) = ([None; 3], None);

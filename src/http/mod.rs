@@ -1,13 +1,16 @@
 //! HTTP: every route and every layer, in order.
 
 mod coding;
+mod described;
 mod discovery;
+mod edge;
 mod error;
 mod etag;
 mod extract;
 mod fast_path;
 pub mod middleware;
 mod pages;
+mod revalidation;
 mod robots;
 mod routes;
 pub mod site;

@@ -11,18 +11,21 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use utoipa::IntoParams;
 
 use super::coding::{CodedBody, Coding, VARY_CODING, not_modified};
+use super::described::Described;
+use super::edge;
 use super::error::service_error_response;
 use super::etag::{REVALIDATE, entity_tag, is_named};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
+use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
 use super::views::{self, View};
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
 use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
-use crate::domain::page::Page;
+use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
-use crate::service::{Limited, PageRead};
+use crate::service::{Limited, PageRead, Reading};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -69,7 +72,7 @@ pub(super) async fn create(
     respond(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page)),
-            (ETAG, json_tag(&created.page, &http)),
+            (ETAG, json_tag(&*created.page, &http)),
             // The response shows the edit key.
             (CACHE_CONTROL, HeaderValue::from_static("no-store")),
         ];
@@ -104,19 +107,23 @@ pub(super) async fn create(
     security(()),
 )]
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, headers: HeaderMap) -> Response {
-    match http.service.read(&slug).await {
-        Ok(page) if page.is_kept() => {
-            views::respond(&page, &http.compressor, &headers, |views| &views.json, |_| json_view(&page, &http))
-        }
-        Ok(page) if is_named(&headers, json_tag(&page, &http).as_bytes()) || is_named(&headers, b"*") => {
-            let mut response = not_modified();
-            response.headers_mut().extend(read_fields(&page, &http));
-            response
-        }
-        // The JSON of a large page is written while it is sent.
-        Ok(page) => (read_fields(&page, &http), page_body(&page.share(), &http)).into_response(),
-        Err(error) => service_error_response(&error, &http.base_url),
+    let from_head =
+        |head: &PageHead| unchanged(&headers, |coding| json_tag_in(coding, head, &http), || read_fields(head, &http));
+    let page = match http.service.read_unless(&slug, from_head).await {
+        Ok(Reading::Page(page)) => page,
+        Ok(Reading::Unchanged(response)) => return response,
+        Err(error) => return service_error_response(&error, &http.base_url),
+    };
+    if page.is_kept() {
+        return views::respond(&page, &http.compressor, &headers, |views| &views.json, |_| json_view(&page, &http));
     }
+    if is_named(&headers, json_tag(&*page, &http).as_bytes()) || is_named(&headers, b"*") {
+        let mut response = not_modified();
+        response.headers_mut().extend(read_fields(&*page, &http));
+        return response;
+    }
+    // The JSON of a large page is written while it is sent.
+    (read_fields(&*page, &http), page_body(&page.share(), &http)).into_response()
 }
 
 /// `PATCH /api/pages/{slug}`.
@@ -152,7 +159,9 @@ pub(super) async fn update(
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
     let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
-    respond(attempt, &http, |page| (page_fields(&page, &http), page_body(&page, &http)).into_response())
+    respond(attempt, &http, |page| {
+        (page_fields(&*page, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
+    })
 }
 
 /// `DELETE /api/pages/{slug}`.
@@ -181,7 +190,7 @@ pub(super) async fn delete(
     IfMatch(precondition): IfMatch,
 ) -> Response {
     let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
-    respond(attempt, &http, |()| StatusCode::NO_CONTENT.into_response())
+    respond(attempt, &http, |()| (StatusCode::NO_CONTENT, edge::invalidation(&slug)).into_response())
 }
 
 /// The response of a rate-limited operation, with the `RateLimit` fields.
@@ -208,22 +217,23 @@ fn rate_limit_fields(limited: LimitKind, decision: &Decision) -> [HeaderValue; 2
 }
 
 /// The header fields of a response that shows `page`.
-fn page_fields(page: &Page, http: &Http) -> HeaderMap {
+fn page_fields(page: &impl Described, http: &Http) -> HeaderMap {
     let mut fields = HeaderMap::from_iter([(ETAG, json_tag(page, http)), (CACHE_CONTROL, REVALIDATE)]);
     mark_noindex(&mut fields, page, http);
     fields
 }
 
 /// The header fields of a read, whose body may be compressed.
-fn read_fields(page: &Page, http: &Http) -> HeaderMap {
+fn read_fields(page: &impl Described, http: &Http) -> HeaderMap {
     let mut fields = page_fields(page, http);
     fields.insert(VARY, VARY_CODING);
+    edge::mark_group(&mut fields, page);
     fields
 }
 
 fn json_view(page: &PageRead, http: &Http) -> View {
     let body = PageBody::json(page.share(), &http.base_url, true).into_bytes();
-    View::new(JSON, read_fields(page, http), CodedBody::new(body, |coding| json_tag_in(coding, page, http)))
+    View::new(JSON, read_fields(&**page, http), CodedBody::new(body, |coding| json_tag_in(coding, &**page, http)))
 }
 
 fn page_body(page: &Arc<Page>, http: &Http) -> Response {
@@ -231,11 +241,11 @@ fn page_body(page: &Arc<Page>, http: &Http) -> Response {
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 
-pub(super) fn json_tag(page: &Page, http: &Http) -> HeaderValue {
+pub(super) fn json_tag(page: &impl Described, http: &Http) -> HeaderValue {
     json_tag_in(Coding::Identity, page, http)
 }
 
-fn json_tag_in(coding: Coding, page: &Page, http: &Http) -> HeaderValue {
+fn json_tag_in(coding: Coding, page: &impl Described, http: &Http) -> HeaderValue {
     entity_tag(page, &format!("json.{}", http.origin_tag), coding.name())
 }
 

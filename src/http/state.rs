@@ -1,11 +1,14 @@
 //! The state that all handlers share.
 
+use http::HeaderValue;
+
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::contact::Contact;
+use crate::domain::edge_caching::EdgeCaching;
 use crate::domain::origin::Origin;
-use crate::domain::page::Page;
 use crate::domain::registry_proof::RegistryProof;
 use crate::http::coding::Compressor;
+use crate::http::described::Described;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
 
@@ -20,6 +23,8 @@ pub struct SiteSettings {
     pub noindex_all: bool,
     /// The proof for the registry of MCP servers that the operators of this origin publish its entry.
     pub registry_proof: Option<RegistryProof>,
+    /// How long shared caches may keep pages.
+    pub edge_caching: Option<EdgeCaching>,
 }
 
 /// The state that all handlers share.
@@ -35,6 +40,8 @@ pub struct Http {
     /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
     /// tag must change with them.
     pub(super) origin_tag: String,
+    /// The words to shared caches on HTML and Markdown, if they may keep these.
+    pub(super) edge: Option<HeaderValue>,
     /// Compresses pages.
     pub(super) compressor: Compressor,
 }
@@ -44,11 +51,12 @@ impl Http {
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
         let settings = format!("{:?} {}", site.abuse_contact, site.noindex_all);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
-        Self { service, base_url, proxies, site, origin_tag, compressor: Compressor::new() }
+        let edge = site.edge_caching.map(|caching| HeaderValue::try_from(caching.directives()).expect("it is ASCII"));
+        Self { service, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
     }
 
     /// Whether search engines are asked not to index `page`.
-    pub(super) fn is_noindex(&self, page: &Page) -> bool {
-        self.site.noindex_all || page.rendered.has_external_links(&self.base_url)
+    pub(super) fn is_noindex(&self, page: &impl Described) -> bool {
+        self.site.noindex_all || page.has_external_links(&self.base_url)
     }
 }

@@ -66,7 +66,7 @@ impl ToolName {
         let tool = Tool::new(self.as_str(), description, serde_json::Map::new()).with_title(operation.title);
         // Each tool publishes to the public web or reads from it.
         let hints = ToolAnnotations::new().open_world(true);
-        match self {
+        without_foreign_formats(match self {
             Self::Create => tool
                 .with_input_schema::<CreatePage>()
                 .with_output_schema::<CreatedBody>()
@@ -81,8 +81,24 @@ impl ToolName {
                 .with_input_schema::<UpdateArguments>()
                 .with_output_schema::<ToolPage>()
                 .with_annotations(hints.read_only(false).destructive(true).idempotent(true)),
+        })
+    }
+}
+
+/// `tool` without the formats of whole numbers that JSON Schema does not know, such as `uint`. Clients warn of each.
+fn without_foreign_formats(mut tool: Tool) -> Tool {
+    let schemas = [Some(&mut tool.input_schema), tool.output_schema.as_mut()];
+    for schema in schemas.into_iter().flatten().map(Arc::make_mut) {
+        let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
+        for property in properties.into_iter().flat_map(|properties| properties.values_mut()) {
+            if let Some(property) = property.as_object_mut()
+                && property.get("format").and_then(Value::as_str).is_some_and(|format| format.starts_with("uint"))
+            {
+                property.remove("format");
+            }
         }
     }
+    tool
 }
 
 /// `tool`, whose results always have `content`.

@@ -34,6 +34,13 @@ const MAX_BODY_BYTES: usize = 256 * 1024;
 /// The operators' routes behind the token of `token_file`. The work is done in `runtime`, because the operators'
 /// listener has only one thread, which must stay free for probes.
 pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Router {
+    routes(api)
+        .route_layer(from_fn_with_state(runtime, run_elsewhere))
+        .route_layer(from_fn_with_state(token_file, guard::check))
+}
+
+/// The operators' routes for a caller that is the operator already, since it has the store itself.
+pub fn routes(api: OperatorsApi) -> Router {
     Router::new()
         .route("/takedown", post(pages::take_down))
         .route("/inspect/{slug}", get(pages::inspect))
@@ -44,8 +51,6 @@ pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Rout
         .route("/log", get(log::show).put(log::change))
         .method_not_allowed_fallback(refusal::method_not_allowed)
         .route_layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .route_layer(from_fn_with_state(runtime, run_elsewhere))
-        .route_layer(from_fn_with_state(token_file, guard::check))
         .with_state(Arc::new(api))
 }
 

@@ -33,14 +33,13 @@ pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): 
     let misused = || Refusal::invalid("The query is `after=CURSOR` with the `next` of another answer, or nothing.");
     let after = match query.as_deref().unwrap_or_default() {
         "" => None,
-        query => Some(query.strip_prefix("after=").and_then(bytes_of).ok_or_else(misused)?),
+        query => Some(query.strip_prefix("after=").and_then(ScanCursor::from_hex).ok_or_else(misused)?),
     };
     if after.is_none() {
         tracing::info!("an operator reads all records");
     }
     let refused = |error: StoreError| Refusal::from(&ServiceError::Store(error));
-    let cursor = after.map(ScanCursor::new);
-    let ScanBatch { records, next } = api.records.scan(cursor.as_ref(), BATCH).await.map_err(refused)?;
+    let ScanBatch { records, next } = api.records.scan(after.as_ref(), BATCH).await.map_err(refused)?;
     let expected_records = api.records.estimated_records().await.map_err(refused)?;
     let (mut lines, mut unreadable) = (String::new(), Vec::new());
     for record in records {
@@ -58,10 +57,4 @@ pub(super) async fn list(State(api): State<Arc<OperatorsApi>>, RawQuery(query): 
     lines.push_str(&end.map_err(|_| Refusal::internal())?);
     lines.push('\n');
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], lines).into_response())
-}
-
-/// The bytes of these hexadecimal digits.
-pub fn bytes_of(digits: &str) -> Option<Vec<u8>> {
-    let pairs = digits.as_bytes().chunks(2);
-    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok().filter(|_| pair.len() == 2)).collect()
 }

@@ -66,7 +66,5 @@ fn time(text: &str) -> Result<UnixMillis, Refusal> {
 }
 
 fn cursor(text: &str) -> Result<ScanCursor, Refusal> {
-    let bytes = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
-    let read: Option<Vec<u8>> = (0..text.len()).step_by(2).map(bytes).collect();
-    read.map(ScanCursor::new).ok_or_else(|| Refusal::invalid("The field `cursor` is not one that an answer had."))
+    ScanCursor::from_hex(text).ok_or_else(|| Refusal::invalid("The field `cursor` is not one that an answer had."))
 }

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use super::page_store::{Cause, Record, StoreError};
+use crate::domain::hex;
 
 /// A store whose records can be read one after another.
 #[async_trait]
@@ -56,7 +57,12 @@ impl ScanCursor {
 
     /// The cursor in hexadecimal, for answers and addresses.
     pub fn to_hex(&self) -> String {
-        self.0.iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"))
+        hex::encode(&self.0)
+    }
+
+    /// The cursor that [`ScanCursor::to_hex`] wrote; `None` if the text is none.
+    pub fn from_hex(digits: &str) -> Option<Self> {
+        hex::decode(digits).map(Self)
     }
 }
 

@@ -31,8 +31,13 @@ pub trait PageStore: Send + Sync {
         None
     }
 
-    /// The head of the record under `slug`, not older than the start of this call. For a store that keeps texts apart,
-    /// this costs much less than a lookup.
+    /// Whether the store keeps texts apart from heads, so that a head costs much less than a lookup. A reader then asks for
+    /// the head first, and for the page only if it still needs the text.
+    fn keeps_texts_apart(&self) -> bool {
+        false
+    }
+
+    /// The head of the record under `slug`, not older than the start of this call.
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError>;
 
     /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since and its

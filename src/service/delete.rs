@@ -38,10 +38,15 @@ impl PageService {
         body: Body<()>,
         precondition: &Precondition,
     ) -> Result<(), ServiceError> {
-        let mut store_budget = StoreBudget::new();
+        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new());
         let mut head = self.existing_head(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
         body?;
+        precondition.check(head.state())?;
+        let turn = place.turn().await;
+        if let Some(page) = turn.written_after(&head) {
+            head = page.head();
+        }
         loop {
             precondition.check(head.state())?;
             let tombstone = head.tombstone(self.clock.now());

@@ -40,6 +40,7 @@ mod store_budget;
 mod tiers;
 mod token;
 mod update;
+mod write_turns;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -65,12 +66,14 @@ pub use operators::{Operators, Scanned, TakedownOutcome};
 pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::{Preview, PreviewFields};
+pub use read::Reading;
 use render::Rendering;
 pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
+use write_turns::WriteTurns;
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
 pub const DEADLINE: Duration = Duration::from_secs(5);
@@ -91,6 +94,7 @@ pub struct PageService {
     pages: PageCache,
     policy: PublishingPolicy,
     tiers: LimitTiers,
+    turns: WriteTurns,
 }
 
 /// The result of an operation that has a rate limit, with the state of that limit.
@@ -122,8 +126,8 @@ impl PageService {
         let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
         let pages = PageCache::new(0, PageCacheMetrics::default());
         let policy = PublishingPolicy::default();
-        let tiers = LimitTiers::default();
-        Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers }
+        let (tiers, turns) = (LimitTiers::default(), WriteTurns::default());
+        Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
     }
 
     /// Makes the service keep pages that are ready to be sent in `pages`.
@@ -200,6 +204,14 @@ impl PageService {
             Head::Active(head) => Ok(head),
             Head::Deleted(_) => Err(ServiceError::Gone),
             Head::Absent => Err(ServiceError::NotFound),
+        }
+    }
+
+    /// The page of `head`, or its present state if it has changed since and its text is gone.
+    async fn page_of(&self, head: PageHead, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
+        match store_budget.wait(self.store.page(&head)).await? {
+            Some(page) => Ok(page),
+            None => self.existing(&head.slug, store_budget).await,
         }
     }
 

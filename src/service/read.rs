@@ -1,24 +1,65 @@
 //! Reading a page.
+//!
+//! Every answer rests on a read of the store that began after the request, or on a state that the store knows to be
+//! current. A store that keeps texts apart is asked for the page's head first. The head alone answers that there is no
+//! page, or that the caller has it already. Otherwise the page of that state is taken from the cache, and from the store
+//! only if the cache does not have it.
+
+use std::convert::Infallible;
+use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use super::error::ServiceError;
 use super::page_cache::PageRead;
 use super::{PageService, StoreBudget, within_deadline};
+use crate::domain::markdown::RENDERER_VERSION;
+use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
+
+/// The result of a read whose caller may need only the page's head.
+pub enum Reading<T> {
+    /// The value that the caller has made of the head.
+    Unchanged(T),
+    /// The page.
+    Page(PageRead),
+}
+
+/// The record under a slug, as far as it was read.
+enum Found<T> {
+    Answered(Reading<T>),
+    Page(Arc<Page>),
+}
 
 impl PageService {
     /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
     /// means that too many large pages are being read.
     pub async fn read(&self, slug: &str) -> Result<PageRead, ServiceError> {
+        match self.read_unless(slug, |_| None::<Infallible>).await? {
+            Reading::Page(page) => Ok(page),
+            Reading::Unchanged(never) => match never {},
+        }
+    }
+
+    /// The page under `slug` as [`PageService::read`] returns it, or the value that `unchanged` makes of the page's head.
+    /// `unchanged` is asked only if that saves a read of the text, and if the head is that of the page as it would be
+    /// returned.
+    pub async fn read_unless<T>(
+        &self,
+        slug: &str,
+        unchanged: impl FnOnce(&PageHead) -> Option<T>,
+    ) -> Result<Reading<T>, ServiceError> {
         let slug = Slug::parse(slug).map_err(|_| ServiceError::NotFound)?;
         if let Some(ready) = self.ready(&slug) {
             ready.count_hit();
-            return Ok(ready);
+            return Ok(Reading::Page(ready));
         }
         within_deadline(Instant::now(), async {
             let mut store_budget = StoreBudget::new();
-            let mut page = self.existing(&slug, &mut store_budget).await?;
+            let mut page = match self.find(&slug, unchanged, &mut store_budget).await? {
+                Found::Answered(reading) => return Ok(reading),
+                Found::Page(page) => page,
+            };
             let permit = match self.large_reads.try_acquire(&page) {
                 Ok(permit) => permit,
                 Err(needed) => {
@@ -28,7 +69,7 @@ impl PageService {
                     permit
                 }
             };
-            Ok(self.pages.keep(self.rendering.current(page).await, permit))
+            Ok(Reading::Page(self.pages.keep(self.rendering.current(page).await, permit)))
         })
         .await
     }
@@ -36,5 +77,28 @@ impl PageService {
     /// The page under `slug`, if it is ready and known to be current. This asks nobody and counts nothing.
     pub fn ready(&self, slug: &Slug) -> Option<PageRead> {
         self.pages.get(slug, self.store.known_state(slug)?)
+    }
+
+    async fn find<T>(
+        &self,
+        slug: &Slug,
+        unchanged: impl FnOnce(&PageHead) -> Option<T>,
+        store_budget: &mut StoreBudget,
+    ) -> Result<Found<T>, ServiceError> {
+        if !self.store.keeps_texts_apart() {
+            return Ok(Found::Page(self.existing(slug, store_budget).await?));
+        }
+        let head = self.existing_head(slug, store_budget).await?;
+        if let Some(ready) = self.pages.get(slug, head.state()) {
+            ready.count_hit();
+            return Ok(Found::Answered(Reading::Page(ready)));
+        }
+        // A page that is rendered again may have other links than its head says.
+        if head.renderer_version >= RENDERER_VERSION
+            && let Some(answer) = unchanged(&head)
+        {
+            return Ok(Found::Answered(Reading::Unchanged(answer)));
+        }
+        Ok(Found::Page(self.page_of(head, store_budget).await?))
     }
 }

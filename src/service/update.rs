@@ -8,16 +8,74 @@ use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
 use super::request::{Body, Credential, Precondition, TextUpdate, Update, UpdateFields};
+use super::write_turns::Place;
 use super::{Limited, PageService, StoreBudget, within_deadline};
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageEdit, PageHead};
+use crate::domain::page::{Page, PageEdit, PageHead, PageState, PageVersion, TextPlace};
 use crate::domain::slug::Slug;
 use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
+
+/// A page whose key was presented.
+struct Opened {
+    place: Place,
+    head: PageHead,
+    /// The rest of the budget for the store's answers.
+    store_budget: StoreBudget,
+}
+
+/// An update whose body was checked and whose new text was rendered.
+struct Edit<'a> {
+    update: Update,
+    /// The HTML of the new text, if the update has a whole one.
+    rendered: Option<Rendered>,
+    key: &'a EditKey,
+    precondition: &'a Precondition,
+}
+
+impl Edit<'_> {
+    /// Fails unless the page may be changed in `state`.
+    fn check_state(&self, state: PageState) -> Result<(), ServiceError> {
+        self.precondition.check(state)?;
+        self.update.check_state(state)
+    }
+}
+
+/// The page that a write is made from.
+enum Base {
+    /// Read from the store since the request began.
+    Read(PageHead),
+    /// Written by the writer before this one, after this request began.
+    Written(Arc<Page>),
+}
+
+impl Base {
+    fn state(&self) -> PageState {
+        match self {
+            Self::Read(head) => head.state(),
+            Self::Written(page) => page.state(),
+        }
+    }
+
+    fn into_head(self) -> PageHead {
+        match self {
+            Self::Read(head) => head,
+            Self::Written(page) => page.head(),
+        }
+    }
+}
+
+impl Update {
+    /// Whether `page`, as another writer has written it, is enough to make this update from. An update that keeps the
+    /// text must know the place where the store keeps it.
+    fn can_follow(&self, page: &Page) -> bool {
+        !matches!((&self.text, page.text), (TextUpdate::Keep, TextPlace::Replaces(_)))
+    }
+}
 
 impl Credential {
     /// The presented key, if `key_hash` is its hash.
@@ -62,67 +120,94 @@ impl PageService {
     ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
         let mut began = Instant::now();
-        let (mut head, mut store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
+        let mut opened = within_deadline(began, self.opened(slug, credential)).await?;
         let body = if let Some(body) = body.as_mut().now_or_never() {
             body
         } else {
             // The client sends its body only now, because it waited for `100 Continue`. The page may change before the
             // body has arrived, so its head is read again.
+            drop(opened);
             let body = body.await;
             began = Instant::now();
-            (head, store_budget) = within_deadline(began, self.opened(slug, credential)).await?;
+            opened = within_deadline(began, self.opened(slug, credential)).await?;
             body
         };
-        within_deadline(began, self.apply(head, store_budget, credential, body, precondition)).await
+        within_deadline(began, self.apply(opened, credential, body, precondition)).await
     }
 
-    /// The head of the page under `slug`, if `credential` is its key.
-    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<(PageHead, StoreBudget), ServiceError> {
-        let mut store_budget = StoreBudget::new();
+    /// The head of the page under `slug`, if `credential` is its key, and a place among the page's writers.
+    async fn opened(&self, slug: &Slug, credential: &Credential) -> Result<Opened, ServiceError> {
+        let (place, mut store_budget) = (self.turns.place(slug), StoreBudget::new());
         let head = self.existing_head(slug, &mut store_budget).await?;
         credential.open(head.key_hash)?;
-        Ok((head, store_budget))
+        Ok(Opened { place, head, store_budget })
     }
 
     async fn apply(
         &self,
-        mut head: PageHead,
-        mut store_budget: StoreBudget,
+        opened: Opened,
         credential: &Credential,
         body: Body<UpdateFields>,
         precondition: &Precondition,
     ) -> Result<Arc<Page>, ServiceError> {
+        let Opened { place, head, mut store_budget } = opened;
         let key = credential.open(head.key_hash)?;
         let update = body?.check(key)?;
-        let replaced = match &update.text {
+        let rendered = match &update.text {
             TextUpdate::Replace(content) => Some(self.rendered_if_publishable(content, key).await?),
             TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
+        let edit = Edit { update, rendered, key, precondition };
+        edit.check_state(head.state())?;
+        if edit.update.is_empty() {
+            let page = self.page_of(head, &mut store_budget).await?;
+            edit.check_state(page.state())?;
+            return Ok(self.rendering.current(page).await);
+        }
+        let slug = head.slug.clone();
+        let turn = place.turn().await;
+        let mut base = match turn.written_after(&head) {
+            Some(page) if edit.update.can_follow(&page) => Base::Written(page),
+            Some(_) => Base::Read(self.existing_head(&slug, &mut store_budget).await?),
+            None => Base::Read(head),
+        };
         loop {
-            precondition.check(head.state())?;
-            update.check_state(head.state())?;
-            let (expected, next) = if let (TextUpdate::Replace(content), Some(rendered)) = (&update.text, &replaced) {
-                let now = self.clock.now();
-                (head.version, head.rewritten(update.title.clone(), content.clone(), rendered.clone(), now))
-            } else {
-                let page = self.page_of(head, &mut store_budget).await?;
-                precondition.check(page.state())?;
-                update.check_state(page.state())?;
-                if update.is_empty() {
-                    return Ok(self.rendering.current(page).await);
-                }
-                (page.version, self.with_parts_replaced(page, &update, key).await?)
-            };
-            let (slug, next) = (next.slug.clone(), Arc::new(next));
+            let (expected, next) = self.next(base, &edit, &mut store_budget).await?;
+            let next = Arc::new(next);
             let swapped = self.store.compare_and_set(expected, Record::Active(Arc::clone(&next)));
             match store_budget.wait(swapped).await? {
-                CasResult::Swapped => return Ok(self.rendering.current(next).await),
+                CasResult::Swapped => {
+                    turn.hand_on(Arc::clone(&next));
+                    return Ok(self.rendering.current(next).await);
+                }
                 // Another request changed or deleted the page between the read and the write.
                 CasResult::Stale => self.back_off().await,
             }
             store_budget = StoreBudget::new();
-            head = self.existing_head(&slug, &mut store_budget).await?;
+            base = Base::Read(self.existing_head(&slug, &mut store_budget).await?);
         }
+    }
+
+    /// The page that `edit` makes of `base`, and the version that it replaces.
+    async fn next(
+        &self,
+        base: Base,
+        edit: &Edit<'_>,
+        store_budget: &mut StoreBudget,
+    ) -> Result<(PageVersion, Page), ServiceError> {
+        let Edit { update, rendered, .. } = edit;
+        edit.check_state(base.state())?;
+        if let (TextUpdate::Replace(content), Some(rendered)) = (&update.text, rendered) {
+            let head = base.into_head();
+            let next = head.rewritten(update.title.clone(), content.clone(), rendered.clone(), self.clock.now());
+            return Ok((head.version, next));
+        }
+        let page = match base {
+            Base::Written(page) => page,
+            Base::Read(head) => self.page_of(head, store_budget).await?,
+        };
+        edit.check_state(page.state())?;
+        Ok((page.version, self.with_parts_replaced(page, update, edit.key).await?))
     }
 
     /// `page` after an update that keeps its source, or replaces parts of it.
@@ -137,14 +222,6 @@ impl PageService {
         let content = Content::parse(text).map_err(BodyError::Content)?;
         let rendered = self.rendered_if_publishable(&content, key).await?;
         Ok(page.edited(&PageEdit { title, content: Some(content) }, Some(&rendered), self.clock.now()))
-    }
-
-    /// The page of `head`, or its present state if it has changed since.
-    async fn page_of(&self, head: PageHead, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
-        match store_budget.wait(self.store.page(&head)).await? {
-            Some(page) => Ok(page),
-            None => self.existing(&head.slug, store_budget).await,
-        }
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character

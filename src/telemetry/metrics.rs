@@ -139,6 +139,14 @@ pub struct OperatorLabels {
     pub outcome: &'static str,
 }
 
+/// Label of a purge of shared caches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PurgeLabels {
+    /// `done` before the change was acknowledged; `put_off` if a cache failed then; `repeated` if a later try succeeded;
+    /// `given_up` if none did in time.
+    pub outcome: &'static str,
+}
+
 /// Labels of a decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
@@ -172,6 +180,8 @@ pub struct Metrics {
     pub page_cache_hits: Counter,
     pub page_cache_misses: Counter,
     pub page_cache_bytes: Gauge,
+    pub edge_purges: Family<PurgeLabels, Counter>,
+    pub edge_purges_waiting: Gauge,
     pub decisions: Family<DecisionLabels, Counter>,
     pub limiter: Durations<CallLabels>,
     pub limiter_fallback: Gauge,
@@ -294,6 +304,11 @@ impl Metrics {
             page_cache_misses: declare
                 .plain("handbill_page_cache_misses", "Reads whose page had to be read from the store"),
             page_cache_bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
+            edge_purges: declare.plain("handbill_edge_purges", "Purges of pages from shared caches"),
+            edge_purges_waiting: declare.plain(
+                "handbill_edge_purges_waiting",
+                "Changed or deleted pages that shared caches may still show, because a purge has failed and is repeated",
+            ),
             decisions: declare.plain("handbill_rate_limit_decisions", "Attempts admitted and refused"),
             limiter: declare.durations("handbill_rate_limit_duration", "How long the limiter took"),
             limiter_fallback: declare.plain(
@@ -399,6 +414,7 @@ mod tests {
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
         metrics.operator_actions.get_or_create(&OperatorLabels { action: "takedown", outcome }).inc();
         metrics.publishing_refusals.get_or_create(&RefusalLabels { reason: "content" }).inc();
+        metrics.edge_purges.get_or_create(&PurgeLabels { outcome: "done" }).inc();
         metrics.moderation_reloads.get_or_create(&ReloadLabels { source: "creates", outcome }).inc();
         metrics.spans.get_or_create(&SpanLabels { outcome }).inc();
         metrics.exposition()

@@ -17,6 +17,7 @@ const LEASE: &str = "src/backends/cql/migrate/lease.rs";
 const FENCE: &str = "src/backends/cql/fence/mod.rs";
 const FENCE_LEASE: &str = "src/backends/cql/fence/lease.rs";
 const REDIS: &str = "src/backends/redis/time_limits.rs";
+const PURGES: &str = "src/backends/purging/mod.rs";
 const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
 
 fn text(path: impl AsRef<Path>) -> String {
@@ -177,6 +178,9 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (13, limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation, store),
         (14, limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store),
         (15, limit("src/service/large_reads.rs", "PERMIT_TIMEOUT") + store, deadline),
+        (33, limit("src/service/write_turns.rs", "TURN_TIMEOUT") + store, deadline),
+        (34, limit(CQL, "SECOND_READ_AFTER"), limit(CQL, "silent_after")),
+        (34, limit(CQL, "silent_after"), operation),
         (16, permit + attempt, operation),
         (16, limit(LWT, "SHORTEST_ATTEMPT"), to_read_back),
         (17, limit(LWT, "LONGEST_PAUSE"), to_read_back),
@@ -194,10 +198,12 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
             limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
         ),
         (27, limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"), drain_timeout),
-        (33, 2 * (limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT")), limit(FENCE_LEASE, "LEASE")),
-        (34, attempt, limit(FENCE_LEASE, "LATE_WRITES")),
-        (34, limit(FENCE_LEASE, "LATE_WRITES"), limit(FENCE_LEASE, "LEASE")),
+        (36, 2 * (limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT")), limit(FENCE_LEASE, "LEASE")),
+        (37, attempt, limit(FENCE_LEASE, "LATE_WRITES")),
+        (37, limit(FENCE_LEASE, "LATE_WRITES"), limit(FENCE_LEASE, "LEASE")),
         (28, limit("src/app/mod.rs", "LOG_FLUSH_TIME"), limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE")),
+        (33, limit(PURGES, "PURGE_WAIT"), limit(PURGES, "WRITE_AND_PURGE")),
+        (33, limit(PURGES, "WRITE_AND_PURGE"), store),
     ];
     for (number, shorter, longer) in less {
         assert!(shorter < longer, "{number}: {shorter:?} < {longer:?}");

@@ -114,6 +114,11 @@ impl Addresses {
         self.at(30, 8080)
     }
 
+    /// A shared cache in front of the first replica.
+    pub(crate) fn cache(self) -> SocketAddr {
+        self.at(40, 6081)
+    }
+
     fn at(self, last: u8, port: u16) -> SocketAddr {
         let [.., high, low] = self.0.to_be_bytes();
         SocketAddr::new(Ipv4Addr::new(127, 100 + high, low, last).into(), port)
@@ -176,7 +181,8 @@ pub(crate) async fn redis(address: SocketAddr) -> Child {
     process
 }
 
-async fn until_it_listens(address: SocketAddr) {
+/// Waits until somebody listens at `address`.
+pub(crate) async fn until_it_listens(address: SocketAddr) {
     let listening = async {
         while TcpStream::connect(address).await.is_err() {
             tokio::time::sleep(AGAIN).await;

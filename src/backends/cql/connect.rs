@@ -1,11 +1,11 @@
 //! Connecting to the cluster: tries until the cluster answers and its schema is up to date.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use thiserror::Error;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::fence::{Fence, Fenced};
 use super::migrate::schema::{self, MIGRATIONS, SchemaError, SchemaState};
@@ -38,6 +38,17 @@ pub enum ConnectError {
     /// The database refuses a statement on pages although the schema is up to date.
     #[error("the database refuses a statement on pages: {0}")]
     Prepare(#[from] PrepareError),
+}
+
+/// Why a command cannot use the cluster.
+#[derive(Debug, Error)]
+pub enum ReachError {
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// The cluster was not reached in time.
+    #[error("the cluster was not reached within --schema-wait: {0}")]
+    OutOfReach(String),
 }
 
 /// The thing that connecting waits for, as `/readyz` reports it.
@@ -74,6 +85,21 @@ impl CqlStore {
         }
         reporter.report(Progress::Connected);
         Ok(store)
+    }
+
+    /// The store of a command, which waits up to `--schema-wait` for the cluster and its schema.
+    pub async fn reach(settings: &CqlSettings) -> Result<Self, ReachError> {
+        let waiting = Mutex::new("it did not answer".to_owned());
+        let report = |progress: &Progress| {
+            if let Progress::OutOfReach(reason) = progress {
+                reason.clone_into(&mut waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            }
+        };
+        let connecting = Self::connect(settings, CqlTimeouts::OF_COMMANDS, Random::System, report);
+        match timeout(settings.schema_wait, connecting).await {
+            Ok(reached) => Ok(reached?),
+            Err(_) => Err(ReachError::OutOfReach(waiting.into_inner().unwrap_or_else(PoisonError::into_inner))),
+        }
     }
 }
 

@@ -1,12 +1,14 @@
 //! One conditional write, from its first attempt to a certain outcome.
 //!
 //! An attempt ends in one of four ways: *applied*, *refused* (the condition did not hold), *not done* or *unknown*
-//! ([`super::write_outcome`]). The first two answer the caller. A write that was not done is sent again a few times. After
-//! an unknown outcome the row is read at `LOCAL_SERIAL`, which also completes a round of Paxos that was interrupted:
+//! ([`super::write_outcome`]). The first two answer the caller. A write that was not done is sent again a few
+//! times, within the budget of retries. After an unknown outcome the row is read at `LOCAL_SERIAL`, which also completes a
+//! round of Paxos that was interrupted:
 //!
 //! * The head has the write's nonce (or its key): the write was **done**, even if another write followed it.
 //! * The row has not changed: the attempt may still be under way, so its outcome stays unknown. The same write with the same
-//!   nonce is sent again. At most one of the two can be applied, because both expect the same version.
+//!   nonce is sent again, if the budget of retries allows it and the database did not say that it has too much to do. At
+//!   most one of the two can be applied, because both expect the same version.
 //! * The row has changed and does not have the nonce: the condition can never hold again, so the write was **not done** and
 //!   never will be.
 //! * More writes have followed than the row keeps nonces: the outcome cannot be known.
@@ -25,8 +27,9 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
+use super::retry_budget::RetryBudget;
 use super::rows::{NonceRow, applied};
-use super::session::CqlTimeouts;
+use super::session::{CqlTimeouts, is_overload};
 use super::write_outcome::{self, Outcome};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Cause, StoreError};
@@ -83,6 +86,7 @@ pub(super) struct LwtRunner<'a> {
     pub(super) read_nonces: &'a PreparedStatement,
     pub(super) fence: &'a Fence,
     pub(super) timeouts: CqlTimeouts,
+    pub(super) retries: &'a RetryBudget,
     pub(super) random: &'a Random,
     pub(super) deadline: Instant,
 }
@@ -92,7 +96,8 @@ enum Attempt {
     Refused,
     /// The fence allows no write, so nothing was sent.
     Fenced(Fenced),
-    Failed(Outcome, Cause),
+    /// The flag says whether the database has too much to do. Then the write is not sent again.
+    Failed(Outcome, Cause, bool),
 }
 
 impl LwtRunner<'_> {
@@ -102,21 +107,25 @@ impl LwtRunner<'_> {
         let mut unknown: Option<Cause> = None;
         let mut pauses = Pauses::new();
         let mut not_done = 0;
+        let mut may_repeat = true;
+        self.retries.request();
         loop {
             match (self.attempt(write).await, unknown.is_some()) {
                 (Attempt::Applied, _) => return Ok(true),
                 (Attempt::Refused, false) => return Ok(false),
                 // The outcome of an earlier attempt is still unknown, and nothing may be sent to settle it.
-                (Attempt::Fenced(_), true) => {}
+                (Attempt::Refused | Attempt::Fenced(_), true) => {}
                 (Attempt::Fenced(fenced), false) => return Err(fenced.into()),
-                (Attempt::Refused | Attempt::Failed(Outcome::NotDone, _), true) => {}
-                (Attempt::Failed(Outcome::Unknown, cause), _) => {
+                (Attempt::Failed(Outcome::NotDone, _, is_overload), true) => may_repeat = !is_overload,
+                (Attempt::Failed(Outcome::Unknown, cause, is_overload), _) => {
                     tracing::debug!(error = %cause, "a write has an unknown outcome, reading it back");
+                    may_repeat = !is_overload;
                     unknown.get_or_insert(cause);
                 }
-                (Attempt::Failed(Outcome::NotDone, cause), false) => {
+                (Attempt::Failed(Outcome::NotDone, cause, is_overload), false) => {
                     not_done += 1;
-                    if not_done > REPEATS_IF_NOT_DONE || self.left() < SHORTEST_ATTEMPT {
+                    let has_time = not_done <= REPEATS_IF_NOT_DONE && self.left() >= SHORTEST_ATTEMPT;
+                    if is_overload || !has_time || !self.retries.try_retry() {
                         return Err(StoreError::Unavailable(cause));
                     }
                     self.pause(&mut pauses).await;
@@ -126,7 +135,9 @@ impl LwtRunner<'_> {
             match self.read_back(write).await {
                 Some(Verdict::Done) => return Ok(true),
                 Some(Verdict::Refused) => return Ok(false),
-                Some(Verdict::NotYet) if self.left() > SHORTEST_ATTEMPT => self.pause(&mut pauses).await,
+                Some(Verdict::NotYet) if may_repeat && self.left() > SHORTEST_ATTEMPT && self.retries.try_retry() => {
+                    self.pause(&mut pauses).await;
+                }
                 Some(Verdict::TooOld) => return Err(StoreError::OutcomeUnknown(Box::new(OverwrittenError))),
                 Some(Verdict::NotYet) | None => {
                     let cause = unknown.unwrap_or_else(|| Box::new(NoAnswerError(self.timeouts.operation)));
@@ -139,7 +150,7 @@ impl LwtRunner<'_> {
     async fn attempt<V: SerializeRow>(&self, write: &Write<'_, V>) -> Attempt {
         let limit = self.timeouts.attempt.min(self.left());
         if limit < SHORTEST_ATTEMPT {
-            return Attempt::Failed(Outcome::NotDone, Box::new(NoAnswerError(self.timeouts.operation)));
+            return Attempt::Failed(Outcome::NotDone, Box::new(NoAnswerError(self.timeouts.operation)), false);
         }
         // The model in `tests/model` shows that a check at the beginning of the whole write would not do.
         if let Err(fenced) = self.fence.check() {
@@ -149,10 +160,13 @@ impl LwtRunner<'_> {
             Ok(Ok(answer)) => match applied(answer) {
                 Ok(true) => Attempt::Applied,
                 Ok(false) => Attempt::Refused,
-                Err(cause) => Attempt::Failed(Outcome::Unknown, cause),
+                Err(cause) => Attempt::Failed(Outcome::Unknown, cause, false),
             },
-            Ok(Err(error)) => Attempt::Failed(write_outcome::of_failed_write(&error), Box::new(error)),
-            Err(_) => Attempt::Failed(Outcome::Unknown, Box::new(NoAnswerError(limit))),
+            Ok(Err(error)) => {
+                let (outcome, is_overload) = (write_outcome::of_failed_write(&error), is_overload(&error));
+                Attempt::Failed(outcome, Box::new(error), is_overload)
+            }
+            Err(_) => Attempt::Failed(Outcome::Unknown, Box::new(NoAnswerError(limit)), false),
         }
     }
 

@@ -9,6 +9,11 @@
 //! | `store`, `recent` | the operations of the store; the heads that were seen last |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `fence`, `failover` | the datacentre that writes, and how operators move that |
+//! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
+//! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
+//! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
+//! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
+//! | `retry_budget` | how many requests may be sent again |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
 //! | `ring` | the parts in which the whole table is read |
 //! | `migrate` | `migrations/` and `handbill migrate` |
@@ -62,34 +67,48 @@
 //!
 //! # When deleted text leaves the disks
 //!
+//! A deletion is noted in the [ledger](CqlLedger) before the head is written and entered there afterwards, before the
+//! client is answered.
+//!
 //! After the write of the tombstone all texts of the page are deleted, with a timestamp one day ahead, before the client
 //! is answered. From then on no query returns them. `docs/operations.md` says for each server when the bytes go.
 
+mod audit;
+mod bulkhead;
 mod connect;
+mod creates;
 mod failover;
 mod fence;
+mod gate;
+mod import;
+mod ledger;
 mod lwt;
 pub mod migrate;
 mod nonces;
+mod operated_statements;
 mod pending;
 mod recent;
+mod retry_budget;
 mod ring;
 mod rows;
+mod scan;
 mod secrets;
 mod server_checks;
 mod session;
 mod settings_error;
+mod single_attempts;
 mod statements;
 mod store;
 mod sweep;
 mod write_outcome;
 mod write_times;
 
-pub use connect::{ConnectError, Progress};
+pub use connect::{ConnectError, Progress, ReachError};
 pub use failover::{FailoverError, FailoverPlan, failover};
 pub use fence::{Fence, Fenced};
+pub use ledger::CqlLedger;
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
-pub use pending::PendingStore;
+pub use pending::{NotReachedError, PendingStore};
 pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
 pub use settings_error::SettingsError;

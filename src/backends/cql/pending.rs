@@ -6,18 +6,25 @@ use async_trait::async_trait;
 use thiserror::Error;
 
 use super::store::CqlStore;
+use crate::domain::audit::{AuditEntry, NumberedEntry};
+use crate::domain::creates::Creates;
 use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
+use crate::ports::audit_log::AuditLog;
+use crate::ports::creates_switch::CreatesSwitch;
+use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// A store that refuses every call as unavailable until it is [set](PendingStore::set).
+///
+/// Operators use it too: until then there is nothing to list, to scan or to switch.
 #[derive(Default)]
 pub struct PendingStore(OnceLock<CqlStore>);
 
 /// The process has not reached the cluster since it started.
 #[derive(Debug, Error)]
 #[error("the database has not been reached yet")]
-struct NotReachedError;
+pub struct NotReachedError;
 
 impl PendingStore {
     /// Uses `store` from now on. Only the first call counts.
@@ -41,6 +48,10 @@ impl PageStore for PendingStore {
         self.store()?.lookup(slug).await
     }
 
+    fn keeps_texts_apart(&self) -> bool {
+        true
+    }
+
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
         self.store()?.head(slug).await
     }
@@ -51,5 +62,38 @@ impl PageStore for PendingStore {
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         self.store()?.compare_and_set(expected, next).await
+    }
+}
+
+#[async_trait]
+impl PageScan for PendingStore {
+    async fn scan(&self, after: Option<&ScanCursor>, limit: ScanLimit) -> Result<ScanBatch, StoreError> {
+        self.store()?.scan(after, limit).await
+    }
+
+    async fn estimated_records(&self) -> Result<Option<u64>, StoreError> {
+        self.store()?.estimated_records().await
+    }
+}
+
+#[async_trait]
+impl AuditLog for PendingStore {
+    async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
+        self.store()?.append(entry).await
+    }
+
+    async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
+        self.store()?.list(after, limit).await
+    }
+}
+
+#[async_trait]
+impl CreatesSwitch for PendingStore {
+    async fn load(&self) -> Result<Creates, StoreError> {
+        self.store()?.load().await
+    }
+
+    async fn save(&self, creates: Creates) -> Result<(), StoreError> {
+        self.store()?.save(creates).await
     }
 }

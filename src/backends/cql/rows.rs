@@ -160,7 +160,7 @@ fn renderer_version(column: Option<i32>, name: &'static str) -> Result<u16, Unre
 }
 
 /// The takedown in a tombstone. A reason of a later version is left out, because the page is deleted all the same.
-fn takedown(reason: Option<&str>, by: Option<String>) -> Option<Takedown> {
+pub(super) fn takedown(reason: Option<&str>, by: Option<String>) -> Option<Takedown> {
     Some(Takedown { reason: reason?.parse().ok()?, by: by.unwrap_or_default() })
 }
 

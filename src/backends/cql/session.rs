@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | keep-alive, and its answer | 1 s + 1 s | a hung node delays requests for at most 2 s, then all of them go to other nodes |
 //! | connecting | 1.5 s | a node that does not answer must not delay the next try |
-//! | one plain or serial read | a second attempt elsewhere after 500 ms | a read that met a hung node need not wait for the keep-alive. A healthy read takes far less than half a second, so a slow cluster gets twice the reads only when it hardly answers |
+//! | one plain or serial read | a second attempt elsewhere after 500 ms | a read that met a hung node need not wait for the keep-alive. A healthy read takes far less than half a second, and the budget of retries bounds how many are sent twice |
 //! | one conditional write | one attempt, by [`CqlTimeouts::attempt`] | only `lwt` knows how to repeat a write |
 
 use std::collections::BTreeSet;
@@ -17,16 +17,18 @@ use std::time::Duration;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
-use scylla::errors::{DbError, NewSessionError, RequestAttemptError};
+use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError};
 use scylla::policies::load_balancing::DefaultPolicy;
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
-use scylla::policies::speculative_execution::SimpleSpeculativeExecutionPolicy;
+use scylla::policies::speculative_execution::{self, SpeculativeExecutionPolicy};
 use scylla::statement::{Consistency, SerialConsistency};
 use tokio::time::sleep;
 
+use super::bulkhead::{Limits, Silence};
+use super::retry_budget::RetryBudget;
 use super::secrets::{self, FileLogin};
 use super::settings_error::SettingsError;
-use crate::config::CqlSettings;
+use crate::config::{ClusterLoadSettings, CqlSettings};
 
 const KEEPALIVE: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -38,13 +40,23 @@ pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A read without an answer after this time is also sent to another node.
-const SECOND_READ_AFTER: Duration = Duration::from_millis(500);
+pub(super) const SECOND_READ_AFTER: Duration = Duration::from_millis(500);
 
 /// How many more nodes get a read after it has failed.
 const READ_RETRIES: usize = 2;
 
 /// Longest time for a change of the schema to reach all nodes.
 const SCHEMA_AGREEMENT: Duration = Duration::from_secs(30);
+
+/// With more operations in flight from one client, three small nodes do no more writes a second, and each write takes
+/// longer.
+const OPERATIONS_AT_ONCE: usize = 64;
+
+/// Longest time for one operation of a command.
+const COMMAND_OPERATION: Duration = Duration::from_secs(30);
+
+/// Longest wait of a command for the answer to one conditional write.
+const COMMAND_ATTEMPT: Duration = Duration::from_secs(5);
 
 /// The store's time limits, and how many operations it runs at once.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +71,27 @@ pub struct CqlTimeouts {
     /// in time. Without a quorum every operation takes its full time, so this number limits how many operations pile
     /// up. Reads have permits of their own, so that slow writes do not delay them.
     pub in_flight: usize,
+    /// How many of these may be on one page, or in one of 64 token ranges, in percent.
+    pub share_percent: u8,
+    /// A read without an answer after this time is silent. After two in a row, further reads of the same page or token
+    /// range are refused.
+    pub silent_after: Duration,
+    /// How long they are refused at a time; zero refuses nothing.
+    pub refused_for: Duration,
+}
+
+impl CqlTimeouts {
+    /// The limits of commands. No client waits for them, and a cluster that is slow for seconds must not end an import
+    /// of hours.
+    pub const OF_COMMANDS: Self = Self {
+        operation: COMMAND_OPERATION,
+        attempt: COMMAND_ATTEMPT,
+        permit: COMMAND_OPERATION,
+        in_flight: OPERATIONS_AT_ONCE,
+        share_percent: 100,
+        silent_after: COMMAND_OPERATION,
+        refused_for: Duration::ZERO,
+    };
 }
 
 impl Default for CqlTimeouts {
@@ -69,10 +102,36 @@ impl Default for CqlTimeouts {
             operation: Duration::from_millis(2500),
             attempt: Duration::from_millis(1500),
             permit: Duration::from_millis(250),
-            // With more operations in flight from one client, three small nodes do no more writes a second, and each
-            // write takes longer.
-            in_flight: 64,
+            in_flight: OPERATIONS_AT_ONCE,
+            share_percent: 25,
+            silent_after: Duration::from_secs(1),
+            refused_for: Duration::from_millis(250),
         }
+    }
+}
+
+impl CqlTimeouts {
+    /// The limits of a service with `settings`.
+    pub fn of(settings: &ClusterLoadSettings) -> Self {
+        Self {
+            in_flight: settings.scylla_in_flight.into(),
+            share_percent: settings.scylla_page_share,
+            silent_after: settings.scylla_silent_after,
+            refused_for: settings.scylla_refuse_for,
+            ..Self::default()
+        }
+    }
+
+    /// How reads share their permits.
+    pub(super) fn of_reads(&self) -> Limits {
+        let silence = Silence { after: self.silent_after, refused_for: self.refused_for };
+        Limits { silence: (!self.refused_for.is_zero()).then_some(silence), ..self.of_writes() }
+    }
+
+    /// How writes share theirs. A write is never refused because others are silent: its page's writers take turns.
+    pub(super) fn of_writes(&self) -> Limits {
+        let share = (self.in_flight * usize::from(self.share_percent)).div_ceil(100).max(1);
+        Limits { permits: self.in_flight, share, silence: None }
     }
 }
 
@@ -137,10 +196,6 @@ fn profile(datacenter: Option<String>) -> ExecutionProfile {
         .consistency(Consistency::LocalQuorum)
         .serial_consistency(Some(SerialConsistency::LocalSerial))
         .request_timeout(Some(REQUEST_TIMEOUT))
-        .speculative_execution_policy(Some(Arc::new(SimpleSpeculativeExecutionPolicy {
-            max_retry_count: 1,
-            retry_interval: SECOND_READ_AFTER,
-        })))
         .build()
 }
 
@@ -166,25 +221,28 @@ fn chosen(names: &BTreeSet<&str>, wanted: Option<&str>) -> Result<String, Settin
     }
 }
 
-/// Sends a failed read to the next node, at most twice.
+/// Sends a failed read to the next node, at most twice, if the budget allows it.
 ///
 /// The driver's default policy never repeats a serial read. A read is harmless at any consistency, so this policy repeats
 /// it whenever another node may succeed. It never lowers the consistency.
 #[derive(Debug)]
-pub(super) struct ReadRetries;
+pub(super) struct ReadRetries(pub(super) RetryBudget);
 
-struct ReadRetriesLeft(usize);
+struct ReadRetriesLeft {
+    left: usize,
+    budget: RetryBudget,
+}
 
 impl RetryPolicy for ReadRetries {
     fn new_session(&self) -> Box<dyn RetrySession> {
-        Box::new(ReadRetriesLeft(READ_RETRIES))
+        Box::new(ReadRetriesLeft { left: READ_RETRIES, budget: self.0.clone() })
     }
 }
 
 impl RetrySession for ReadRetriesLeft {
     fn decide_should_retry(&mut self, request: RequestInfo) -> RetryDecision {
-        if self.0 > 0 && may_succeed_elsewhere(request.error) {
-            self.0 -= 1;
+        if self.left > 0 && may_succeed_elsewhere(request.error) && self.budget.try_retry() {
+            self.left -= 1;
             RetryDecision::RetryNextTarget(None)
         } else {
             RetryDecision::DontRetry
@@ -192,10 +250,26 @@ impl RetrySession for ReadRetriesLeft {
     }
 
     fn reset(&mut self) {
-        *self = Self(READ_RETRIES);
+        self.left = READ_RETRIES;
     }
 }
 
+/// Sends a slow read to a second node, as long as the budget has a retry. The store takes it from the budget when the
+/// read has ended, because the driver does not say that it has sent it.
+#[derive(Debug)]
+pub(super) struct SecondReads(pub(super) RetryBudget);
+
+impl SpeculativeExecutionPolicy for SecondReads {
+    fn max_retry_count(&self, _: &speculative_execution::Context) -> usize {
+        usize::from(self.0.has_retry())
+    }
+
+    fn retry_interval(&self, _: &speculative_execution::Context) -> Duration {
+        SECOND_READ_AFTER
+    }
+}
+
+/// Whether another node may succeed. One that has too much to do is not helped by asking another.
 fn may_succeed_elsewhere(error: &RequestAttemptError) -> bool {
     match error {
         RequestAttemptError::BrokenConnectionError(_) | RequestAttemptError::UnableToAllocStreamId => true,
@@ -203,7 +277,6 @@ fn may_succeed_elsewhere(error: &RequestAttemptError) -> bool {
         RequestAttemptError::DbError(error, _) => matches!(
             error,
             DbError::Unavailable { .. }
-                | DbError::Overloaded
                 | DbError::IsBootstrapping
                 | DbError::ServerError
                 | DbError::ReadTimeout { .. }
@@ -214,6 +287,17 @@ fn may_succeed_elsewhere(error: &RequestAttemptError) -> bool {
         ),
         _ => false,
     }
+}
+
+/// Whether the database has refused a request because it has too much to do.
+pub(super) fn is_overload(error: &ExecutionError) -> bool {
+    matches!(
+        error,
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(
+            DbError::Overloaded | DbError::RateLimitReached { .. },
+            _
+        ))
+    )
 }
 
 #[cfg(test)]

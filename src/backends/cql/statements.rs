@@ -8,8 +8,9 @@
 //! | [`Statements::create_head`], [`Statements::replace_head`] | commit `LOCAL_QUORUM` | `LOCAL_SERIAL` | no |
 //!
 //! Each statement names its keyspace, so that no connection has to be switched to a keyspace. Each statement names its
-//! columns, so that a column that a later migration adds changes nothing here. The driver must not cache the columns of
-//! a conditional write's answer: Cassandra answers with more columns if it refuses the write.
+//! columns, so that a column that a later migration adds changes nothing here. So the driver keeps the description of the
+//! columns of a read, and the database leaves it out of each answer. The driver must not keep that of a conditional
+//! write's answer: Cassandra answers with more columns if it refuses the write.
 //!
 //! Heads are read with `SELECT DISTINCT`, which reads no text. A head is created by an `UPDATE` whose condition is that
 //! there is no head: an `INSERT … IF NOT EXISTS` of static columns alone would, on ScyllaDB, also return the text that was
@@ -17,13 +18,17 @@
 
 use std::sync::Arc;
 
+use scylla::client::execution_profile::ExecutionProfileHandle;
 use scylla::client::session::Session;
 use scylla::errors::PrepareError;
 use scylla::policies::retry::FallthroughRetryPolicy;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, SerialConsistency, Statement};
 
-use super::session::{CqlTimeouts, ReadRetries};
+use super::bulkhead;
+use super::retry_budget::RetryBudget;
+use super::session::{CqlTimeouts, ReadRetries, SecondReads};
+use crate::domain::slug::Slug;
 
 /// The columns of a [`super::rows::HeadRow`].
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
@@ -58,33 +63,59 @@ pub(super) struct Statements {
     pub(super) replace_head: PreparedStatement,
 }
 
+/// Prepares statements, all with the same limits.
+pub(super) struct Preparing<'a> {
+    session: &'a Session,
+    timeouts: CqlTimeouts,
+    retries: &'a RetryBudget,
+    /// Sends slow reads to a second node, within the budget.
+    profile: ExecutionProfileHandle,
+}
+
+impl<'a> Preparing<'a> {
+    pub(super) fn new(session: &'a Session, timeouts: CqlTimeouts, retries: &'a RetryBudget) -> Self {
+        let profile = session.get_default_execution_profile_handle().pointee_to_builder();
+        let second_reads = Arc::new(SecondReads(retries.clone()));
+        let profile = profile.speculative_execution_policy(Some(second_reads)).build().into_handle();
+        Self { session, timeouts, retries, profile }
+    }
+
+    /// A statement that is harmless to repeat.
+    pub(super) async fn repeatable(
+        &self,
+        cql: String,
+        consistency: Consistency,
+    ) -> Result<PreparedStatement, PrepareError> {
+        let mut statement = self.session.prepare(Statement::new(cql)).await?;
+        statement.set_consistency(consistency);
+        statement.set_request_timeout(Some(self.timeouts.operation));
+        statement.set_is_idempotent(true);
+        statement.set_use_cached_result_metadata(true);
+        statement.set_execution_profile_handle(Some(self.profile.clone()));
+        statement.set_retry_policy(Some(Arc::new(ReadRetries(self.retries.clone()))));
+        Ok(statement)
+    }
+
+    /// A lightweight transaction. The driver sends it once.
+    pub(super) async fn conditional(&self, cql: String) -> Result<PreparedStatement, PrepareError> {
+        let mut statement = self.session.prepare(Statement::new(cql)).await?;
+        statement.set_consistency(Consistency::LocalQuorum);
+        statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
+        statement.set_request_timeout(Some(self.timeouts.operation));
+        statement.set_is_idempotent(false);
+        // The driver's default policy repeats some failed writes and then returns only the last error. This error does
+        // not say what the first attempt did.
+        statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
+        Ok(statement)
+    }
+}
+
 impl Statements {
     /// Prepares all statements for `keyspace`, which must have the current schema. The driver spends at most the time
     /// of one operation on each request.
-    pub(super) async fn prepare(
-        session: &Session,
-        keyspace: &str,
-        timeouts: CqlTimeouts,
-    ) -> Result<Self, PrepareError> {
-        let repeatable = async |cql: String, consistency| {
-            let mut statement = session.prepare(Statement::new(cql)).await?;
-            statement.set_consistency(consistency);
-            statement.set_request_timeout(Some(timeouts.operation));
-            statement.set_is_idempotent(true);
-            statement.set_retry_policy(Some(Arc::new(ReadRetries)));
-            Ok::<_, PrepareError>(statement)
-        };
-        let conditional = async |cql: String| {
-            let mut statement = session.prepare(Statement::new(cql)).await?;
-            statement.set_consistency(Consistency::LocalQuorum);
-            statement.set_serial_consistency(Some(SerialConsistency::LocalSerial));
-            statement.set_request_timeout(Some(timeouts.operation));
-            statement.set_is_idempotent(false);
-            // The driver's default policy repeats some failed writes and then returns only the last error. This error
-            // does not say what the first attempt did.
-            statement.set_retry_policy(Some(Arc::new(FallthroughRetryPolicy::new())));
-            Ok::<_, PrepareError>(statement)
-        };
+    pub(super) async fn prepare(preparing: &Preparing<'_>, keyspace: &str) -> Result<Self, PrepareError> {
+        let repeatable = async |cql, consistency| preparing.repeatable(cql, consistency).await;
+        let conditional = async |cql| preparing.conditional(cql).await;
         let pages = format!("{keyspace}.pages");
         let head = format!("SELECT DISTINCT {HEAD} FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
@@ -132,5 +163,11 @@ impl Statements {
             ))
             .await?,
         })
+    }
+
+    /// The token range of `slug`, as [`bulkhead`] counts them.
+    pub(super) fn range_of(&self, slug: &Slug) -> u32 {
+        let token = self.read_head.calculate_token(&(slug.as_str(),)).ok().flatten();
+        token.map_or(0, |token| bulkhead::range_of(token.value()))
     }
 }

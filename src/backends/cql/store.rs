@@ -8,16 +8,19 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
+use super::gate::{Gate, Pass, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
+use super::operated_statements::OperatedStatements;
 use super::recent::{Base, RecentHeads};
+use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, TextInsert, TextRow, UnreadableRow};
-use super::session::CqlTimeouts;
-use super::statements::Statements;
+use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
+use super::statements::{Preparing, Statements};
 use super::write_times;
 use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
@@ -36,17 +39,20 @@ pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
     pub(super) fence: Fence,
-    random: Random,
+    pub(super) random: Random,
     timeouts: CqlTimeouts,
-    reads: Semaphore,
-    writes: Semaphore,
+    retries: RetryBudget,
+    reads: Gate,
+    pub(super) writes: Gate,
+    /// For the work of operators, so that an export neither delays clients nor is refused because of them.
+    background: Semaphore,
     recent: RecentHeads,
+    pub(super) operated: OperatedStatements,
+    /// About how many records there are, and when that was found.
+    pub(super) estimate: Mutex<Option<(Instant, u64)>>,
+    /// The number of entries of the audit, as far as it is known.
+    pub(super) audit_end: Mutex<u64>,
 }
-
-/// No permit was free in time.
-#[derive(Debug, Error)]
-#[error("too many calls wait for the database")]
-struct Overloaded;
 
 /// No answer came in time.
 #[derive(Debug, Error)]
@@ -54,9 +60,24 @@ struct Overloaded;
 struct NoAnswerError;
 
 /// The right to run one operation, and the time by which the operation must end.
-struct Permit<'a> {
-    deadline: Instant,
-    _permit: SemaphorePermit<'a>,
+pub(super) struct Permit<'a> {
+    pub(super) deadline: Instant,
+    right: Right<'a>,
+}
+
+/// The place that an operation takes among those that run at once.
+enum Right<'a> {
+    OfPage(Pass<'a>),
+    OfOperator { _permit: SemaphorePermit<'a> },
+}
+
+impl Right<'_> {
+    /// The database has answered the operation.
+    fn answered(&self) {
+        if let Self::OfPage(pass) = self {
+            pass.answered();
+        }
+    }
 }
 
 impl CqlStore {
@@ -68,10 +89,25 @@ impl CqlStore {
         random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
-        let statements = Statements::prepare(&session, keyspace, timeouts).await?;
-        let permits = || Semaphore::new(timeouts.in_flight);
-        let (reads, writes, recent) = (permits(), permits(), RecentHeads::new());
-        Ok(Self { session, statements, fence, random, timeouts, reads, writes, recent })
+        let retries = RetryBudget::new();
+        let preparing = Preparing::new(&session, timeouts, &retries);
+        let statements = Statements::prepare(&preparing, keyspace).await?;
+        let operated = OperatedStatements::prepare(&preparing, keyspace).await?;
+        Ok(Self {
+            reads: Gate::new(timeouts.of_reads(), timeouts.permit),
+            writes: Gate::new(timeouts.of_writes(), timeouts.permit),
+            background: Semaphore::new(timeouts.in_flight),
+            session,
+            statements,
+            fence,
+            random,
+            timeouts,
+            retries,
+            recent: RecentHeads::new(),
+            operated,
+            estimate: Mutex::default(),
+            audit_end: Mutex::default(),
+        })
     }
 
     /// Why this replica may not write, whenever that changes; `None` while it may.
@@ -79,50 +115,78 @@ impl CqlStore {
         self.fence.state()
     }
 
-    async fn permit<'a>(&self, permits: &'a Semaphore) -> Result<Permit<'a>, StoreError> {
+    /// The permit for an operation of an operator.
+    pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
         let deadline = Instant::now() + self.timeouts.operation;
-        match timeout(self.timeouts.permit, permits.acquire()).await {
-            Ok(Ok(permit)) => Ok(Permit { deadline, _permit: permit }),
-            _ => Err(StoreError::Unavailable(Box::new(Overloaded))),
+        match timeout(self.timeouts.permit, self.background.acquire()).await {
+            Ok(Ok(permit)) => Ok(Permit { deadline, right: Right::OfOperator { _permit: permit } }),
+            _ => Err(StoreError::Unavailable(Box::new(Refusal::Overloaded))),
         }
     }
 
-    fn random_nonce(&self) -> Nonce {
+    /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
+    pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
+        let deadline = Instant::now() + self.timeouts.operation;
+        match gate.enter(slug, self.statements.range_of(slug)).await {
+            Ok(pass) => Ok(Permit { deadline, right: Right::OfPage(pass) }),
+            Err(refusal) => Err(StoreError::Unavailable(Box::new(refusal))),
+        }
+    }
+
+    pub(super) fn random_nonce(&self) -> Nonce {
         let mut nonce = Nonce::default();
         (&self.random).fill_bytes(&mut nonce);
         nonce
     }
 
-    async fn run<V: SerializeRow>(&self, permit: &Permit<'_>, write: Write<'_, V>) -> Result<bool, StoreError> {
+    pub(super) async fn run<V: SerializeRow>(
+        &self,
+        permit: &Permit<'_>,
+        write: Write<'_, V>,
+    ) -> Result<bool, StoreError> {
         let runner = LwtRunner {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
             fence: &self.fence,
             timeouts: self.timeouts,
+            retries: &self.retries,
             random: &self.random,
             deadline: permit.deadline,
         };
         runner.run(&write).await
     }
 
-    /// Sends a request until it is answered, a few times at most. The request must be harmless to repeat.
-    async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
+    /// Sends a request until it is answered, a few times at most and within the budget of retries. The request must be
+    /// harmless to repeat.
+    pub(super) async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
     where
         F: Future<Output = Result<T, RequestError>>,
     {
         let mut pauses = Pauses::new();
         let mut repeats = 0;
+        self.retries.request();
         loop {
-            let tried_until = permit.deadline.min(Instant::now() + self.timeouts.attempt);
-            let failed = match timeout_at(tried_until, request()).await {
-                Ok(Ok(answer)) => return Ok(answer),
-                Ok(Err(RequestError::Unreadable(cause))) => return Err(StoreError::Unreadable(cause)),
+            let (began, may_be_sent_twice) = (Instant::now(), self.retries.has_retry());
+            let tried = timeout_at(permit.deadline.min(began + self.timeouts.attempt), request()).await;
+            if may_be_sent_twice && began.elapsed() >= SECOND_READ_AFTER {
+                self.retries.retried();
+            }
+            let failed = match tried {
+                Ok(Ok(answer)) => {
+                    permit.right.answered();
+                    return Ok(answer);
+                }
+                Ok(Err(RequestError::Unreadable(cause))) => {
+                    permit.right.answered();
+                    return Err(StoreError::Unreadable(cause));
+                }
+                Ok(Err(RequestError::Overloaded(cause))) => return Err(StoreError::Unavailable(cause)),
                 Ok(Err(RequestError::NoAnswer(cause))) => cause,
                 Err(_) => Box::new(NoAnswerError),
             };
             // The node's connections may just have been cut, or all nodes that got the request may just have started.
             repeats += 1;
-            if repeats > REPEATS || Instant::now() >= permit.deadline {
+            if repeats > REPEATS || Instant::now() >= permit.deadline || !self.retries.try_retry() {
                 return Err(StoreError::Unavailable(failed));
             }
             sleep(pauses.next(&self.random)).await;
@@ -140,6 +204,26 @@ impl CqlStore {
             self.recent.keep(Base { head: head.clone(), text: *text, nonces: nonces.clone() });
         }
         Ok(stored)
+    }
+
+    /// The record under `slug`: its head, and the text that the head points to.
+    pub(super) async fn record_under(&self, slug: &Slug, permit: &Permit<'_>) -> Result<Lookup, StoreError> {
+        let mut gone = None;
+        loop {
+            let (head, text) = match self.read_head(permit, slug).await? {
+                Stored::Active(head, text, _) => (head, text),
+                Stored::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
+                Stored::Absent => return Ok(Lookup::Absent),
+            };
+            if let Some(page) = self.read_text(permit, &head, text).await? {
+                return Ok(Lookup::Active(page));
+            }
+            // Another request has replaced the text between the two reads. The next head then points to another.
+            if gone == Some(text) {
+                return Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
+            }
+            gone = Some(text);
+        }
     }
 
     /// The page of `head`; `None` if its text is gone.
@@ -182,7 +266,7 @@ impl CqlStore {
     }
 
     /// Deletes all texts of a deleted page, also those that arrive late.
-    async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
+    pub(super) async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
         let values = (write_times::above_all_texts(tombstone.deleted_at), tombstone.slug.as_str());
         let request = async || {
             self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
@@ -250,13 +334,14 @@ impl CqlStore {
     }
 
     async fn bury(&self, permit: &Permit<'_>, base: Base, tombstone: &Tombstone) -> Result<bool, StoreError> {
+        let note = self.begin_deletion(permit, tombstone).await?;
         let nonce = self.random_nonce();
         let image = HeadImage::of_tombstone(tombstone, &nonces_after(&base, tombstone.version, nonce));
         let done = self.replace_head(permit, &base, image, tombstone.version, &nonce).await?;
         if done {
             self.recent.forget(&tombstone.slug);
-            self.delete_texts(permit, tombstone).await;
         }
+        self.end_deletion(permit, tombstone, note, done).await;
         Ok(done)
     }
 }
@@ -275,25 +360,26 @@ fn nonces_after(base: &Base, made: PageVersion, nonce: Nonce) -> Nonces {
 }
 
 /// Why a request that may be repeated has no answer.
-enum RequestError {
+pub(super) enum RequestError {
     NoAnswer(Cause),
+    Overloaded(Cause),
     Unreadable(Cause),
 }
 
 impl From<ExecutionError> for RequestError {
     fn from(error: ExecutionError) -> Self {
-        Self::NoAnswer(Box::new(error))
+        if is_overload(&error) { Self::Overloaded(Box::new(error)) } else { Self::NoAnswer(Box::new(error)) }
     }
 }
 
-fn unreadable(cause: impl Into<Cause>) -> RequestError {
+pub(super) fn unreadable(cause: impl Into<Cause>) -> RequestError {
     RequestError::Unreadable(cause.into())
 }
 
 #[async_trait]
 impl PageStore for CqlStore {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        let permit = self.permit(&self.writes).await?;
+        let permit = self.permit(&self.writes, &page.slug).await?;
         let nonce = self.random_nonce();
         let text = TextId { version: page.version, nonce };
         self.insert_text(&permit, &page, &text).await?;
@@ -315,27 +401,15 @@ impl PageStore for CqlStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let permit = self.permit(&self.reads).await?;
-        let mut gone = None;
-        loop {
-            let (head, text) = match self.read_head(&permit, slug).await? {
-                Stored::Active(head, text, _) => (head, text),
-                Stored::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
-                Stored::Absent => return Ok(Lookup::Absent),
-            };
-            if let Some(page) = self.read_text(&permit, &head, text).await? {
-                return Ok(Lookup::Active(page));
-            }
-            // Another request has replaced the text between the two reads. The next head then points to another.
-            if gone == Some(text) {
-                return Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
-            }
-            gone = Some(text);
-        }
+        self.record_under(slug, &self.permit(&self.reads, slug).await?).await
+    }
+
+    fn keeps_texts_apart(&self) -> bool {
+        true
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
-        let permit = self.permit(&self.reads).await?;
+        let permit = self.permit(&self.reads, slug).await?;
         Ok(match self.read_head(&permit, slug).await? {
             Stored::Active(head, ..) => Head::Active(head),
             Stored::Deleted(tombstone) => Head::Deleted(tombstone),
@@ -346,12 +420,12 @@ impl PageStore for CqlStore {
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
         // Every head of this store says where its text is.
         let Some(text) = head.text.stored() else { return Ok(None) };
-        let permit = self.permit(&self.reads).await?;
+        let permit = self.permit(&self.reads, &head.slug).await?;
         self.read_text(&permit, head, text).await
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        let permit = self.permit(&self.writes).await?;
+        let permit = self.permit(&self.writes, next.slug()).await?;
         let Some(base) = self.base(&permit, next.slug(), expected).await? else { return Ok(CasResult::Stale) };
         let done = match &next {
             Record::Active(page) => self.replace(&permit, base, page).await?,

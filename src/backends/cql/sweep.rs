@@ -19,20 +19,18 @@ use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;
 use scylla::statement::{Consistency, Statement};
 use thiserror::Error;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 
-use super::connect::ConnectError;
+use super::connect::ReachError;
 use super::fence::Fenced;
 use super::ring::{PARTS, range};
 use super::rows::{HeadRow, Stored};
-use super::session::CqlTimeouts;
 use super::store::CqlStore;
 use crate::config::CqlSettings;
 use crate::domain::page::{PageVersion, TextId};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::Cause;
-use crate::ports::random::Random;
 
 /// Keys that one page of a result holds.
 const PAGE_ROWS: i32 = 500;
@@ -82,10 +80,7 @@ impl fmt::Display for SweepReport {
 pub enum SweepError {
     /// The cluster cannot be used.
     #[error(transparent)]
-    Connect(#[from] ConnectError),
-    /// The cluster was not reached in time.
-    #[error("the cluster was not reached within --schema-wait")]
-    OutOfReach,
+    Reach(#[from] ReachError),
     /// Pages are written elsewhere.
     #[error("texts are swept only where pages are written: {0}")]
     Fenced(#[from] Fenced),
@@ -121,8 +116,7 @@ pub async fn sweep(
     plan: SweepPlan,
     progress: impl Fn(u8, &SweepReport) + Send,
 ) -> Result<SweepReport, SweepError> {
-    let connecting = CqlStore::connect(settings, CqlTimeouts::default(), Random::System, |_| {});
-    let store = timeout(settings.schema_wait, connecting).await.map_err(|_| SweepError::OutOfReach)??;
+    let store = CqlStore::reach(settings).await?;
     // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head named
     // them.
     store.fence.check()?;

@@ -6,8 +6,9 @@ use clap::Args;
 
 use super::client::{Client, parse};
 use super::lines::print;
-use crate::config::OperatorAccess;
+use crate::config::OperatedSettings;
 use crate::operators::types::AuditLine;
+use crate::telemetry::logs::LogQueue;
 
 /// The arguments of `handbill audit`.
 #[derive(Args, Debug)]
@@ -16,12 +17,12 @@ pub(in crate::cli) struct Audit {
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     after: u64,
     #[command(flatten)]
-    access: OperatorAccess,
+    settings: OperatedSettings,
 }
 
 impl Audit {
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        let client = Client::new(&self.access)?;
+    pub(in crate::cli) fn run(&self, log: &LogQueue) -> Result<ExitCode, String> {
+        let client = Client::new(&self.settings, log)?;
         let mut after = self.after;
         loop {
             let lines = client.get(&format!("/audit?after={after}"))?;

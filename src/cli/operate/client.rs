@@ -1,4 +1,4 @@
-//! Asks the operators' listener of a running process.
+//! Asks the operators' API: that of a running process or, with `--store scylla`, one over the cluster itself.
 
 use std::time::Duration;
 
@@ -15,9 +15,11 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use super::super::healthcheck::reachable;
-use crate::config::OperatorAccess;
+use crate::app::operating::ClusterOperators;
+use crate::config::{OperatedSettings, OperatorAccess, StoreKind};
 use crate::operators::guard::TokenFile;
 use crate::operators::types::ErrorBody;
+use crate::telemetry::logs::LogQueue;
 
 /// How long one answer may take. The process gives up on its store earlier.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
@@ -25,8 +27,16 @@ const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 /// Limit on the bytes of one answer.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
-/// A client of one process. Errors are one line for the operator.
-pub(super) struct Client {
+/// A client of the operators' API. Errors are one line for the operator.
+pub(super) enum Client {
+    /// Asks a running process.
+    Process(ProcessClient),
+    /// Works on the cluster itself.
+    Cluster(ClusterOperators),
+}
+
+/// A client of one process.
+pub(super) struct ProcessClient {
     runtime: Runtime,
     http: HttpClient<HttpConnector, Full<Bytes>>,
     origin: String,
@@ -34,18 +44,17 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// A client with the token of `access`.
-    pub(super) fn new(access: &OperatorAccess) -> Result<Self, String> {
-        let token =
-            TokenFile::new(access.operators.admin_token_file.clone()).read().map_err(|error| error.to_string())?;
-        let token = token.ok_or("give --admin-token-file, with the token of the running process")?;
-        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.as_str()))
-            .map_err(|_| "the token of --admin-token-file has characters that no header can have")?;
-        authorization.set_sensitive(true);
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let http = HttpClient::builder(TokioExecutor::new()).build(HttpConnector::new());
-        let origin = format!("http://{}", reachable(access.admin.admin_listen));
-        Ok(Self { runtime, http, origin, authorization })
+    /// A client of what `settings` name. Work on the cluster itself is logged to `log`.
+    pub(super) fn new(settings: &OperatedSettings, log: &LogQueue) -> Result<Self, String> {
+        match settings.store.store {
+            StoreKind::Embedded => Self::of_process(&settings.access),
+            StoreKind::Scylla => Ok(Self::Cluster(ClusterOperators::reach(&settings.cql, &settings.logs, log)?)),
+        }
+    }
+
+    /// A client of a running process, with the token of `access`.
+    pub(super) fn of_process(access: &OperatorAccess) -> Result<Self, String> {
+        ProcessClient::new(access).map(Self::Process)
     }
 
     /// The answer to `GET path`.
@@ -65,6 +74,29 @@ impl Client {
     }
 
     fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<Bytes, String> {
+        let (status, body) = match self {
+            Self::Process(process) => process.ask(method, path, body)?,
+            Self::Cluster(cluster) => cluster.ask(method, path, body)?,
+        };
+        if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
+    }
+}
+
+impl ProcessClient {
+    fn new(access: &OperatorAccess) -> Result<Self, String> {
+        let token =
+            TokenFile::new(access.operators.admin_token_file.clone()).read().map_err(|error| error.to_string())?;
+        let token = token.ok_or("give --admin-token-file, with the token of the running process")?;
+        let mut authorization = HeaderValue::try_from(format!("Bearer {}", token.as_str()))
+            .map_err(|_| "the token of --admin-token-file has characters that no header can have")?;
+        authorization.set_sensitive(true);
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+        let http = HttpClient::builder(TokioExecutor::new()).build(HttpConnector::new());
+        let origin = format!("http://{}", reachable(access.admin.admin_listen));
+        Ok(Self { runtime, http, origin, authorization })
+    }
+
+    fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), String> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
         let request = request.header(AUTHORIZATION, &self.authorization).body(Full::new(body));
         let request = request.map_err(|error| error.to_string())?;
@@ -80,11 +112,9 @@ impl Client {
             let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| unreachable(&*error))?;
             Ok::<_, String>((head.status, body.to_bytes()))
         };
-        let (status, body) = self
-            .runtime
+        self.runtime
             .block_on(async { timeout(ANSWER_TIMEOUT, exchange).await })
-            .map_err(|_| format!("{} did not answer in {} seconds", self.origin, ANSWER_TIMEOUT.as_secs()))??;
-        if status.is_success() { Ok(body) } else { Err(refusal(status, &body)) }
+            .map_err(|_| format!("{} did not answer in {} seconds", self.origin, ANSWER_TIMEOUT.as_secs()))?
     }
 }
 

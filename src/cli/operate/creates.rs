@@ -7,10 +7,11 @@ use http::Method;
 
 use super::client::Client;
 use super::lines::print_line;
-use crate::config::OperatorAccess;
+use crate::config::OperatedSettings;
 use crate::domain::creates::MAX_HOURLY_BUDGET;
 use crate::domain::takedown::operator_name;
 use crate::operators::types::{CreatesBody, CreatesChange};
+use crate::telemetry::logs::LogQueue;
 
 /// The arguments of `handbill pause` and `handbill resume`.
 #[derive(Args, Debug)]
@@ -19,7 +20,7 @@ pub(in crate::cli) struct Switch {
     #[arg(long, value_name = "NAME", value_parser = operator_name)]
     by: String,
     #[command(flatten)]
-    access: OperatorAccess,
+    settings: OperatedSettings,
 }
 
 /// The arguments of `handbill budget`.
@@ -37,20 +38,23 @@ pub(in crate::cli) struct Budget {
 struct Limit(Option<u32>);
 
 impl Switch {
-    pub(in crate::cli) fn run(self, paused: bool) -> Result<ExitCode, String> {
-        change(&self.access, &CreatesChange { paused: Some(paused), hourly_budget: None, by: self.by })
+    pub(in crate::cli) fn run(self, paused: bool, log: &LogQueue) -> Result<ExitCode, String> {
+        change(
+            &Client::new(&self.settings, log)?,
+            &CreatesChange { paused: Some(paused), hourly_budget: None, by: self.by },
+        )
     }
 }
 
 impl Budget {
-    pub(in crate::cli) fn run(self) -> Result<ExitCode, String> {
-        let Self { budget: Limit(budget), switch: Switch { by, access } } = self;
-        change(&access, &CreatesChange { paused: None, hourly_budget: Some(budget), by })
+    pub(in crate::cli) fn run(self, log: &LogQueue) -> Result<ExitCode, String> {
+        let Self { budget: Limit(budget), switch: Switch { by, settings } } = self;
+        change(&Client::new(&settings, log)?, &CreatesChange { paused: None, hourly_budget: Some(budget), by })
     }
 }
 
-fn change(access: &OperatorAccess, change: &CreatesChange) -> Result<ExitCode, String> {
-    let creates: CreatesBody = Client::new(access)?.send(Method::PATCH, "/creates", change)?;
+fn change(client: &Client, change: &CreatesChange) -> Result<ExitCode, String> {
+    let creates: CreatesBody = client.send(Method::PATCH, "/creates", change)?;
     let state = if creates.paused { "paused" } else { "open" };
     let budget =
         creates.hourly_budget.map_or("any number of pages".to_owned(), |pages| format!("at most {pages} pages"));

@@ -8,8 +8,9 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::client::{Client, parse};
 use super::lines::{given_or_read, print, print_json, shown};
-use crate::config::OperatorAccess;
+use crate::config::OperatedSettings;
 use crate::operators::types::Inspection;
+use crate::telemetry::logs::LogQueue;
 
 /// The arguments of `handbill inspect`.
 #[derive(Args, Debug)]
@@ -20,14 +21,14 @@ pub(in crate::cli) struct Inspect {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    access: OperatorAccess,
+    settings: OperatedSettings,
 }
 
 impl Inspect {
     /// Exit code 1 if no page ever had one of the slugs.
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+    pub(in crate::cli) fn run(&self, log: &LogQueue) -> Result<ExitCode, String> {
         let slugs = given_or_read(&self.slugs)?;
-        let client = Client::new(&self.access)?;
+        let client = Client::new(&self.settings, log)?;
         let mut all_found = true;
         for slug in slugs {
             let path = format!("/inspect/{}", utf8_percent_encode(&slug, NON_ALPHANUMERIC));

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use super::client::Client;
 use super::lines::{print_line, progress};
 use crate::app::moving::{self, Ask, Counts, Destination, MoveError, Selection, Summary};
-use crate::config::{EmbeddedSettings, MovingSettings};
+use crate::config::{EmbeddedSettings, MovingSettings, StoreKind};
 
 /// The arguments of `handbill export`.
 #[derive(Args, Debug)]
@@ -78,6 +78,9 @@ impl Export {
 impl Backup {
     /// Exit code 1 if a record cannot be read.
     pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+        if self.settings.store.store == StoreKind::Scylla {
+            return Err("backup works on the embedded store: use export, or the snapshots of the cluster".to_owned());
+        }
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;
         let path = moving::new_backup_in(&self.to);
@@ -87,12 +90,12 @@ impl Backup {
     }
 }
 
-/// Writes the records of the store: directly if no process uses it, else through the running process.
+/// Writes the records of the store: directly, or through the running process if an embedded store has one.
 fn write(settings: &MovingSettings, to: &Destination, selection: Selection) -> Result<Summary, String> {
     let bar = progress(None);
     let written = match moving::export(settings, to, selection, &shown_on(&bar)) {
         Err(MoveError::Open(error)) if error.is_in_use() => {
-            let client = Client::new(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
+            let client = Client::of_process(&settings.access).map_err(|reason| format!("{error}; or {reason}"))?;
             let ask: Ask = Arc::new(move |path: &str| client.get(path));
             moving::export_running(&ask, to, selection, &shown_on(&bar))
         }

@@ -8,9 +8,10 @@ use http::Method;
 use super::client::Client;
 use super::criteria::Criteria;
 use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
-use crate::config::OperatorAccess;
+use crate::config::OperatedSettings;
 use crate::domain::takedown::{TakedownReason, operator_name};
 use crate::operators::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
+use crate::telemetry::logs::LogQueue;
 
 /// Pages in one request: few enough for the progress to move, and enough to share the store's commits.
 const CHUNK: usize = 25;
@@ -38,20 +39,20 @@ pub(in crate::cli) struct Takedown {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    access: OperatorAccess,
+    settings: OperatedSettings,
 }
 
 impl Takedown {
     /// Exit code 1 if a page may still be readable.
-    pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
+    pub(in crate::cli) fn run(&self, log: &LogQueue) -> Result<ExitCode, String> {
         if self.criteria.is_empty() {
             let slugs = given_or_read(&self.slugs)?;
-            return self.take_down(&Client::new(&self.access)?, &slugs);
+            return self.take_down(&Client::new(&self.settings, log)?, &slugs);
         }
         if !self.slugs.is_empty() {
             return Err("give slugs or criteria, not both".to_owned());
         }
-        let client = Client::new(&self.access)?;
+        let client = Client::new(&self.settings, log)?;
         let found = self.criteria.find(&client, self.json)?;
         if self.dry_run || found.is_empty() {
             return Ok(ExitCode::SUCCESS);

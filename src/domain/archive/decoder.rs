@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::line::{self, Body};
 use super::{ArchiveError, Entry, EntryError, Format, Header, MAX_LINE_BYTES, VERSION};
+use crate::domain::hex;
 
 /// A file that is being read.
 #[derive(Debug, Default)]
@@ -80,7 +81,7 @@ impl Decoder {
             }
             Body::Trailer(trailer) => {
                 let digest: [u8; 32] = self.digest.clone().finalize().into();
-                if trailer.sha256 != line::hex(&digest) || trailer.records != self.records {
+                if trailer.sha256 != hex::encode(&digest) || trailer.records != self.records {
                     return Err(ArchiveError::WrongDigest);
                 }
                 let summary = Summary { records: trailer.records, unreadable: trailer.unreadable, digest };
@@ -281,7 +282,7 @@ mod tests {
         ] {
             let changed = covered.replacen(from, to, 1);
             assert_ne!(changed, covered, "{from}");
-            let sum = line::hex(&Sha256::digest(changed.as_bytes())[..16]);
+            let sum = hex::encode(&Sha256::digest(changed.as_bytes())[..16]);
             let line = format!("{{\"sum\":\"{sum}\",{changed}\n");
             let mut decoder = Decoder::default();
             decoder.line(&header).unwrap();
@@ -293,7 +294,7 @@ mod tests {
     fn a_later_version_is_refused_by_its_number() {
         let covered =
             r#""header":{"format":"handbill-archive","version":2,"created_at_ms":0,"generator":"x","new":1}}"#;
-        let sum = line::hex(&Sha256::digest(covered.as_bytes())[..16]);
+        let sum = hex::encode(&Sha256::digest(covered.as_bytes())[..16]);
         let error = Decoder::default().line(format!("{{\"sum\":\"{sum}\",{covered}\n").as_bytes()).unwrap_err();
         assert!(matches!(error, ArchiveError::Newer(2)), "{error}");
     }

@@ -4,6 +4,7 @@ use sha2::{Digest, Sha256};
 
 use super::line::{self, Body, HeaderJson, TombstoneJson, TrailerJson};
 use super::{Entry, Format, Header};
+use crate::domain::hex;
 use crate::domain::page::Tombstone;
 use crate::domain::timestamp::UnixMillis;
 
@@ -38,7 +39,7 @@ impl Encoder {
     /// The last line.
     pub fn end(self) -> String {
         let Self { digest, records, unreadable } = self;
-        line::encode(&Body::Trailer(TrailerJson { records, unreadable, sha256: line::hex(&digest.finalize()) }))
+        line::encode(&Body::Trailer(TrailerJson { records, unreadable, sha256: hex::encode(&digest.finalize()) }))
     }
 
     fn digested(&mut self, body: &Body<'_>) -> String {

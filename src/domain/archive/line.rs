@@ -1,7 +1,6 @@
 //! One line: its checksum, its JSON, and how that maps to values.
 
 use std::borrow::Cow;
-use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -9,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::{ArchivedPage, Entry, EntryError, Format, Header, VERSION};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
+use crate::domain::hex;
 use crate::domain::page::{PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
@@ -132,27 +132,14 @@ fn owned(text: Cow<'_, str>) -> Cow<'static, str> {
 }
 
 fn sum(covered: &[u8]) -> String {
-    hex(&Sha256::digest(covered)[..SUM_DIGITS / 2])
-}
-
-/// `bytes` in hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    hex::encode(&Sha256::digest(covered)[..SUM_DIGITS / 2])
 }
 
 fn key_hash(digits: &str) -> Option<EditKeyHash> {
-    let mut bytes = [0; 32];
-    let is_lower_hex = digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    if digits.len() != 2 * bytes.len() || !is_lower_hex {
-        return None;
-    }
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(&digits[2 * at..2 * at + 2], 16).ok()?;
-    }
-    Some(EditKeyHash::from_bytes(bytes))
+    // Each record has one form only.
+    let is_lower_case = !digits.bytes().any(|digit| digit.is_ascii_uppercase());
+    let bytes = hex::decode(digits).filter(|_| is_lower_case)?;
+    bytes.try_into().ok().map(EditKeyHash::from_bytes)
 }
 
 fn time(millis: i64) -> Result<UnixMillis, EntryError> {
@@ -204,7 +191,7 @@ impl<'a> Body<'a> {
                 version: page.version.get(),
                 created_at_ms: page.created_at.get(),
                 updated_at_ms: page.updated_at.get(),
-                key_sha256: hex(page.key_hash.as_bytes()).into(),
+                key_sha256: hex::encode(page.key_hash.as_bytes()).into(),
                 title: page.title.as_ref().map(|title| title.as_str().into()),
                 content: page.content.as_str().into(),
             }),

@@ -76,13 +76,18 @@ pub struct Rendered {
 impl Rendered {
     /// Whether a link leads to another origin than `own`.
     pub fn has_external_links(&self, own: &super::origin::Origin) -> bool {
-        self.link_origins.iter().any(|origin| origin != own.as_str())
+        any_external(&self.link_origins, own)
     }
 
     /// Whether `is_found` holds for the text that readers see, or for an attribute's value, such as an address.
     pub fn exposes(&self, is_found: impl Fn(&str) -> bool) -> bool {
         exposed::any(&self.html, is_found)
     }
+}
+
+/// Whether one of `link_origins` is another origin than `own`.
+pub fn any_external(link_origins: &[String], own: &super::origin::Origin) -> bool {
+    link_origins.iter().any(|origin| origin != own.as_str())
 }
 
 /// Renders `markdown`. Never fails or panics.

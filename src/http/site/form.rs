@@ -31,6 +31,9 @@ use crate::http::state::Http;
 use crate::service::{Body, BodyError, CreateFields, Created, Limited, Preview, PreviewFields, ServiceError};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// The advice to somebody who filled in the form without a title.
+const NO_TITLE: &str = "The page has no title. Write one above the text, or begin the text with a heading such as # My page. Nothing was published.";
+
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// `POST /`.
@@ -151,7 +154,7 @@ impl Form<'_> {
         let Http { base_url, .. } = self.http;
         let url = page_url(&created.page.slug, base_url);
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
-        let fields = [(LOCATION, location), (ETAG, json_tag(&created.page, self.http))];
+        let fields = [(LOCATION, location), (ETAG, json_tag(&*created.page, self.http))];
         let body = match self.form {
             AnswerForm::Html => html(&PublishedTemplate::new(base_url, &url, created.edit_key.reveal()), 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
@@ -180,7 +183,11 @@ impl Form<'_> {
         let problem = ApiError::from(error);
         // A body that was not read, or not understood, left nothing that could be given back.
         let is_lost = sent.content.is_empty() && problem.code != Code::EmptyContent;
-        let message = for_people(&problem, is_lost);
+        let message = match error {
+            // The API's words are for shells too.
+            ServiceError::Body(BodyError::NoTitle) => NO_TITLE.to_owned(),
+            _ => for_people(&problem, is_lost),
+        };
         let page = html(&EditorTemplate { message: Some(&message), ..self.editor(sent) }, 2 * sent.content.len());
         let status = StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let retry_after = problem.retry_after.map(|seconds| [(RETRY_AFTER, HeaderValue::from(seconds))]);

@@ -19,9 +19,12 @@ use percent_encoding::percent_decode_str;
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{CodedBody, VARY_CODING, VARY_TYPE_AND_CODING};
+use super::described::Described;
+use super::edge;
 use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
+use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
@@ -29,12 +32,14 @@ use super::views::{self, View, Views};
 use crate::api::error::ApiError;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
-use crate::domain::page::Page;
+use crate::domain::page::PageHead;
 use crate::domain::slug::Slug;
 use crate::domain::title::Title;
-use crate::service::{PageRead, ServiceError};
+use crate::service::{PageRead, Reading, ServiceError};
 
 const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
+/// The representation in the tags of Markdown.
+const MARKDOWN_REPRESENTATION: &str = "md";
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
@@ -137,24 +142,22 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
 }
 
 async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
-    let page = match http.service.read(slug).await {
-        Ok(page) => page,
+    let from_head = |head: &PageHead| {
+        let representation = html_representation(http);
+        unchanged(headers, |coding| entity_tag(head, &representation, coding.name()), || html_view_fields(head, http))
+    };
+    let page = match http.service.read_unless(slug, from_head).await {
+        Ok(Reading::Page(page)) => page,
+        Ok(Reading::Unchanged(response)) => return response,
         Err(error) => return error_page(&error, http),
     };
     views::respond(&page, &http.compressor, headers, |views| &views.html, |_| html_view(&page, http))
 }
 
 fn html_view(page: &PageRead, http: &Http) -> View {
-    // The fingerprint changes with the layout, so that a cached copy does not hide a new layout.
-    let representation = format!("html.{}.{}", templates::fingerprint(), http.origin_tag);
+    let (page, representation) = (&**page, html_representation(http));
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
-    let mut fields = html_fields();
-    fields.insert(VARY, VARY_TYPE_AND_CODING);
-    if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
-        fields.insert(LINK, link);
-    }
-    mark_noindex(&mut fields, page, http);
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
     let template = PageTemplate {
         layout: Layout::new(&http.base_url),
@@ -171,7 +174,28 @@ fn html_view(page: &PageRead, http: &Http) -> View {
         report_url: report_url.as_deref(),
     };
     let body = templates::html(&template, page.rendered.html.len()).into();
-    View::new(HTML, fields, CodedBody::new(body, |coding| entity_tag(page, &representation, coding.name())))
+    let body = CodedBody::new(body, |coding| entity_tag(page, &representation, coding.name()));
+    View::new(HTML, html_view_fields(page, http), body)
+}
+
+/// The representation in the tags of the HTML page. The fingerprint changes with the layout, so that a cached copy does
+/// not hide a new layout.
+fn html_representation(http: &Http) -> String {
+    format!("html.{}.{}", templates::fingerprint(), http.origin_tag)
+}
+
+/// The header fields of the HTML page, without the entity tag.
+fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
+    let mut fields = html_fields();
+    fields.insert(VARY, VARY_TYPE_AND_CODING);
+    let markdown_url = format!("{}.md", page_url(page.slug(), &http.base_url));
+    if let Ok(link) = HeaderValue::try_from(format!(r#"<{markdown_url}>; rel="alternate"; type="text/markdown""#)) {
+        fields.insert(LINK, link);
+    }
+    mark_noindex(&mut fields, page, http);
+    edge::mark_group(&mut fields, page);
+    edge::admit_shared_caches(&mut fields, http);
+    fields
 }
 
 /// The address at which the Markdown of a page is asked for.
@@ -184,15 +208,20 @@ enum Source {
 }
 
 async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) -> Response {
-    let page = match http.service.read(slug).await {
-        Ok(page) => page,
+    let from_head = |head: &PageHead| {
+        let fields = || markdown_fields(http, head, source);
+        unchanged(headers, |coding| entity_tag(head, MARKDOWN_REPRESENTATION, coding.name()), fields)
+    };
+    let page = match http.service.read_unless(slug, from_head).await {
+        Ok(Reading::Page(page)) => page,
+        Ok(Reading::Unchanged(response)) => return response,
         Err(error) if prefers_html_errors(headers) => return error_page(&error, http),
         Err(error) => return service_error_response(&error, &http.base_url),
     };
     let own = || {
         let body = page.content.as_str().to_owned().into();
-        let body = CodedBody::new(body, |coding| entity_tag(&page, "md", coding.name()));
-        View::new(MARKDOWN, markdown_fields(http, &page, Source::OwnAddress), body)
+        let body = CodedBody::new(body, |coding| entity_tag(&*page, MARKDOWN_REPRESENTATION, coding.name()));
+        View::new(MARKDOWN, markdown_fields(http, &*page, Source::OwnAddress), body)
     };
     let slot: fn(&Views) -> &OnceLock<View> = match source {
         Source::OwnAddress => |views| &views.markdown,
@@ -201,28 +230,30 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) 
     views::respond(&page, &http.compressor, headers, slot, |views| match source {
         Source::OwnAddress => own(),
         // Both answers share one body.
-        Source::Negotiated => views.markdown.get_or_init(own).with_fields(markdown_fields(http, &page, source)),
+        Source::Negotiated => views.markdown.get_or_init(own).with_fields(markdown_fields(http, &*page, source)),
     })
 }
 
-fn markdown_fields(http: &Http, page: &Page, source: Source) -> HeaderMap {
+fn markdown_fields(http: &Http, page: &impl Described, source: Source) -> HeaderMap {
     // A file that is saved has the page's name, not that of a program.
-    let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug)).expect("a slug is ASCII");
+    let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug())).expect("a slug is ASCII");
     let mut fields = HeaderMap::from_iter([(CONTENT_DISPOSITION, name)]);
     match source {
         Source::OwnAddress => {
             fields.insert(CACHE_CONTROL, REVALIDATE);
             fields.insert(VARY, VARY_CODING);
+            edge::admit_shared_caches(&mut fields, http);
         }
         // A shared cache that ignores `Vary` would send this to browsers.
         Source::Negotiated => {
-            let own = HeaderValue::try_from(format!("/{}.md", page.slug)).expect("a slug is ASCII");
+            let own = HeaderValue::try_from(format!("/{}.md", page.slug())).expect("a slug is ASCII");
             fields.insert(CACHE_CONTROL, PRIVATE_REVALIDATE);
             fields.insert(VARY, VARY_TYPE_AND_CODING);
             fields.insert(CONTENT_LOCATION, own);
         }
     }
     mark_noindex(&mut fields, page, http);
+    edge::mark_group(&mut fields, page);
     fields
 }
 

@@ -1,14 +1,31 @@
 //! Events between the read and the write of a request (contract, decision 8).
 
-use serde_json::json;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use handbill::ports::page_store::PageStore;
+use serde_json::{Value, json};
 
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::heads_first::{HeadsFirst, Reads};
 use crate::in_process::stores::{Fault, Operation};
 use crate::spec::concurrency::{delete, sixteen_updates_at_once, update};
+use crate::support::app as support;
 use crate::support::exchange::Request;
+
+/// Another replica over the store of `app`. Writers of one replica wait for each other.
+fn another(app: &TestApp) -> support::TestApp {
+    (*Setup::new().over_the_store_of(app).start()).clone()
+}
 
 /// Lets `other` happen between the read and the write of the next update or delete.
 fn meanwhile(app: &TestApp, other: impl Future<Output = ()> + Send + 'static) {
+    let same = (**app).clone();
+    let other = async move {
+        // `app` counts the writes of a request that it answers alone. Those of `other` are not its own.
+        same.get("/robots.txt").await.expect_status(200);
+        other.await;
+    };
     app.store.next(Operation::Swap, Fault::Meanwhile(Box::pin(other)));
 }
 
@@ -16,7 +33,7 @@ fn meanwhile(app: &TestApp, other: impl Future<Output = ()> + Send + 'static) {
 async fn two_updates_of_different_fields_both_survive() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "New title"})));
+    meanwhile(&app, update(another(&app), page.clone(), json!({"title": "New title"})));
     let answer = app.update(&page, json!({"content": "New text."})).await;
     answer.expect_status(200);
     assert_eq!((answer.field("title").as_str(), answer.field("content").as_str()), ("New title", "New text."));
@@ -27,7 +44,7 @@ async fn two_updates_of_different_fields_both_survive() {
 async fn of_two_updates_of_one_field_the_later_write_stands() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update((*app).clone(), page.clone(), json!({"content": "theirs"})));
+    meanwhile(&app, update(another(&app), page.clone(), json!({"content": "theirs"})));
     let answer = app.update(&page, json!({"content": "mine"})).await;
     assert_eq!(answer.expect_status(200).field("content"), "mine");
     assert_eq!(app.page(&page.slug).await["content"], "mine");
@@ -37,7 +54,7 @@ async fn of_two_updates_of_one_field_the_later_write_stands() {
 async fn a_lost_race_still_makes_updated_at_grow() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
+    meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
     let mine = app.update(&page, json!({"content": "mine"})).await;
     assert_eq!(mine.field("updated_at"), "2026-11-21T04:30:00.125Z", "two changes after a creation at .123");
 }
@@ -46,7 +63,7 @@ async fn a_lost_race_still_makes_updated_at_grow() {
 async fn an_update_that_meets_a_delete_answers_410_and_does_not_revive_the_page() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, delete((*app).clone(), page.clone()));
+    meanwhile(&app, delete(another(&app), page.clone()));
     app.update(&page, json!({"content": "back"})).await.expect_error(410, "gone");
     app.read(&page.slug).await.expect_error(410, "gone");
 }
@@ -55,7 +72,7 @@ async fn an_update_that_meets_a_delete_answers_410_and_does_not_revive_the_page(
 async fn a_delete_that_meets_an_update_deletes_the_page() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update((*app).clone(), page.clone(), json!({"content": "new"})));
+    meanwhile(&app, update(another(&app), page.clone(), json!({"content": "new"})));
     app.delete(&page).await.expect_status(204);
     app.read(&page.slug).await.expect_error(410, "gone");
 }
@@ -64,7 +81,7 @@ async fn a_delete_that_meets_an_update_deletes_the_page() {
 async fn of_two_deletes_at_once_one_answers_204_and_the_other_410() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, delete((*app).clone(), page.clone()));
+    meanwhile(&app, delete(another(&app), page.clone()));
     app.delete(&page).await.expect_error(410, "gone");
 }
 
@@ -72,7 +89,7 @@ async fn of_two_deletes_at_once_one_answers_204_and_the_other_410() {
 async fn a_conditional_update_that_meets_another_answers_412_and_overwrites_nothing() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
+    meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
     let request = Request::update(&page.slug, r#"{"content": "mine"}"#).key(&page.key).header("if-match", &page.etag);
     app.send(request).await.expect_error(412, "precondition_failed");
     let read = app.page(&page.slug).await;
@@ -83,7 +100,7 @@ async fn a_conditional_update_that_meets_another_answers_412_and_overwrites_noth
 async fn a_conditional_delete_that_meets_an_update_answers_412_and_leaves_the_page() {
     let app = TestApp::new();
     let page = app.published().await;
-    meanwhile(&app, update((*app).clone(), page.clone(), json!({"title": "Theirs"})));
+    meanwhile(&app, update(another(&app), page.clone(), json!({"title": "Theirs"})));
     let request = Request::delete(&page.slug).key(&page.key).header("if-match", &page.etag);
     app.send(request).await.expect_error(412, "precondition_failed");
     assert_eq!(app.page(&page.slug).await["title"], "Theirs");
@@ -110,4 +127,60 @@ async fn a_lost_compare_and_set_is_tried_again_and_the_attempt_is_counted_once()
 async fn each_of_many_updates_at_once_makes_updated_at_grow() {
     let read = sixteen_updates_at_once(&Setup::unlimited().start()).await;
     assert_eq!(read["updated_at"], "2026-11-21T04:30:00.139Z", "sixteen changes after a creation at .123");
+}
+
+/// Sends these updates of one page to one replica at once. Returns the calls of the store that they make.
+async fn updates_at_once(fields: impl Fn(usize) -> Value) -> (Reads, usize) {
+    let store = HeadsFirst::new();
+    let app = Setup::unlimited().over(Arc::clone(&store) as Arc<dyn PageStore>).start();
+    let page = app.published().await;
+    let (app, page) = (&app, &page);
+    let answers = join_all((0..48).map(|number| app.update(page, fields(number)))).await;
+    for answer in &answers {
+        answer.expect_status(200);
+    }
+    let (reads, swaps) = (store.take_reads(), app.store.calls().swaps);
+    let last = answers.iter().max_by_key(|answer| answer.field("updated_at")).unwrap();
+    assert_eq!(app.page(&page.slug).await, last.json(), "the last write stands");
+    (reads, swaps)
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_of_one_page_in_one_replica_lose_no_write_to_each_other_and_read_only_to_check_their_key() {
+    let (reads, swaps) = updates_at_once(|number| json!({"content": format!("text {number}")})).await;
+    assert_eq!((reads, swaps), (Reads { heads: 48, texts: 0, lookups: 0 }, 48));
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_of_a_title_in_one_replica_read_the_text_once() {
+    let (reads, swaps) = updates_at_once(|number| json!({"title": format!("Title {number}")})).await;
+    assert_eq!((reads, swaps), (Reads { heads: 48, texts: 1, lookups: 0 }, 48));
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_writers_that_wait_for_each_other_one_that_requires_an_older_state_answers_412() {
+    let store = HeadsFirst::new();
+    let app = Setup::unlimited().over(Arc::clone(&store) as Arc<dyn PageStore>).start();
+    let page = app.published().await;
+    let update = |content: &str| {
+        let request = Request::update(&page.slug, json!({"content": content}).to_string()).key(&page.key);
+        app.send(request.header("if-match", &page.etag))
+    };
+    let delete = app.send(Request::delete(&page.slug).key(&page.key).header("if-match", &page.etag));
+    let (first, second, third) = tokio::join!(update("first"), update("second"), delete);
+    first.expect_status(200);
+    second.expect_error(412, "precondition_failed");
+    third.expect_error(412, "precondition_failed");
+    assert_eq!(app.page(&page.slug).await["content"], "first");
+    assert_eq!(app.store.calls().swaps, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writers_that_wait_for_one_that_deletes_the_page_answer_410() {
+    let app = Setup::unlimited().over(HeadsFirst::new()).start();
+    let page = app.published().await;
+    let (deleted, refused) = tokio::join!(app.delete(&page), app.update(&page, json!({"content": "late"})));
+    deleted.expect_status(204);
+    refused.expect_error(410, "gone");
+    app.read(&page.slug).await.expect_error(410, "gone");
 }

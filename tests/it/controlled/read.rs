@@ -1,5 +1,7 @@
 //! A read's calls to the store, and how it treats older pages there (spec §4.2).
 
+mod heads_first;
+
 use std::sync::Arc;
 
 use futures_util::future::join_all;

@@ -186,6 +186,10 @@ impl PageStore for WatchedStore {
         if is_planned { None } else { self.inner.known_state(slug) }
     }
 
+    fn keeps_texts_apart(&self) -> bool {
+        self.inner.keeps_texts_apart()
+    }
+
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
         self.pass(Operation::Lookup, None, self.inner.head(slug)).await
     }

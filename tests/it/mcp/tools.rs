@@ -44,6 +44,29 @@ async fn the_tools_are_listed_by_name_alike_for_every_client_each_time() {
 }
 
 #[tokio::test]
+async fn no_schema_of_a_tool_has_a_format_that_clients_do_not_know_and_warn_of() {
+    fn formats(value: &Value, found: &mut Vec<String>) {
+        match value {
+            Value::Object(members) => {
+                found.extend(members.get("format").and_then(Value::as_str).map(str::to_owned));
+                members.values().for_each(|member| formats(member, found));
+            }
+            Value::Array(items) => items.iter().for_each(|item| formats(item, found)),
+            _ => {}
+        }
+    }
+    let tools = Client::new(&TestApp::new(), "2026-07-28").tools().await;
+    for tool in &tools {
+        let mut found = Vec::new();
+        formats(&tool["inputSchema"], &mut found);
+        formats(&tool["outputSchema"], &mut found);
+        // Those of JSON Schema that the tools use.
+        found.retain(|format| !["date-time", "uri"].contains(&format.as_str()));
+        assert_eq!(found, Vec::<String>::new(), "{}", tool["name"]);
+    }
+}
+
+#[tokio::test]
 async fn each_tool_tells_what_it_does_to_whom() {
     let tools = Client::new(&TestApp::new(), "2026-07-28").tools().await;
     for (name, read_only, destructive, idempotent) in [

@@ -18,7 +18,7 @@ mod request_json;
 #[path = "../../../fuzz/checks/slug.rs"]
 mod slug;
 
-mod corpora;
+pub(crate) mod corpora;
 mod fuzzed;
 mod naughty;
 mod properties;

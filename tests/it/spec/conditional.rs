@@ -34,7 +34,7 @@ fn validated(page: &Published) -> Vec<(String, &'static str)> {
 }
 
 /// The fields of `answer` except those that describe its body or the moment.
-fn kept_fields(answer: &Answer) -> HeaderMap {
+pub(crate) fn kept_fields(answer: &Answer) -> HeaderMap {
     let mut fields = answer.headers.clone();
     for left_out in ["content-type", "content-length", "date", "x-request-id"] {
         fields.remove(left_out);

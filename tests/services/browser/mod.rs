@@ -8,9 +8,11 @@
 use std::path::{Path, PathBuf};
 
 use rcgen::{CertifiedKey, generate_simple_self_signed};
+use tempfile::tempdir;
 
 use crate::clients::service::Service;
 use crate::clients::tools::Client;
+use crate::process::support::{Server, handbill};
 
 /// Runs `script` with `browser` against a service of its own.
 async fn run(script: &str, browser: &str) {
@@ -18,14 +20,30 @@ async fn run(script: &str, browser: &str) {
 }
 
 async fn run_against(service: Service, script: &str, browser: &str) {
-    let client = Client::node_in(&scripts(), script).args([browser, &service.url()]);
+    visit(&service.url(), script, browser).await;
+    service.stop().await;
+}
+
+/// Runs `script` against a service that logs all that it can, and looks for keys in its log.
+async fn run_with_log(script: &str, browser: &str) {
+    let data = tempdir().expect("a folder");
+    let unlimited = ["--create-limit", "0", "--edit-limit", "0", "--preview-limit", "0", "--log", "trace"];
+    let server = Server::start_as(handbill(unlimited), data.path(), &[]);
+    visit(&format!("http://{}", server.address), script, browser).await;
+    let (status, _, log) = server.stop();
+    assert!(status.success(), "the service ended with {status}");
+    assert!(log.contains("/api/pages/{slug}") && log.lines().count() > 100, "it is the log of the visit: {log}");
+    assert!(!log.contains("hbk_"), "a key is in the log");
+}
+
+async fn visit(url: &str, script: &str, browser: &str) {
+    let client = Client::node_in(&scripts(), script).args([browser, url]);
     // The certificate is for a server of images, since pages load images over https only. The browsers are told to
     // trust any certificate.
     let CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(["127.0.0.1".to_owned()]).expect("a certificate");
     let client = client.with_file("cert.pem", cert.pem()).with_file("key.pem", signing_key.serialize_pem());
     client.args(["cert.pem", "key.pem"]).succeeds().await;
-    service.stop().await;
 }
 
 fn scripts() -> PathBuf {
@@ -73,13 +91,13 @@ async fn in_firefox_marks_paint_nothing_outside_their_block() {
 }
 
 #[tokio::test]
-async fn in_chromium_the_editor_does_what_it_promises() {
-    run("editor.mjs", "chromium").await;
+async fn in_chromium_the_editor_does_what_it_promises_and_no_key_reaches_the_log() {
+    run_with_log("editor.mjs", "chromium").await;
 }
 
 #[tokio::test]
-async fn in_firefox_the_editor_publishes_edits_and_deletes() {
-    run("editor.mjs", "firefox").await;
+async fn in_firefox_the_editor_publishes_edits_and_deletes_and_no_key_reaches_the_log() {
+    run_with_log("editor.mjs", "firefox").await;
 }
 
 #[tokio::test]
@@ -90,6 +108,36 @@ async fn in_chromium_no_draft_and_no_key_is_lost() {
 #[tokio::test]
 async fn in_chromium_the_editor_works_without_script() {
     run("scriptless.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_the_editor_works_without_script() {
+    run("scriptless.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_a_preview_is_the_published_page_byte_for_byte() {
+    run("previews.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_a_preview_is_the_published_page_byte_for_byte() {
+    run("previews.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_a_private_window_and_a_browser_without_storage_lose_no_key_unsaid() {
+    run("private.mjs", "chromium").await;
+}
+
+#[tokio::test]
+async fn in_firefox_a_private_window_and_a_browser_without_storage_lose_no_key_unsaid() {
+    run("private.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn on_a_phone_a_page_is_published_after_the_tab_was_closed_and_edited_a_day_later() {
+    run("phone.mjs", "chromium").await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 mod calls;
 mod consistency;
 mod faults;
+mod hung_partition;
 mod linearizability;
 mod mcp;
 mod nodes;

@@ -28,7 +28,14 @@ pub(crate) async fn cql() -> CqlStore {
         keyspace
     });
     let settings = settings(keyspace.await);
-    let limits = CqlTimeouts { operation: TEST_TIMEOUT, attempt: TEST_TIMEOUT, permit: TEST_TIMEOUT, in_flight: 256 };
+    let limits = CqlTimeouts {
+        operation: TEST_TIMEOUT,
+        attempt: TEST_TIMEOUT,
+        permit: TEST_TIMEOUT,
+        in_flight: 256,
+        refused_for: Duration::ZERO,
+        ..CqlTimeouts::default()
+    };
     CqlStore::connect(&settings, limits, Random::System, |_| {}).await.unwrap()
 }
 

@@ -12,8 +12,11 @@ use scylla::value::Row;
 
 use super::server::{change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
 
+/// The number of the next migration.
+const NEXT: i32 = MIGRATIONS[MIGRATIONS.len() - 1].number + 1;
+
 const ADDS_A_COLUMN: Migration = Migration {
-    number: 3,
+    number: NEXT,
     phase: Phase::Expand,
     name: "note",
     only_on: None,
@@ -21,7 +24,7 @@ const ADDS_A_COLUMN: Migration = Migration {
 };
 
 const DROPS_THE_COLUMN: Migration = Migration {
-    number: 4,
+    number: NEXT + 1,
     phase: Phase::Contract,
     name: "no_note",
     only_on: None,
@@ -35,6 +38,11 @@ async fn migrating(
 ) -> Result<Report, MigrateError> {
     let times = LeaseTimes::default();
     migrate_with(session, settings, &datacenter(session), migrations, times, &Random::System).await
+}
+
+/// The migrations as a report names them.
+fn names(migrations: &[Migration]) -> Vec<String> {
+    migrations.iter().map(|migration| format!("{:04} {}", migration.number, migration.name)).collect()
 }
 
 fn with(more: &[Migration]) -> Vec<Migration> {
@@ -60,7 +68,8 @@ async fn all_migrations_add_up_to_the_schema_that_is_shown() {
     let (migrated, shown) = (fresh_keyspace(), fresh_keyspace());
     let report = migrating(&session, &settings(&migrated, &[]), MIGRATIONS).await.unwrap();
     assert!(report.made_keyspace);
-    assert_eq!(report.applied, ["0001 pages", "0002 read_repair"]);
+    assert_eq!(report.applied, names(MIGRATIONS));
+    assert_eq!(report.applied[..2], ["0001 pages", "0002 read_repair"]);
 
     let replication = format!("{{'class': 'NetworkTopologyStrategy', '{}': 1}}", datacenter(&session));
     change_schema(&session, format!("CREATE KEYSPACE {shown} WITH replication = {replication}")).await;
@@ -118,8 +127,8 @@ async fn a_statement_for_the_other_server_is_left_out_and_counts_as_applied() {
     let is_scylla = session.get_cluster_state().get_nodes_info().iter().any(|node| node.sharder().is_some());
     let (other, same) =
         if is_scylla { (Server::Cassandra, Server::Scylla) } else { (Server::Scylla, Server::Cassandra) };
-    let left_out = Migration { number: 3, only_on: Some(other), statement: "not CQL", ..ADDS_A_COLUMN };
-    let run = Migration { number: 4, only_on: Some(same), ..ADDS_A_COLUMN };
+    let left_out = Migration { number: NEXT, only_on: Some(other), statement: "not CQL", ..ADDS_A_COLUMN };
+    let run = Migration { number: NEXT + 1, only_on: Some(same), ..ADDS_A_COLUMN };
     let migrations = with(&[left_out, run]);
     migrating(&session, &settings(&keyspace, &[]), &migrations).await.unwrap();
     assert_eq!(check(&session, &keyspace, &migrations).await.unwrap(), SchemaState::Current);
@@ -150,7 +159,7 @@ async fn of_processes_that_migrate_at_once_one_does_it_and_all_succeed() {
     let racing = (0..3).map(|_| async { migrating(&*session().await, &settings, &migrations).await.unwrap() });
     let reports = join_all(racing).await;
     let applied: Vec<String> = reports.into_iter().flat_map(|report| report.applied).collect();
-    assert_eq!(applied, ["0001 pages", "0002 read_repair", "0003 note"]);
+    assert_eq!(applied, names(&migrations));
     drop_keyspace(&*session().await, &keyspace).await;
 }
 
@@ -177,10 +186,10 @@ async fn a_migration_that_a_crash_left_half_done_is_finished() {
     // This is as if the process had ended after the statement and before it was recorded.
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages ADD note text")).await;
     let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
-    assert_eq!(report.applied, ["0003 note"]);
+    assert_eq!(report.applied, names(&[ADDS_A_COLUMN]));
     change_schema(&session, format!("ALTER TABLE {keyspace}.pages DROP note")).await;
     let report = migrating(&session, &settings, &with(&[ADDS_A_COLUMN, DROPS_THE_COLUMN])).await.unwrap();
-    assert_eq!(report.applied, ["0004 no_note"]);
+    assert_eq!(report.applied, names(&[DROPS_THE_COLUMN]));
     drop_keyspace(&session, &keyspace).await;
 }
 
@@ -214,7 +223,7 @@ async fn an_applied_migration_that_was_changed_is_refused() {
     migrating(&session, &settings, &with(&[ADDS_A_COLUMN])).await.unwrap();
     let changed = Migration { statement: "ALTER TABLE pages ADD note blob;\n", ..ADDS_A_COLUMN };
     let refused = migrating(&session, &settings, &with(&[changed])).await.unwrap_err();
-    assert!(matches!(refused, MigrateError::Schema(SchemaError::Changed { number: 3 })), "{refused}");
+    assert!(matches!(refused, MigrateError::Schema(SchemaError::Changed { number: NEXT })), "{refused}");
     drop_keyspace(&session, &keyspace).await;
 }
 

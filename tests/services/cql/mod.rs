@@ -1,11 +1,15 @@
 //! The page store on a real CQL server, which `./tests/run` starts. Without one every test fails.
 
-mod faults;
+pub(crate) mod faults;
 mod login;
 mod migrations;
 mod operations;
+mod operators;
 mod outcomes;
-mod server;
+mod scan;
+pub(crate) mod server;
 mod shapes;
 mod starting;
 mod texts;
+mod traffic;
+mod writers;

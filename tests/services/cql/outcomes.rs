@@ -285,7 +285,6 @@ async fn a_lookup_that_a_node_could_not_answer_is_sent_again() {
     let page = inserted(&proxied.store, "text").await;
     let errors = [
         example_db_errors::unavailable(),
-        example_db_errors::overloaded(),
         example_db_errors::is_bootstrapping(),
         example_db_errors::server_error(),
         example_db_errors::read_timeout(),
@@ -296,6 +295,45 @@ async fn a_lookup_that_a_node_could_not_answer_is_sent_again() {
         proxied.rules(vec![RequestRule(next_request_with(page.slug.as_str()), refuse)], Vec::new());
         assert_eq!(proxied.store.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()));
     }
+}
+
+#[tokio::test]
+async fn what_the_database_refuses_because_it_has_too_much_to_do_is_not_sent_again() {
+    let mut proxied = proxied(PATIENT).await;
+    let page = inserted(&proxied.store, "text").await;
+    let (tell, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let refuse = || RequestReaction::forge_with_error(example_db_errors::overloaded());
+    let refused = RequestRule(requests_with(page.slug.as_str()), refuse().with_feedback_when_performed(tell));
+    proxied.rules(vec![refused], Vec::new());
+    let found = proxied.store.lookup(&page.slug).await;
+    assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
+    assert_eq!(std::iter::from_fn(|| sent.try_recv().ok()).count(), 1, "the read of the head");
+
+    let next = Arc::new(crate::support::pages::page("another text"));
+    let (tell, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let refused = RequestRule(writes_of(&next.slug), refuse().with_feedback_when_performed(tell));
+    proxied.rules(vec![refused], Vec::new());
+    let inserted = proxied.store.insert_if_absent(next.clone()).await;
+    // It could have been decided before it was refused, and its effect could not be seen yet.
+    assert!(matches!(inserted, Err(StoreError::OutcomeUnknown(_))), "{inserted:?}");
+    assert_eq!(std::iter::from_fn(|| sent.try_recv().ok()).count(), 1, "the write of the head");
+}
+
+#[tokio::test]
+async fn when_every_request_fails_at_most_a_tenth_is_sent_again_besides_those_that_were_saved() {
+    let mut proxied = proxied(PATIENT).await;
+    let slug = page("text").slug;
+    let (tell, mut sent) = tokio::sync::mpsc::unbounded_channel();
+    let fail = RequestReaction::forge_with_error(example_db_errors::unavailable());
+    proxied.rules(vec![RequestRule(requests_with(slug.as_str()), fail.with_feedback_when_performed(tell))], Vec::new());
+    let (saved, lookups) = (64, 500);
+    for _ in 0..lookups / 50 {
+        for found in join_all((0..50).map(|_| proxied.store.lookup(&slug))).await {
+            assert!(matches!(found, Err(StoreError::Unavailable(_))), "{found:?}");
+        }
+    }
+    let sent = std::iter::from_fn(|| sent.try_recv().ok()).count();
+    assert!((lookups..=lookups + saved + lookups / 10).contains(&sent), "{sent}");
 }
 
 #[tokio::test]

@@ -28,6 +28,9 @@ pub(crate) const PATIENT: CqlTimeouts = CqlTimeouts {
     attempt: Duration::from_mins(1),
     permit: Duration::from_mins(1),
     in_flight: 256,
+    share_percent: 100,
+    silent_after: Duration::from_mins(1),
+    refused_for: Duration::ZERO,
 };
 
 /// The nodes of the server, as `host:port,…`; one node is enough.
@@ -94,10 +97,17 @@ pub(crate) async fn store() -> Arc<CqlStore> {
 /// A store on `session` in the shared keyspace.
 pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
     let keyspace = migrated_keyspace().await;
-    let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
-    let fence = Fence::open(Arc::clone(&session), keyspace, &datacenter, local).await.unwrap();
-    assert_eq!(*fence.state().borrow(), None, "the fence is open");
+    // The fence is read through a session of its own, so that a proxy counts and delays only what is about pages.
+    let fence = fence(&self::session().await, keyspace).await;
     Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
+}
+
+/// The fence of a keyspace that was migrated in this session's datacentre, where a store may write.
+pub(crate) async fn fence(session: &Arc<Session>, keyspace: &str) -> Fence {
+    let (datacenter, local) = (datacenter(session), FenceConsistency::LocalQuorum);
+    let fence = Fence::open(Arc::clone(session), keyspace, &datacenter, local).await.unwrap();
+    assert_eq!(*fence.state().borrow(), None, "the fence is open");
+    fence
 }
 
 /// A store that sends every request through a proxy.
@@ -108,20 +118,27 @@ pub(crate) struct Proxied {
 
 /// A store with `timeouts` behind a proxy without rules.
 pub(crate) async fn proxied(timeouts: CqlTimeouts) -> Proxied {
-    let keyspace = migrated_keyspace().await;
-    let nodes = nodes();
-    let first = nodes.split(',').next().unwrap();
-    let real: SocketAddr = tokio::net::lookup_host(first).await.unwrap().next().unwrap();
-    let proxied = SocketAddr::new(get_exclusive_local_address(), real.port());
-    let node =
-        Node::builder().real_address(real).proxy_address(proxied).shard_awareness(ShardAwareness::Unaware).build();
-    let proxy = Proxy::new([node]);
+    let settings = settings(migrated_keyspace().await, &[]);
+    let (session, proxy) = proxied_session(&settings, 1).await;
+    Proxied { store: store_on(session, timeouts).await, proxy }
+}
+
+/// A session with the first `count` nodes of `settings`, each behind a proxy without rules.
+pub(crate) async fn proxied_session(settings: &CqlSettings, count: usize) -> (Arc<Session>, RunningProxy) {
+    let mut nodes = Vec::new();
+    let mut settings = settings.clone();
+    for address in settings.scylla_nodes.iter_mut().take(count) {
+        let real: SocketAddr = tokio::net::lookup_host(address.as_str()).await.unwrap().next().unwrap();
+        let proxied = SocketAddr::new(get_exclusive_local_address(), real.port());
+        let node = Node::builder().real_address(real).proxy_address(proxied);
+        nodes.push(node.shard_awareness(ShardAwareness::Unaware).build());
+        *address = proxied.to_string();
+    }
+    settings.scylla_nodes.truncate(count);
+    let proxy = Proxy::new(nodes);
     let translator = Arc::new(proxy.translation_map());
     let proxy = proxy.run().await.unwrap();
-    let mut settings = settings(keyspace, &[]);
-    settings.scylla_nodes = vec![proxied.to_string()];
     let builder = builder(&settings).unwrap().address_translator(translator).disallow_shard_aware_port(true);
     let builder = builder.connection_timeout(Duration::from_secs(30)).keepalive_timeout(Duration::from_secs(30));
-    let session = Arc::new(builder.build().await.expect("the server is there"));
-    Proxied { store: store_on(session, timeouts).await, proxy }
+    (Arc::new(builder.build().await.expect("the server is there")), proxy)
 }

@@ -54,15 +54,16 @@ async fn a_schema_that_stays_missing_ends_the_wait() {
 
 #[tokio::test]
 async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_contracted_one() {
+    const NEXT: i32 = MIGRATIONS[MIGRATIONS.len() - 1].number + 1;
     const EXPANDED: Migration = Migration {
-        number: 3,
+        number: NEXT,
         phase: Phase::Expand,
         name: "note",
         only_on: None,
         statement: "ALTER TABLE pages ADD note text",
     };
     const CONTRACTED: Migration = Migration {
-        number: 4,
+        number: NEXT + 1,
         phase: Phase::Contract,
         name: "no_html",
         only_on: None,

@@ -7,7 +7,7 @@
 
 mod faulty;
 pub(crate) mod histories;
-mod in_process;
+pub(crate) mod in_process;
 
 use std::ffi::OsStr;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ fn plan() -> Plan {
 }
 
 /// A replica in this process, over `store`, without limits.
-fn replica(store: Arc<dyn PageStore>) -> Router {
+pub(crate) fn replica(store: Arc<dyn PageStore>) -> Router {
     let base_url = Origin::parse("https://pages.example").unwrap();
     let settings = PublicSettings {
         quotas: Quotas { create: None, edit: None, token: None, preview: None },
@@ -105,6 +105,19 @@ async fn a_stale_read_is_caught() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_stale_page_from_memory_is_caught() {
     assert_caught(Fault::StaleState).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn replicas_that_ask_for_heads_and_keep_pages_in_memory_behave_as_one_page_each() {
+    let outcome = run_over(Arc::new(FaultyStore::new(embedded(), Fault::TextsApart)), plan()).await;
+    println!("{outcome}");
+    outcome.assert_linearizable();
+    outcome.assert_no_failures();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_page_from_memory_by_a_stale_head_is_caught() {
+    assert_caught(Fault::StaleHead).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

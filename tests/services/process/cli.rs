@@ -52,6 +52,15 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ),
         ("send-budget", &["", "0", "64", "15MiB", "64mb", "-64MiB", "1.5GiB", "1025GiB"]),
         ("page-cache", &["", "1", "512KiB", "32mb", "-32MiB", "1.5GiB", "1025GiB"]),
+        ("edge-max-age", &["", "60", "-1s", "1500ms", "32days"]),
+        ("edge-stale-while-revalidate", &["", "60", "-1s", "1500ms", "32days"]),
+        ("edge-stale-if-error", &["", "60", "-1s", "1500ms", "32days"]),
+        (
+            "purge-url",
+            &["", "cache.example/{slug}", "http://cache.example/", "http://{slug}.example/", "ftp://a/{slug}"],
+        ),
+        ("purge-method", &["", "get", "PURGED"]),
+        ("purge-token-file", &["", "/no/purge/url/is/given"]),
         ("drain-delay", &["", "5", "-5s", "soon"]),
         ("drain-timeout", &["", "5", "-5s", "soon"]),
         ("store", &["", "nonsense"]),
@@ -107,6 +116,10 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
         (&[&scylla[..], &redis].concat(), "scylla-password-file", &absent),
         (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
         (&[&scylla[..], &redis].concat(), "schema-wait", "soon"),
+        (&[&scylla[..], &redis].concat(), "scylla-in-flight", "3"),
+        (&[&scylla[..], &redis].concat(), "scylla-page-share", "101"),
+        (&[&scylla[..], &redis].concat(), "scylla-silent-after", "3s"),
+        (&[&scylla[..], &redis].concat(), "scylla-refuse-for", "soon"),
         (&[&scylla[..], &redis, &["--scylla-username", "user"]].concat(), "scylla-password-file", &absent),
         (&Vec::new(), "redis-url", "nonsense"),
         (&redis.to_vec(), "redis-mode", "nonsense"),
@@ -166,14 +179,18 @@ const OF_SCYLLA: [&str; 12] = [
     "schema-wait",
 ];
 
+/// The options of the load that a replica puts on the cluster.
+const OF_LOAD: [&str; 4] = ["scylla-in-flight", "scylla-page-share", "scylla-silent-after", "scylla-refuse-for"];
+
 #[test]
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
     let directory = tempdir().unwrap();
     let mut by_variable = handbill::<&str>([]);
-    for option in OF_SCYLLA {
+    let of_cluster = [&OF_SCYLLA[..], &OF_LOAD[..]].concat();
+    for option in &of_cluster {
         by_variable.env(variable(option), "not\none, at all");
     }
-    let by_flag = handbill(OF_SCYLLA.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
+    let by_flag = handbill(of_cluster.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
     for command in [by_variable, by_flag] {
         let server = Server::start_as(command, directory.path(), &[]);
         assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
@@ -245,6 +262,12 @@ fn an_unknown_option_or_command_is_refused_with_one_line() {
     {
         refusal(handbill(args));
     }
+}
+
+#[test]
+fn a_missing_argument_is_named_in_the_line() {
+    let line = refusal(handbill(["update"]));
+    assert!(line.contains("not provided: <PAGE> (see handbill --help)"), "{line}");
 }
 
 #[test]
@@ -342,6 +365,12 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("receive-budget", "32MiB"),
         ("send-budget", "64MiB"),
         ("page-cache", "32MiB"),
+        ("edge-max-age", "0s"),
+        ("edge-stale-while-revalidate", "10s"),
+        ("edge-stale-if-error", "1m"),
+        ("purge-url", "none"),
+        ("purge-method", "purge"),
+        ("purge-token-file", "none"),
         ("drain-delay", "0s"),
         ("drain-timeout", "15s"),
         ("store", "embedded"),
@@ -366,9 +395,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     // Settings of servers that are not used by default have no default either.
     let of_servers =
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
-    assert_eq!(of_servers.count(), 20, "{help}");
+    assert_eq!(of_servers.count(), 24, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 57, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 67, "an option that this test does not know:\n{help}");
 }
 
 #[test]

@@ -285,7 +285,8 @@ fn keys_move_to_another_machine_and_are_forgotten_one_by_one() {
     let export = user.home.path().join("export");
     user.done(&["keys", "export", export.to_str().unwrap()], "");
     assert_eq!(fs::metadata(&export).unwrap().permissions().mode() & 0o777, 0o600);
-    user.fails(&["keys", "export", export.to_str().unwrap()], "", 1);
+    let message = user.fails(&["keys", "export", export.to_str().unwrap()], "", 1);
+    assert!(message.contains("choose another name"), "{message}");
     let other = user.home.path().join("other machine");
     let other = ["--keys-dir", other.to_str().unwrap()];
     for _ in 0..2 {

@@ -5,7 +5,7 @@
 
 mod attack;
 mod cli;
-mod client;
+pub(crate) mod client;
 mod commands;
 mod connections;
 mod crash;
@@ -15,9 +15,9 @@ mod drain;
 mod listener;
 mod logs;
 mod metrics;
-mod moving;
+pub(crate) mod moving;
 mod operators;
 mod scrub;
 mod shell;
-mod support;
+pub(crate) mod support;
 mod traces;

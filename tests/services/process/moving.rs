@@ -26,7 +26,7 @@ struct Service {
 
 /// Pages by slug: the key, and the page as the API showed it last, or `None` if it was deleted.
 #[derive(Default)]
-struct Known(BTreeMap<String, (String, Option<Value>)>);
+pub(crate) struct Known(pub(crate) BTreeMap<String, (String, Option<Value>)>);
 
 impl Service {
     fn start() -> Self {
@@ -60,17 +60,17 @@ fn start(data: &Path, folder: &Path) -> Server {
 }
 
 /// Runs a command on the data directory `data`, which no process uses.
-fn on<S: AsRef<OsStr>>(data: &Path, args: impl IntoIterator<Item = S>) -> Output {
+pub(crate) fn on<S: AsRef<OsStr>>(data: &Path, args: impl IntoIterator<Item = S>) -> Output {
     run(with_data(handbill(args), data), b"")
 }
 
-fn succeeded(output: &Output) -> &str {
+pub(crate) fn succeeded(output: &Output) -> &str {
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
 }
 
 /// The one line of a command that was refused.
-fn refused(output: &Output) -> &str {
+pub(crate) fn refused(output: &Output) -> &str {
     let line = text(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{line}");
     assert_eq!(line.lines().count(), 1, "{line}");
@@ -78,7 +78,7 @@ fn refused(output: &Output) -> &str {
 }
 
 impl Known {
-    fn create(&mut self, connection: &mut Connection, title: &str, content: &str) -> String {
+    pub(crate) fn create(&mut self, connection: &mut Connection, title: &str, content: &str) -> String {
         let body = page_json(title, content);
         let answer = connection.request("POST", "/api/pages", &[JSON], body.as_bytes()).unwrap();
         assert_eq!(answer.status, 201, "{}", answer.text());
@@ -95,7 +95,7 @@ impl Known {
         self.0.get_mut(slug).unwrap().1 = Some(answer.json());
     }
 
-    fn change(&mut self, connection: &mut Connection, slug: &str, content: &str) {
+    pub(crate) fn change(&mut self, connection: &mut Connection, slug: &str, content: &str) {
         let headers = [JSON, ("Authorization", &*bearer(&self.0[slug].0))];
         let body = serde_json::json!({ "content": content }).to_string();
         let answer = connection.request("PATCH", &format!("/api/pages/{slug}"), &headers, body.as_bytes()).unwrap();
@@ -103,7 +103,7 @@ impl Known {
         self.look(connection, slug);
     }
 
-    fn delete(&mut self, connection: &mut Connection, slug: &str) {
+    pub(crate) fn delete(&mut self, connection: &mut Connection, slug: &str) {
         let headers = [("Authorization", &*bearer(&self.0[slug].0))];
         let answer = connection.request("DELETE", &format!("/api/pages/{slug}"), &headers, b"").unwrap();
         assert_eq!(answer.status, 204, "{}", answer.text());
@@ -111,7 +111,7 @@ impl Known {
     }
 
     /// Creates pages, changes a third of them and deletes a third.
-    fn load(&mut self, address: SocketAddr, pages: usize) {
+    pub(crate) fn load(&mut self, address: SocketAddr, pages: usize) {
         let mut connection = Connection::open(address).unwrap();
         for number in 0..pages {
             let content = format!("# Page {number}\n\n{}", "Some *words* & \"signs\" of text. ".repeat(number % 50));
@@ -124,8 +124,16 @@ impl Known {
         }
     }
 
+    /// Takes the addresses of pages, which were those of the service at `from`, for those of the service at `to`.
+    pub(crate) fn rename(&mut self, from: SocketAddr, to: SocketAddr) {
+        for (_, page) in self.0.values_mut() {
+            *page =
+                page.take().map(|page| page.to_string().replace(&from.to_string(), &to.to_string()).parse().unwrap());
+        }
+    }
+
     /// Checks page by page and key by key that the service at `address` has what is known.
-    fn check(&self, address: SocketAddr, base: SocketAddr) {
+    pub(crate) fn check(&self, address: SocketAddr, base: SocketAddr) {
         let mut connection = Connection::open(address).unwrap();
         for (slug, (key, page)) in &self.0 {
             let path = format!("/api/pages/{slug}");
@@ -149,7 +157,7 @@ impl Known {
 const MOST_WRITTEN: usize = 400;
 
 /// Reads the service's pages, writes pages until it is told to stop, and returns them.
-fn writing_while<T>(address: SocketAddr, during: impl FnOnce() -> T) -> (T, Known) {
+pub(crate) fn writing_while<T>(address: SocketAddr, during: impl FnOnce() -> T) -> (T, Known) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let writer = scope.spawn(|| {

@@ -2,6 +2,7 @@
 //!
 //! All tests share the servers that `./tests/run` starts. A test that stops a server starts its own.
 
+mod creates;
 mod faults;
 mod limiter;
 mod login;

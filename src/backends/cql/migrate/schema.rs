@@ -1,7 +1,6 @@
 //! The migrations that this program knows, and how a keyspace's schema compares with them.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use scylla::DeserializeRow;
 use scylla::client::session::Session;
@@ -11,9 +10,10 @@ use scylla::statement::{Consistency, Statement};
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
+use crate::domain::hex;
 use crate::ports::page_store::Cause;
 
-/// The only value of the partition keys of the tables below.
+/// The only value of the partition keys of tables with one partition.
 pub(in crate::backends::cql) const COMPONENT: &str = "handbill";
 
 /// The statements that create the tables that `migrate` itself writes.
@@ -38,6 +38,34 @@ pub const MIGRATIONS: &[Migration] = &[
         name: "read_repair",
         only_on: Some(Server::Cassandra),
         statement: include_str!("../../../../migrations/0002_expand_read_repair.cassandra.cql"),
+    },
+    Migration {
+        number: 3,
+        phase: Phase::Expand,
+        name: "deletions",
+        only_on: None,
+        statement: include_str!("../../../../migrations/0003_expand_deletions.cql"),
+    },
+    Migration {
+        number: 4,
+        phase: Phase::Expand,
+        name: "audit",
+        only_on: None,
+        statement: include_str!("../../../../migrations/0004_expand_audit.cql"),
+    },
+    Migration {
+        number: 5,
+        phase: Phase::Expand,
+        name: "takedowns_begun",
+        only_on: None,
+        statement: include_str!("../../../../migrations/0005_expand_takedowns_begun.cql"),
+    },
+    Migration {
+        number: 6,
+        phase: Phase::Expand,
+        name: "creates",
+        only_on: None,
+        statement: include_str!("../../../../migrations/0006_expand_creates.cql"),
     },
 ];
 
@@ -78,11 +106,7 @@ pub enum Server {
 impl Migration {
     /// The SHA-256 of the file in hexadecimal.
     pub fn checksum(&self) -> String {
-        let mut hexadecimal = String::with_capacity(64);
-        for byte in Sha256::digest(self.statement) {
-            write!(hexadecimal, "{byte:02x}").expect("writing to a string does not fail");
-        }
-        hexadecimal
+        hex::encode(&Sha256::digest(self.statement))
     }
 }
 

@@ -91,7 +91,7 @@ async function save(fields, etag) {
         $('conflict').hidden = true;
         const kept = page(slug);
         if (kept) keep({ ...kept, title: saved.body.title ?? slug });
-        say('Saved. The page shows the new text at once.');
+        say('Saved. The page has the new text.');
     } catch (problem) {
         if (problem.status !== 412) throw problem;
         await showTheirs();

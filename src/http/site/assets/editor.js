@@ -108,7 +108,7 @@ const show = (isKept) => {
     $('address').textContent = url;
     $('key').textContent = key;
     $('kept').textContent = isKept
-        ? 'It is kept in this browser. Keep a copy elsewhere too: nobody can recover a lost key. On a computer that others use, forget it here.'
+        ? 'The key is kept in this browser; a private window forgets it when it is closed. Keep a copy elsewhere too: nobody can recover a lost key. On a computer that others use, forget it here.'
         : 'This browser does not keep it. Copy it now: it is shown this once, and nobody can recover a lost key.';
     $('forget-key').hidden = !isKept;
     $('published').hidden = false;

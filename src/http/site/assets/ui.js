@@ -30,8 +30,12 @@ function words(status, body, retryAfter) {
         case 404: return 'There is no page at this address.';
         case 410: return 'This page was deleted. It cannot be brought back.';
         case 429: return `This network has reached its limit. Nothing was changed; try again ${wait(retryAfter)}.`;
-        default: return body?.message?.replaceAll('`', '') ?? `The server answered with the status ${status}. Try again later.`;
     }
+    const message = body?.message?.replaceAll('`', '') ?? `The server answered with the status ${status}. Try again later.`;
+    // The server's words are for shells too.
+    return message.startsWith('The page has no title')
+        ? 'The page has no title. Write one above the text, or begin the text with a heading such as # My page.'
+        : message;
 }
 
 /** Sends a request and returns the answer's body, as JSON, and its entity tag. Any failure is a `Problem`. */

@@ -24,18 +24,23 @@ const FIREFOX = {
     'network.connectivity-service.enabled': false,
 };
 
-/** Runs `visit` with a new browser without any state, and ends the browser in any case. */
-export async function withBrowser(name, visit) {
-    const profile = mkdtempSync(join(process.cwd(), `${name}-`));
+/** The folder of a browser without any state. */
+export const newProfile = (name) => mkdtempSync(join(process.cwd(), `${name}-`));
+
+/**
+ * Runs `visit` with a new browser, and ends the browser in any case. `profile` is the folder with its state; `arguments` are
+ * Chromium's, `preferences` Firefox's.
+ */
+export async function withBrowser(name, visit, { profile = newProfile(name), arguments: more = [], preferences = {} } = {}) {
     const common = { headless: true, userDataDir: profile, acceptInsecureCerts: true, protocolTimeout: TIMEOUT };
     const browser = name === 'firefox'
         ? await puppeteer.launch({
             ...common,
             browser: 'firefox',
             executablePath: '/usr/bin/firefox-esr',
-            extraPrefsFirefox: FIREFOX,
+            extraPrefsFirefox: { ...FIREFOX, ...preferences },
         })
-        : await puppeteer.launch({ ...common, browser: 'chrome', executablePath: '/usr/bin/chromium', args: CHROMIUM });
+        : await puppeteer.launch({ ...common, browser: 'chrome', executablePath: '/usr/bin/chromium', args: [...CHROMIUM, ...more] });
     try {
         return await visit(browser);
     } finally {

@@ -85,6 +85,12 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'dropped.md was opened');
     assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['dropped', 'Dropped text.']);
 
+    // A title is asked for in words for people.
+    await write(tab, 'title', ' ');
+    await press(tab, '[value=publish]');
+    await said(tab, 'no title. Write one above the text');
+    assert.equal(await text(tab, 'content'), 'Dropped text.');
+
     // A text that is too long is reported and not sent.
     await tab.$eval('#content', (field) => {
         field.value = 'é'.repeat(51_201);

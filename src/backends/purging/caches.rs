@@ -1,0 +1,212 @@
+//! Requests to the shared caches.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rustls::crypto::aws_lc_rs;
+use rustls::{ClientConfig, RootCertStore};
+use thiserror::Error;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use crate::config::PurgeMethod;
+use crate::domain::origin::Origin;
+use crate::domain::purge_url::PurgeUrl;
+use crate::domain::slug::Slug;
+
+/// How long a cache may take for one purge, connecting included.
+const ATTEMPT: Duration = Duration::from_secs(1);
+
+/// Limit on the bytes that are read of an answer, so that its connection can be used again.
+const MAX_ANSWER_BYTES: usize = 64 * 1024;
+
+/// Why a page was not purged. The messages name no page.
+#[derive(Debug, Error)]
+pub enum PurgeError {
+    /// The certificate authorities of this machine cannot be read.
+    #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
+    Certificates(io::Error),
+    /// The file with the token cannot be used.
+    #[error("{} cannot be used ({reason}): give --purge-token-file a file with the token of the caches", path.display())]
+    Token {
+        /// The file.
+        path: PathBuf,
+        /// The fault.
+        reason: String,
+    },
+    /// A cache cannot be reached.
+    #[error("{host} cannot be reached ({reason})")]
+    Unreachable {
+        /// The cache.
+        host: String,
+        /// The error with its cause.
+        reason: String,
+    },
+    /// A cache did not answer in time.
+    #[error("{0} did not answer within {seconds} s", seconds = ATTEMPT.as_secs())]
+    Silent(String),
+    /// A cache refused.
+    #[error("{host} answered {status}")]
+    Refused {
+        /// The cache.
+        host: String,
+        /// Its answer.
+        status: StatusCode,
+    },
+}
+
+/// The shared caches, and how they are asked.
+pub struct Caches {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    urls: Vec<PurgeUrl>,
+    method: PurgeMethod,
+    token_file: Option<PathBuf>,
+    base_url: Origin,
+}
+
+impl Caches {
+    /// Caches of the pages at `base_url`. The token of `token_file` must be readable.
+    pub fn new(
+        urls: Vec<PurgeUrl>,
+        method: PurgeMethod,
+        token_file: Option<PathBuf>,
+        base_url: Origin,
+    ) -> Result<Self, PurgeError> {
+        let mut connector = HttpConnector::new();
+        connector.enforce_http(false);
+        let provider = aws_lc_rs::default_provider();
+        // A machine without certificates can still purge caches beside it.
+        let builder = if urls.iter().any(PurgeUrl::is_secure) {
+            HttpsConnectorBuilder::new().with_provider_and_native_roots(provider).map_err(PurgeError::Certificates)?
+        } else {
+            let tls = ClientConfig::builder_with_provider(Arc::new(provider)).with_safe_default_protocol_versions();
+            let tls = tls.map_err(|error| PurgeError::Certificates(io::Error::other(error)))?;
+            let tls = tls.with_root_certificates(RootCertStore::empty()).with_no_client_auth();
+            HttpsConnectorBuilder::new().with_tls_config(tls)
+        };
+        let connector = builder.https_or_http().enable_http1().wrap_connector(connector);
+        token_file.as_deref().map(credential).transpose()?;
+        let client = Client::builder(TokioExecutor::new()).build(connector);
+        Ok(Self { client, urls, method, token_file, base_url })
+    }
+
+    /// Purges the page `slug` from every cache. All of them are asked; the first failure is returned.
+    pub(super) async fn purge(&self, slug: &Slug) -> Result<(), PurgeError> {
+        let credential = match self.token_file.clone() {
+            Some(file) => Some(read_credential(file).await?),
+            None => None,
+        };
+        let asked = self.urls.iter().map(|url| self.purge_from(url, slug, credential.as_ref()));
+        join_all(asked).await.into_iter().collect()
+    }
+
+    async fn purge_from(
+        &self,
+        url: &PurgeUrl,
+        slug: &Slug,
+        credential: Option<&(HeaderName, HeaderValue)>,
+    ) -> Result<(), PurgeError> {
+        let unreachable = |error: &dyn std::error::Error| {
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            PurgeError::Unreachable { host: url.host(), reason: format!("{error}{cause}") }
+        };
+        let request = self.request(url, slug, credential).map_err(|error| unreachable(&error))?;
+        let exchange = async {
+            let (head, body) = self.client.request(request).await.map_err(|error| unreachable(&error))?.into_parts();
+            // An answer that is not read to its end only costs its connection.
+            let _ = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
+            Ok::<_, PurgeError>(head.status)
+        };
+        let status = timeout(ATTEMPT, exchange).await.map_err(|_| PurgeError::Silent(url.host()))??;
+        // A cache may answer with the page itself, which is gone after its deletion, or may never have had it.
+        let is_absent =
+            self.method == PurgeMethod::Purge && [StatusCode::NOT_FOUND, StatusCode::GONE].contains(&status);
+        if status.is_success() || is_absent { Ok(()) } else { Err(PurgeError::Refused { host: url.host(), status }) }
+    }
+
+    fn request(
+        &self,
+        url: &PurgeUrl,
+        slug: &Slug,
+        credential: Option<&(HeaderName, HeaderValue)>,
+    ) -> http::Result<Request<Full<Bytes>>> {
+        let slug = slug.as_str();
+        let mut request = Request::builder().uri(url.for_page(slug, &format!("{}/{slug}", self.base_url)));
+        if let Some((name, value)) = credential {
+            request = request.header(name, value);
+        }
+        match self.method {
+            PurgeMethod::Purge => {
+                let method = Method::from_bytes(b"PURGE").expect("it is a token");
+                request.method(method).body(Full::default())
+            }
+            PurgeMethod::Post => {
+                let body = format!(r#"{{"tags":["{slug}"]}}"#);
+                request.method(Method::POST).header(CONTENT_TYPE, "application/json").body(Full::from(body))
+            }
+        }
+    }
+}
+
+/// The header field in `file`, which may be on a slow disk.
+async fn read_credential(file: PathBuf) -> Result<(HeaderName, HeaderValue), PurgeError> {
+    let path = file.clone();
+    let read = spawn_blocking(move || credential(&file)).await;
+    read.unwrap_or_else(|error| Err(PurgeError::Token { path, reason: error.to_string() }))
+}
+
+/// The header field in the file `path`: a token, or a line `Name: value`.
+fn credential(path: &Path) -> Result<(HeaderName, HeaderValue), PurgeError> {
+    let unusable = |reason: String| PurgeError::Token { path: path.to_owned(), reason };
+    let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+    let text = text.trim();
+    let named = text.split_once(": ").and_then(|(name, value)| Some((name.parse::<HeaderName>().ok()?, value.trim())));
+    let (name, value) = match named {
+        Some((name, value)) => (name, HeaderValue::try_from(value)),
+        None => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {text}"))),
+    };
+    let mut value = value.map_err(|_| unusable("it has characters that no header can have".to_owned()))?;
+    if text.is_empty() {
+        return Err(unusable("it is empty".to_owned()));
+    }
+    value.set_sensitive(true);
+    Ok((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credential_in(text: &str) -> Option<(String, String)> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), text).unwrap();
+        let (name, value) = credential(file.path()).ok()?;
+        assert!(value.is_sensitive());
+        Some((name.to_string(), value.to_str().unwrap().to_owned()))
+    }
+
+    #[test]
+    fn a_file_has_a_token_or_a_whole_header_line() {
+        let field = |name: &str, value: &str| Some((name.to_owned(), value.to_owned()));
+        assert_eq!(credential_in("secret\n"), field("authorization", "Bearer secret"));
+        assert_eq!(credential_in("Fastly-Key: secret:x \n"), field("fastly-key", "secret:x"));
+        assert_eq!(credential_in("a:b"), field("authorization", "Bearer a:b"));
+        for unusable in ["", " \n", "two\nlines"] {
+            assert_eq!(credential_in(unusable), None, "{unusable:?}");
+        }
+        let missing = credential(Path::new("/no/such/file")).unwrap_err().to_string();
+        assert!(missing.contains("/no/such/file") && missing.contains("--purge-token-file"), "{missing}");
+    }
+}

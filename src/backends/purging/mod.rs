@@ -1,0 +1,76 @@
+//! Purges pages from shared caches once they have changed, and before anybody hears of it (contract, decision 21).
+
+mod caches;
+mod queue;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::Instant;
+
+pub use self::caches::{Caches, PurgeError};
+pub use self::queue::Purges;
+use crate::domain::page::{Page, PageHead, PageState, PageVersion};
+use crate::domain::slug::Slug;
+use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::telemetry::spans::with_current_span;
+
+/// How long a write waits for its purge.
+const PURGE_WAIT: Duration = Duration::from_secs(1);
+
+/// How long a write and its purge may take together: a slow write leaves its purge less time, so that the service still
+/// hears in time that the write was made.
+const WRITE_AND_PURGE: Duration = Duration::from_millis(2600);
+
+/// A store whose changes are purged from shared caches.
+pub struct Purging {
+    inner: Arc<dyn PageStore>,
+    purges: Purges,
+}
+
+impl Purging {
+    /// `inner`, whose changes are made known to `purges`.
+    pub fn new(inner: Arc<dyn PageStore>, purges: Purges) -> Self {
+        Self { inner, purges }
+    }
+}
+
+#[async_trait]
+impl PageStore for Purging {
+    /// No cache keeps a page that was not there.
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        self.inner.insert_if_absent(page).await
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        self.inner.lookup(slug).await
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.inner.known_state(slug)
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        self.inner.head(slug).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        self.inner.page(head).await
+    }
+
+    /// The write goes on although its caller may stop waiting, so that its purge follows it in any case.
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        let (inner, purges, slug) = (Arc::clone(&self.inner), self.purges.clone(), next.slug().clone());
+        let work = with_current_span(async move {
+            let began = Instant::now();
+            let result = inner.compare_and_set(expected, next).await;
+            if matches!(result, Ok(CasResult::Swapped) | Err(StoreError::OutcomeUnknown(_))) {
+                let left = WRITE_AND_PURGE.saturating_sub(began.elapsed());
+                purges.purge(&slug, left.min(PURGE_WAIT)).await;
+            }
+            result
+        });
+        tokio::spawn(work).await.unwrap_or_else(|error| Err(StoreError::OutcomeUnknown(Box::new(error))))
+    }
+}

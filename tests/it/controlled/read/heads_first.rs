@@ -1,0 +1,162 @@
+//! Reads over a store that keeps texts apart from heads, as a cluster does (contract, decision 8).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill::domain::content::Content;
+use handbill::domain::edit_key::EditKey;
+use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
+use handbill::domain::page::{Page, PageVersion, TextPlace};
+use handbill::domain::slug::Slug;
+use handbill::ports::clock::Clock;
+use handbill::ports::page_store::PageStore;
+use serde_json::json;
+
+use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::heads_first::{HeadsFirst, Reads};
+use crate::in_process::stores::{Fault, Operation};
+use crate::spec::conditional::kept_fields;
+use crate::support::exchange::Request;
+
+const ONE_HEAD: Reads = Reads { heads: 1, texts: 0, lookups: 0 };
+const HEAD_AND_TEXT: Reads = Reads { heads: 1, texts: 1, lookups: 0 };
+
+/// A replica over `store`, with a cache of its own.
+fn replica(store: &Arc<HeadsFirst>) -> TestApp {
+    Setup::new().over(Arc::clone(store) as Arc<dyn PageStore>).start()
+}
+
+/// Each representation of a page: its address, and what a client accepts.
+fn representations(slug: &str) -> [(String, &'static str); 4] {
+    [
+        (format!("/api/pages/{slug}"), "application/json"),
+        (format!("/{slug}"), "text/html"),
+        (format!("/{slug}"), "text/markdown"),
+        (format!("/{slug}.md"), "*/*"),
+    ]
+}
+
+#[tokio::test]
+async fn a_page_that_was_read_before_costs_one_head_and_no_text_in_any_representation() {
+    let store = HeadsFirst::new();
+    let app = replica(&store);
+    let page = app.published().await;
+    app.read(&page.slug).await.expect_status(200);
+    assert_eq!(store.take_reads(), HEAD_AND_TEXT);
+    for (target, accept) in representations(&page.slug) {
+        app.send(Request::get(target).header("accept", accept)).await.expect_status(200);
+        assert_eq!(store.take_reads(), ONE_HEAD);
+    }
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    store.take_reads();
+    assert_eq!(app.page(&page.slug).await["content"], "new");
+    assert_eq!(store.take_reads(), HEAD_AND_TEXT);
+}
+
+#[tokio::test]
+async fn a_304_costs_one_head_and_has_every_field_of_its_200() {
+    let long = format!("[elsewhere](https://elsewhere.example) {}", "and so on ".repeat(10_000));
+    for content in ["Some text.", long.as_str()] {
+        let store = HeadsFirst::new();
+        let (app, other) = (replica(&store), replica(&store));
+        let page = app.publish("A title", content).await;
+        for (target, accept) in representations(&page.slug) {
+            let request = || Request::get(target.clone()).header("accept", accept);
+            let full = app.send(request()).await;
+            store.take_reads();
+            for named in [full.header("etag"), "*"] {
+                let short = other.send(request().header("if-none-match", named)).await;
+                assert_eq!(kept_fields(short.expect_status(304)), kept_fields(&full), "{target} {accept}");
+                assert_eq!(store.take_reads(), ONE_HEAD, "{target} {accept}");
+            }
+        }
+        other
+            .send(Request::get(format!("/{}", page.slug)).header("if-none-match", "\"1-0-html\""))
+            .await
+            .expect_status(200);
+    }
+}
+
+#[tokio::test]
+async fn a_304_from_the_head_names_the_form_that_the_client_holds_and_accepts() {
+    let store = HeadsFirst::new();
+    let app = replica(&store);
+    let page = app.published().await;
+    let tag = app.get(&format!("/{}.md", page.slug)).await.header("etag").replace("-identity-", "-gzip-");
+    let request = || Request::get(format!("/{}.md", page.slug)).header("if-none-match", &tag);
+    let other = replica(&store);
+    let short = other.send(request().header("accept-encoding", "gzip")).await;
+    assert_eq!(short.expect_status(304).header("etag"), tag);
+    other.send(request()).await.expect_status(200);
+}
+
+#[tokio::test]
+async fn a_page_of_an_older_renderer_is_rendered_before_its_304() {
+    let store = HeadsFirst::new();
+    let app = replica(&store);
+    let slug = "old-page-2222bbbb";
+    let old = Page {
+        slug: Slug::parse(slug).unwrap(),
+        title: None,
+        content: Content::parse("Some text.".to_owned()).unwrap(),
+        rendered: Rendered {
+            html: "<p>as it was</p>".to_owned(),
+            link_origins: vec!["https://elsewhere.example".to_owned()],
+            renderer_version: RENDERER_VERSION - 1,
+            ..Rendered::default()
+        },
+        key_hash: EditKey::random(|_| 1).hash(),
+        version: PageVersion::FIRST,
+        created_at: app.clock.now(),
+        updated_at: app.clock.now(),
+        text: TextPlace::Unknown,
+    };
+    store.insert_if_absent(Arc::new(old)).await.unwrap();
+    let short = app.send(Request::get(format!("/{slug}")).header("if-none-match", "*")).await;
+    assert!(!short.expect_status(304).headers.contains_key("x-robots-tag"), "the old renderer's links count no more");
+    assert_eq!(store.take_reads(), HEAD_AND_TEXT);
+}
+
+#[tokio::test]
+async fn the_head_alone_says_that_there_is_no_page() {
+    let store = HeadsFirst::new();
+    let app = replica(&store);
+    let page = app.deleted().await;
+    store.take_reads();
+    app.read(&page.slug).await.expect_error(410, "gone");
+    assert_eq!(store.take_reads(), ONE_HEAD);
+    app.read("never-there-2222bbbb").await.expect_error(404, "not_found");
+    assert_eq!(store.take_reads(), ONE_HEAD);
+}
+
+#[tokio::test]
+async fn a_text_that_is_gone_after_its_head_was_read_is_read_again_from_the_present_head() {
+    let store = HeadsFirst::new();
+    let (app, other) = (replica(&store), replica(&store));
+    let page = app.published().await;
+    let change = {
+        let (other, page) = (other.clone(), page.clone());
+        async move { drop(other.update(&page, json!({"content": "changed"})).await) }
+    };
+    // The first call reads the head, the second the text.
+    app.store.next(Operation::Lookup, Fault::Slow(Duration::ZERO));
+    app.store.next(Operation::Lookup, Fault::Meanwhile(Box::pin(change)));
+    assert_eq!(app.page(&page.slug).await["content"], "changed");
+    assert_eq!(store.take_reads().lookups, 1);
+}
+
+#[tokio::test]
+async fn a_page_that_another_replica_changed_or_deleted_is_not_sent_from_the_cache() {
+    let store = HeadsFirst::new();
+    let (one, other) = (replica(&store), replica(&store));
+    let page = one.published().await;
+    for round in 0..3 {
+        let content = format!("round {round}");
+        one.update(&page, json!({"content": content})).await.expect_status(200);
+        for replica in [&one, &other, &one, &other] {
+            assert_eq!(replica.page(&page.slug).await["content"], content);
+        }
+    }
+    one.delete(&page).await.expect_status(204);
+    other.read(&page.slug).await.expect_error(410, "gone");
+}

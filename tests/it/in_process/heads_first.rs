@@ -1,0 +1,108 @@
+//! A store that keeps texts apart from heads, as a cluster's does, and counts what is read of it.
+//!
+//! It does everything on the thread of its caller, so that a test can stop the clock.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use async_trait::async_trait;
+use handbill::domain::page::{Page, PageHead, PageVersion};
+use handbill::domain::slug::Slug;
+use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use tokio::task::yield_now;
+
+/// How often each kind of read was asked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Reads {
+    pub(crate) heads: usize,
+    pub(crate) texts: usize,
+    pub(crate) lookups: usize,
+}
+
+#[derive(Default)]
+struct State {
+    records: HashMap<Slug, Record>,
+    reads: Reads,
+}
+
+/// A store in memory of which no caller knows the present states.
+#[derive(Default)]
+pub(crate) struct HeadsFirst(Mutex<State>);
+
+impl HeadsFirst {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::default()
+    }
+
+    /// The reads since the last call of this.
+    pub(crate) fn take_reads(&self) -> Reads {
+        std::mem::take(&mut self.state().reads)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lets other requests go on, then reads the record under `slug`.
+    async fn read(&self, slug: &Slug, count: impl FnOnce(&mut Reads)) -> Lookup {
+        yield_now().await;
+        let mut state = self.state();
+        count(&mut state.reads);
+        match state.records.get(slug) {
+            Some(Record::Active(page)) => Lookup::Active(Arc::clone(page)),
+            Some(Record::Deleted(tombstone)) => Lookup::Deleted(tombstone.clone()),
+            None => Lookup::Absent,
+        }
+    }
+}
+
+#[async_trait]
+impl PageStore for HeadsFirst {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        yield_now().await;
+        let mut state = self.state();
+        if state.records.contains_key(&page.slug) {
+            return Ok(InsertResult::SlugTaken);
+        }
+        state.records.insert(page.slug.clone(), Record::Active(page));
+        Ok(InsertResult::Inserted)
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        Ok(self.read(slug, |reads| reads.lookups += 1).await)
+    }
+
+    fn keeps_texts_apart(&self) -> bool {
+        true
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        Ok(match self.read(slug, |reads| reads.heads += 1).await {
+            Lookup::Active(page) => Head::Active(page.head()),
+            Lookup::Deleted(tombstone) => Head::Deleted(tombstone),
+            Lookup::Absent => Head::Absent,
+        })
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        Ok(match self.read(&head.slug, |reads| reads.texts += 1).await {
+            Lookup::Active(page) if page.state() == head.state() => Some(page),
+            _ => None,
+        })
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        // A write takes longer than a read.
+        for _ in 0..3 {
+            yield_now().await;
+        }
+        let mut state = self.state();
+        match state.records.get(next.slug()) {
+            Some(Record::Active(page)) if page.version == expected => {
+                state.records.insert(next.slug().clone(), next);
+                Ok(CasResult::Swapped)
+            }
+            _ => Ok(CasResult::Stale),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+// A private window, and a browser that stores nothing: the editor works, says how long the key is kept, and loses none.
+//
+//   node private.mjs chromium|firefox <base URL>
+
+import assert from 'node:assert/strict';
+import { expectNothing, keepScreenshot, withBrowser } from './browsers.mjs';
+import { openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+
+const [name, base] = process.argv.slice(2);
+
+const PRIVATE = { arguments: ['--incognito'], preferences: { 'browser.privatebrowsing.autostart': true } };
+
+// Chromium's switch is that of the web platform's test suite; Firefox's is a preference.
+const WITHOUT_STORAGE = { arguments: ['--disable-local-storage'], preferences: { 'dom.storage.enabled': false } };
+
+let page;
+await withBrowser(name, async (browser) => {
+    const { tab, complaints } = await openWatchedTab(browser);
+    page = await publishByHand(tab, base, 'In private', 'Text.');
+    assert.match(await text(tab, 'kept'), /kept in this browser.*private window/s);
+    await keepScreenshot(tab, `${name}-private`);
+    // The window keeps it as long as it is open.
+    await tab.goto(`${base}/${page.slug}/edit`);
+    await shown(tab, 'editor');
+    await write(tab, 'content', 'Changed.');
+    await press(tab, '#save');
+    await said(tab, 'Saved.');
+    assert.equal((await read(base, page.slug)).content, 'Changed.');
+    expectNothing(await complaints(), 'private');
+}, PRIVATE);
+
+await withBrowser(name, async (browser) => {
+    const { tab } = await openWatchedTab(browser);
+    await openEditor(tab, base);
+    assert.equal((await tab.$$('#pages li')).length, 0, 'the next private window knows nothing');
+}, PRIVATE);
+
+await withBrowser(name, async (browser) => {
+    const { tab, complaints } = await openWatchedTab(browser);
+    const dialogs = [];
+    tab.on('dialog', (dialog) => {
+        dialogs.push(dialog.type());
+        dialog.accept();
+    });
+    assert.equal(await tab.evaluate(() => {
+        try {
+            localStorage.setItem('a', 'b');
+            return localStorage.getItem('a');
+        } catch {
+            return null;
+        }
+    }), null, 'nothing is stored');
+    const lost = await publishByHand(tab, base, 'Nowhere', 'Text.');
+    assert.match(await text(tab, 'kept'), /does not keep it.*Copy it now/s);
+    await tab.goto(`${base}/${lost.slug}`);
+    assert.deepEqual(dialogs, ['beforeunload'], 'leaving without the key warns');
+    // A key that was copied is safe.
+    dialogs.length = 0;
+    await publishByHand(tab, base, 'Copied', 'Text.');
+    await press(tab, '#copy-key');
+    await said(tab, 'The key was copied');
+    await tab.goto(`${base}/${lost.slug}`);
+    assert.deepEqual(dialogs, []);
+    // Editing needs no storage.
+    await tab.goto(`${base}/${lost.slug}/edit`);
+    await write(tab, 'key', lost.key);
+    await tab.keyboard.press('Enter');
+    await shown(tab, 'editor');
+    expectNothing(await complaints(), 'without storage');
+}, WITHOUT_STORAGE);

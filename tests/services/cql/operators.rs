@@ -1,0 +1,223 @@
+//! The ledger of deletions, the audit and the switch of creates on a real server, also after processes that ended in the
+//! middle.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use handbill::backends::cql::{CqlLedger, CqlStore};
+use handbill::domain::audit::{AuditAction, AuditEntry};
+use handbill::domain::creates::Creates;
+use handbill::domain::page::{Page, Tombstone};
+use handbill::domain::takedown::{Takedown, TakedownReason};
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::audit_log::AuditLog;
+use handbill::ports::clock::{Clock, SystemClock};
+use handbill::ports::creates_switch::CreatesSwitch;
+use handbill::ports::page_scan::ScanLimit;
+use handbill::ports::page_store::{CasResult, PageStore, Record, StoreError};
+use handbill::ports::random::Random;
+use scylla::client::session::Session;
+use scylla::value::CqlTimestamp;
+
+use super::scan::{all, fresh_store};
+use super::server::{PATIENT, change_schema, drop_keyspace, fence};
+use crate::support::pages::{CREATED, page};
+
+async fn inserted(store: &CqlStore) -> Arc<Page> {
+    let page = Arc::new(page("a text"));
+    store.insert_if_absent(page.clone()).await.unwrap();
+    page
+}
+
+fn takedown() -> Takedown {
+    Takedown::new(TakedownReason::Phishing, "abuse desk").unwrap()
+}
+
+async fn taken_down(store: &CqlStore) -> Tombstone {
+    let page = inserted(store).await;
+    let tombstone = page.head().taken_down(takedown(), UnixMillis::new(CREATED + 5));
+    let swapped = store.compare_and_set(page.version, Record::Deleted(tombstone.clone())).await.unwrap();
+    assert_eq!(swapped, CasResult::Swapped);
+    tombstone
+}
+
+fn entry_of(tombstone: &Tombstone) -> AuditEntry {
+    let action = AuditAction::Takedown { slug: tombstone.slug.clone(), reason: TakedownReason::Phishing };
+    AuditEntry { at: tombstone.deleted_at, by: "abuse desk".to_owned(), action }
+}
+
+async fn audit(store: &CqlStore) -> Vec<(u64, AuditEntry)> {
+    store.list(0, 1000).await.unwrap().into_iter().map(|entry| (entry.number, entry.entry)).collect()
+}
+
+/// The ids of takedowns that are under way.
+async fn begun(session: &Session, keyspace: &str) -> Vec<Vec<u8>> {
+    let cql = format!("SELECT id FROM {keyspace}.takedowns_begun WHERE component = 'handbill'");
+    let rows = session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
+    rows.rows::<(Vec<u8>,)>().unwrap().map(|row| row.unwrap().0).collect()
+}
+
+async fn begin(session: &Session, keyspace: &str, id: &[u8], tombstone: &Tombstone) {
+    let cql = format!(
+        "INSERT INTO {keyspace}.takedowns_begun (component, id, done_at, done_by, slug, reason, audit_after) \
+         VALUES ('handbill', ?, ?, 'abuse desk', ?, 'phishing', 0)"
+    );
+    let at = CqlTimestamp(tombstone.deleted_at.get());
+    session.query_unpaged(cql, (id, at, tombstone.slug.as_str())).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_takedown_is_in_the_audit_once_wherever_its_process_ended() {
+    let (store, session, keyspace) = fresh_store().await;
+    let (first, second) = (taken_down(&store).await, taken_down(&store).await);
+    let both = [(1, entry_of(&first)), (2, entry_of(&second))];
+    assert_eq!(audit(&store).await, both);
+    assert!(begun(&session, &keyspace).await.is_empty(), "nothing is under way");
+
+    let read_id = format!("SELECT id FROM {keyspace}.audit WHERE bucket = 0 AND number = 2");
+    let answer = session.query_unpaged(read_id, ()).await.unwrap().into_rows_result().unwrap();
+    let (id,) = answer.single_row::<(Vec<u8>,)>().unwrap();
+    // As if the process had ended before it removed its note.
+    begin(&session, &keyspace, &id, &second).await;
+    assert_eq!(audit(&store).await, both);
+    assert!(begun(&session, &keyspace).await.is_empty());
+
+    // As if it had ended before it wrote the entry.
+    let forget = format!("DELETE FROM {keyspace}.audit WHERE bucket = 0 AND number = 2 IF EXISTS");
+    session.query_unpaged(forget, ()).await.unwrap();
+    begin(&session, &keyspace, &id, &second).await;
+    assert_eq!(audit(&store).await, both);
+    assert_eq!(audit(&store).await, both, "a second look adds nothing");
+
+    // As if it had ended before it wrote the page's head: nothing was done, and the note stays for an hour.
+    let page = inserted(&store).await;
+    let now = SystemClock::new().now();
+    let undone = Tombstone { deleted_at: now, ..page.head().taken_down(takedown(), now) };
+    begin(&session, &keyspace, &[9; 16], &undone).await;
+    assert_eq!(audit(&store).await, both);
+    assert_eq!(begun(&session, &keyspace).await, [[9; 16]]);
+    let long_ago = Tombstone { deleted_at: UnixMillis::new(now.get() - 2 * 3_600_000), ..undone };
+    begin(&session, &keyspace, &[9; 16], &long_ago).await;
+    assert_eq!(audit(&store).await, both);
+    assert!(begun(&session, &keyspace).await.is_empty());
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn entries_of_several_processes_have_numbers_without_gaps() {
+    let (store, session, keyspace) = fresh_store().await;
+    let other = CqlStore::on(session.clone(), &keyspace, fence(&session, &keyspace).await, Random::System, PATIENT)
+        .await
+        .unwrap();
+    let other = Arc::new(other);
+    let entry = |number: usize| AuditEntry {
+        at: UnixMillis::new(CREATED),
+        by: format!("desk {number}"),
+        action: AuditAction::Creates { paused: number % 2 == 0, hourly_budget: None },
+    };
+    let appending = (0..40).map(|number| {
+        let store = if number % 2 == 0 { store.clone() } else { other.clone() };
+        async move { store.append(entry(number)).await.unwrap() }
+    });
+    join_all(appending).await;
+    let listed = audit(&store).await;
+    assert_eq!(listed.iter().map(|(number, _)| *number).collect::<Vec<_>>(), (1..=40).collect::<Vec<_>>());
+    let names: BTreeSet<_> = listed.iter().map(|(_, entry)| entry.by.clone()).collect();
+    assert_eq!(names, (0..40).map(|number| format!("desk {number}")).collect());
+    let page: Vec<_> = other.list(37, 2).await.unwrap().into_iter().map(|entry| entry.number).collect();
+    assert_eq!(page, [38, 39]);
+    assert!(store.list(40, 1000).await.unwrap().is_empty() && store.list(u64::MAX, 1).await.unwrap().is_empty());
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn a_long_audit_is_listed_across_its_partitions_and_goes_on_at_its_end() {
+    let (store, session, keyspace) = fresh_store().await;
+    let fill = format!(
+        "INSERT INTO {keyspace}.audit (bucket, number, id, done_at, done_by, action, paused) \
+         VALUES (?, ?, 0x00, 0, 'desk', 'creates', true)"
+    );
+    // The whole first partition, and the beginning of the second. Only the ends of it matter here.
+    for number in (1..=3).chain(9_999..=10_002) {
+        session.query_unpaged(fill.as_str(), ((number - 1) / 10_000, number)).await.unwrap();
+    }
+    let entry = AuditEntry {
+        at: UnixMillis::new(CREATED),
+        by: "desk".to_owned(),
+        action: AuditAction::Creates { paused: false, hourly_budget: Some(7) },
+    };
+    store.append(entry.clone()).await.unwrap();
+    let listed: Vec<_> = store.list(9_998, 10).await.unwrap().into_iter().map(|entry| entry.number).collect();
+    assert_eq!(listed, [9_999, 10_000, 10_001, 10_002, 10_003]);
+    assert_eq!(store.list(10_002, 1).await.unwrap()[0].entry, entry);
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was_entered() {
+    let (store, session, keyspace) = fresh_store().await;
+    let ledger = CqlLedger::of(store.clone());
+    let taken = taken_down(&store).await;
+    let page = inserted(&store).await;
+    let deleted = page.tombstone(UnixMillis::new(CREATED + 7));
+    store.compare_and_set(page.version, Record::Deleted(deleted.clone())).await.unwrap();
+    let expected = [taken, deleted.clone()].map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
+    for records in [1, 2, 100] {
+        let found = all(&ledger, ScanLimit { records, ..ScanLimit::DEFAULT }).await;
+        assert_eq!(found, expected.clone().into(), "{records}");
+    }
+
+    // As if the process had ended after the page's head was written.
+    let forget = format!(
+        "DELETE version, created_at, deleted_at, takedown_reason, takedown_by FROM {keyspace}.deletions WHERE slug = ?"
+    );
+    session.query_unpaged(forget, (deleted.slug.as_str(),)).await.unwrap();
+    // As if one had ended before that: the page is there.
+    let there = inserted(&store).await;
+    let begin = format!("INSERT INTO {keyspace}.deletions (slug, begun_at) VALUES (?, 0)");
+    session.query_unpaged(begin, (there.slug.as_str(),)).await.unwrap();
+    assert_eq!(all(&ledger, ScanLimit::DEFAULT).await, expected.clone().into());
+    let kept = format!("SELECT deleted_at FROM {keyspace}.deletions WHERE slug = ?");
+    let answer = session.query_unpaged(kept, (deleted.slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
+    let (at,) = answer.single_row::<(Option<CqlTimestamp>,)>().unwrap();
+    assert_eq!(at, Some(CqlTimestamp(deleted.deleted_at.get())), "it was entered when it was found");
+
+    // A restore takes the pages back in time, and not the ledger.
+    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
+    assert_eq!(all(&ledger, ScanLimit::DEFAULT).await, expected.into());
+    assert!(all(&*store, ScanLimit::DEFAULT).await.is_empty());
+    drop_keyspace(&session, &keyspace).await;
+}
+
+#[tokio::test]
+async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
+    let (store, session, keyspace) = fresh_store().await;
+    let other = CqlStore::on(session.clone(), &keyspace, fence(&session, &keyspace).await, Random::System, PATIENT)
+        .await
+        .unwrap();
+    assert_eq!(store.load().await.unwrap(), Creates::default());
+    for (number, creates) in [
+        Creates { paused: true, hourly_budget: Some(7) },
+        Creates { paused: true, hourly_budget: None },
+        Creates { paused: false, hourly_budget: Some(1_000_000) },
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let (writing, reading) = if number % 2 == 0 { (&*store, &other) } else { (&other, &*store) };
+        writing.save(creates).await.unwrap();
+        assert_eq!(reading.load().await.unwrap(), creates);
+    }
+    let paused = |paused| Creates { paused, hourly_budget: Some(3) };
+    join_all((0..10).map(|number| store.save(paused(number % 2 == 0)))).await.into_iter().for_each(Result::unwrap);
+    let read = format!("SELECT revision FROM {keyspace}.creates WHERE component = 'handbill'");
+    let answer = session.query_unpaged(read, ()).await.unwrap().into_rows_result().unwrap();
+    assert_eq!(answer.single_row::<(i64,)>().unwrap(), (13,), "no change was lost");
+
+    let senseless = format!("UPDATE {keyspace}.creates SET hourly_budget = -1 WHERE component = 'handbill' IF EXISTS");
+    session.query_unpaged(senseless, ()).await.unwrap();
+    let error = store.load().await.unwrap_err();
+    assert!(matches!(&error, StoreError::Unreadable(_)), "{error}");
+    drop_keyspace(&session, &keyspace).await;
+}

@@ -1,0 +1,122 @@
+//! Operators of a cluster, by the real binary: export and import, takedown, the audit and the switch of creates.
+//!
+//! Commands work on the cluster itself, beside replicas that serve.
+
+mod moving;
+mod takedown;
+
+use std::ffi::OsStr;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::time::Instant;
+
+use scylla::client::session::Session;
+use serde_json::{Value, json};
+use tempfile::{TempDir, tempdir};
+use tokio::runtime::Runtime;
+
+use crate::cql::server::{drop_keyspace, fresh_keyspace, nodes, session};
+use crate::process::client::{Answer, Connection, JSON, get};
+use crate::process::moving::succeeded;
+use crate::process::support::{Server, TEST_TIMEOUT, handbill, run, text};
+
+/// A keyspace of its own on the CQL server of this run, and a folder for files.
+struct Cluster {
+    keyspace: String,
+    folder: TempDir,
+    runtime: Runtime,
+    session: Arc<Session>,
+}
+
+impl Cluster {
+    fn migrated() -> Self {
+        let runtime = Runtime::new().unwrap();
+        let session = runtime.block_on(session());
+        let cluster = Self { keyspace: fresh_keyspace(), folder: tempdir().unwrap(), runtime, session };
+        succeeded(&cluster.command(["migrate", "--scylla-replication-factor", "1"], ""));
+        cluster
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn on_it(&self, mut command: Command) -> Command {
+        command.args(["--store", "scylla", "--scylla-nodes", &nodes(), "--scylla-keyspace", &self.keyspace]);
+        command
+    }
+
+    /// Runs a command on the cluster itself.
+    fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>, input: &str) -> Output {
+        run(self.on_it(handbill(args)), input.as_bytes())
+    }
+
+    /// Standard output of a command that must succeed.
+    fn done<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> String {
+        succeeded(&self.command(args, "")).to_owned()
+    }
+
+    /// Starts a replica, and waits until it is ready.
+    fn replica(&self, args: &[&str]) -> Server {
+        #[expect(clippy::disallowed_methods, reason = "./tests/run sets it, it is no setting of the service")]
+        let redis = std::env::var("HANDBILL_TEST_REDIS").expect("./tests/run starts Redis");
+        let limits = ["--create-limit", "0", "--edit-limit", "0", "--redis-timeout", "500ms", "--redis-url", &redis];
+        let server = Server::start_as(self.on_it(handbill(limits)), Path::new("/proc/nowhere"), args);
+        let started = Instant::now();
+        while get(server.admin, "/readyz").unwrap().status != 200 {
+            assert!(started.elapsed() < TEST_TIMEOUT, "{:?}", get(server.admin, "/readyz"));
+        }
+        server
+    }
+
+    /// The number that a query with one result yields.
+    fn number(&self, cql: &str) -> i64 {
+        let cql = cql.replace("KEYSPACE", &self.keyspace);
+        self.runtime.block_on(async {
+            let answer = self.session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
+            answer.single_row::<(i64,)>().unwrap().0
+        })
+    }
+
+    fn audit(&self) -> Vec<Value> {
+        self.done(["audit"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.runtime.block_on(drop_keyspace(&self.session, &self.keyspace));
+        }
+    }
+}
+
+fn create(address: SocketAddr, content: &str) -> Answer {
+    let body = json!({"title": "A page", "content": content}).to_string();
+    Connection::open(address).unwrap().request("POST", "/api/pages", &[JSON], body.as_bytes()).unwrap()
+}
+
+fn publish(address: SocketAddr, content: &str) -> String {
+    let answer = create(address, content);
+    assert_eq!(answer.status, 201, "{answer:?}");
+    answer.json()["slug"].as_str().unwrap().to_owned()
+}
+
+fn status(address: SocketAddr, path: &str) -> u16 {
+    get(address, path).unwrap().status
+}
+
+#[test]
+fn a_command_ends_with_one_line_that_says_that_the_cluster_cannot_be_reached() {
+    for command in [&["audit"][..], &["export"], &["pause", "--by", "desk"], &["takedown", "--dry-run", "a-22222222"]] {
+        let mut command = handbill(command.iter().copied());
+        command.args(["--store", "scylla", "--scylla-nodes", "127.0.0.1:1", "--schema-wait", "1s"]);
+        let output = run(command, b"");
+        // Warnings of the driver may come before it.
+        let line = text(&output.stderr).lines().last().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(line.starts_with("handbill: ") && line.contains("--schema-wait") && output.stdout.is_empty(), "{line}");
+    }
+}

@@ -1,0 +1,149 @@
+//! Taking pages down in a cluster, the audit, and the switch of creates, seen through several replicas.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use super::{Cluster, create, publish, status};
+use crate::process::moving::succeeded;
+use crate::process::support::text;
+
+#[test]
+fn a_hundred_pages_are_taken_down_in_a_cluster_by_one_command_under_load_and_are_410_at_every_replica_at_once() {
+    let cluster = Cluster::migrated();
+    let replicas = [cluster.replica(&[]), cluster.replica(&[])];
+    let addresses = [replicas[0].address, replicas[1].address];
+    let slugs: Vec<String> =
+        (0..100).map(|number| publish(addresses[number % 2], &format!("Unwanted {number}"))).collect();
+    let others: Vec<String> =
+        (0..10).map(|number| publish(addresses[number % 2], &format!("Wanted {number}"))).collect();
+    // Every replica keeps every page in its cache.
+    for address in addresses {
+        for slug in &slugs {
+            assert_eq!(status(address, &format!("/{slug}")), 200);
+        }
+    }
+
+    let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let load: Vec<_> = (0..4)
+        .map(|number| {
+            let (slugs, is_over, answered) = (slugs.clone(), Arc::clone(&is_over), Arc::clone(&answered));
+            thread::spawn(move || {
+                let mut gone = BTreeSet::new();
+                let mut at = number;
+                while !is_over.load(Ordering::SeqCst) {
+                    let slug = &slugs[at % slugs.len()];
+                    // A page that one replica has shown as gone is gone at the other too.
+                    match status(addresses[at % 2], &format!("/{slug}")) {
+                        200 => assert!(!gone.contains(slug), "a page that was gone can be read again"),
+                        410 => {
+                            gone.insert(slug.clone());
+                            assert_eq!(status(addresses[(at + 1) % 2], &format!("/{slug}")), 410);
+                        }
+                        other => panic!("{other}"),
+                    }
+                    if at % 5 == 0 {
+                        assert_eq!(create(addresses[at % 2], "More text.").status, 201);
+                    }
+                    answered.fetch_add(1, Ordering::SeqCst);
+                    at += 1;
+                }
+            })
+        })
+        .collect();
+
+    let list = slugs.iter().fold(String::new(), |list, slug| format!("{list}https://pages.example/{slug}\n"));
+    let taken = cluster.command(["takedown", "--reason", "spam", "--by", "desk"], &list);
+    for address in addresses {
+        for slug in &slugs {
+            for path in [format!("/{slug}"), format!("/{slug}.md"), format!("/api/pages/{slug}")] {
+                assert_eq!(status(address, &path), 410, "{path}");
+            }
+        }
+    }
+    is_over.store(true, Ordering::SeqCst);
+    for thread in load {
+        thread.join().unwrap();
+    }
+    assert!(answered.load(Ordering::SeqCst) > 0, "there was load");
+    let lines: Vec<String> = slugs.iter().map(|slug| format!("{slug}\ttaken_down")).collect();
+    assert_eq!(succeeded(&taken).lines().collect::<Vec<_>>(), lines);
+    assert_eq!(text(&taken.stderr).matches("an operator took a page down").count(), 100);
+
+    let audit = cluster.audit();
+    let numbers: Vec<_> = audit.iter().map(|line| line["number"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
+    let audited: BTreeSet<_> = audit.iter().map(|line| line["slug"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(audited, slugs.iter().cloned().collect());
+    assert!(audit.iter().all(|line| line["reason"] == "spam" && line["by"] == "desk" && line["action"] == "takedown"));
+    let texts = |slugs: &[String]| {
+        cluster.number(&format!("SELECT count(content) FROM KEYSPACE.pages WHERE slug IN ('{}')", slugs.join("', '")))
+    };
+    assert_eq!((texts(&slugs), texts(&others)), (0, 10), "no SELECT shows a text of a page that was taken down");
+    for slug in &others {
+        assert_eq!(status(addresses[0], &format!("/{slug}")), 200);
+    }
+    let ledger = cluster.done(["export", "--deletions"]);
+    assert_eq!(ledger.matches("\"takedown\":{\"reason\":\"spam\",\"by\":\"desk\"}").count(), 100);
+
+    let again = cluster.done(["takedown", "--reason", "spam", "--by", "desk", &slugs[0]]);
+    assert!(again.starts_with(&format!("{}\talready_deleted\t", slugs[0])), "{again}");
+    assert_eq!(cluster.audit().len(), 100);
+    let found = cluster.done(["inspect", &slugs[0]]);
+    assert!(found.contains("deleted") && found.contains("spam, by desk"), "{found}");
+}
+
+#[test]
+fn pages_of_a_cluster_are_found_by_their_links_through_the_cluster_and_through_a_replica() {
+    let cluster = Cluster::migrated();
+    let token = cluster.path("token");
+    std::fs::write(&token, "a token of operators, long enough").unwrap();
+    let token = token.display().to_string();
+    let replica = cluster.replica(&["--admin-token-file", &token]);
+    let spam: BTreeSet<String> =
+        (0..8).map(|_| publish(replica.address, "Buy at https://www.spam.example/x")).collect();
+    let fine = publish(replica.address, "An honest text.");
+    let slugs = |printed: &str| printed.lines().map(|line| line.split('\t').next().unwrap().to_owned()).collect();
+    let criteria = ["takedown", "--linking-to", "spam.example", "--matching", "(?i)buy"];
+    let found: BTreeSet<String> = slugs(&cluster.done([&criteria[..], &["--dry-run"]].concat()));
+    assert_eq!(found, spam);
+
+    // The running process has the same routes.
+    let admin = replica.admin.to_string();
+    let of_process = ["--admin-listen", &admin, "--admin-token-file", &token, "--yes"];
+    let named = ["--reason", "spam", "--by", "desk"];
+    let taken = crate::process::support::handbill([&criteria[..], &named, &of_process].concat());
+    succeeded(&crate::process::support::run(taken, b""));
+    for slug in &spam {
+        assert_eq!(status(replica.address, &format!("/{slug}")), 410);
+    }
+    assert_eq!(status(replica.address, &format!("/{fine}")), 200);
+    assert_eq!(cluster.audit().len(), 8);
+}
+
+#[test]
+fn creates_are_paused_and_limited_at_every_replica_and_a_pause_is_known_to_a_replica_that_starts() {
+    let cluster = Cluster::migrated();
+    let (one, two) = (cluster.replica(&[]), cluster.replica(&[]));
+    let paused = cluster.done(["pause", "--by", "desk"]);
+    assert_eq!(paused, "Creates are paused; any number of pages in any hour.\n");
+    for replica in [&one, &two] {
+        replica.wait_for_log("\"paused\":true");
+        assert_eq!(create(replica.address, "Text.").problem(), (503, "unavailable".to_owned()));
+    }
+    let three = cluster.replica(&[]);
+    assert_eq!(create(three.address, "Text.").problem(), (503, "unavailable".to_owned()), "it began during the pause");
+    cluster.done(["resume", "--by", "desk"]);
+    cluster.done(["budget", "1", "--by", "desk"]);
+    for replica in [&one, &two, &three] {
+        replica.wait_for_log("\"hourly_budget\":1");
+    }
+    assert_eq!(create(one.address, "Text.").status, 201);
+    assert_eq!(create(two.address, "Text.").status, 503, "the budget is that of all replicas together");
+    cluster.done(["budget", "off", "--by", "desk"]);
+    let actions: Vec<_> =
+        cluster.audit().iter().map(|line| (line["paused"].clone(), line["hourly_budget"].clone())).collect();
+    let expected = [(true, None), (false, None), (false, Some(1)), (false, None)];
+    assert_eq!(actions, expected.map(|(paused, budget)| (paused.into(), serde_json::json!(budget))));
+}
