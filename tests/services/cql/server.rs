@@ -11,6 +11,7 @@ use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
+use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
 use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
@@ -18,8 +19,9 @@ use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 /// The keyspace that all tests of pages share; each test has its own slugs. Its name depends on the migrations, because
 /// an earlier version of these tests may have used the server.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
-    let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
-    format!("handbill_tests_{}", checksums.collect::<Vec<_>>().join("_"))
+    // A keyspace has a name of at most 48 characters, however many migrations there are.
+    let checksums: String = MIGRATIONS.iter().map(|migration| migration.checksum()).collect();
+    format!("handbill_tests_{}", &hex::encode(&Sha256::digest(checksums))[..16])
 });
 
 /// Enough time on any machine, so that a test fails only by its own subject.
