@@ -49,7 +49,7 @@ sub vcl_recv {
     if (req.http.Accept ~ "text/html" && req.http.Accept !~ "application/json") {
         set req.http.Accept = "text/html";
     }
-    # A request does not wait for the answer to an earlier one, which may have been read before a change.
+    # A request does not wait for the answer to an earlier one, which it could not use: it may have been read before a change.
     set req.hash_ignore_busy = true;
     # --edge-stale-while-revalidate. While Handbill fails, the whole grace of a page counts instead.
     if (std.healthy(req.backend_hint)) {
@@ -58,17 +58,27 @@ sub vcl_recv {
     return (hash);
 }
 
+# Without --edge-max-age every request is for Handbill: also one that comes while an earlier answer is still to be had, which may have been
+# read before a change.
+sub vcl_hit {
+    if (!obj.http.CDN-Cache-Control) {
+        return (pass);
+    }
+}
+
 sub vcl_backend_response {
     if (bereq.uncacheable) {
         return (deliver);
     }
-    set beresp.ttl = 0s;
     set beresp.grace = 0s;
     if (beresp.status != 200 || beresp.http.Cache-Control ~ "private|no-store" || !beresp.http.Surrogate-Key) {
+        set beresp.ttl = 0s;
         set beresp.uncacheable = true;
         return (deliver);
     }
-    # A page whose time is over is kept, so that Handbill need only say that it has not changed.
+    # A page whose time is over is kept, so that Handbill need only say that it has not changed. Varnish asks so only about a page that had
+    # a time at all, so it gets a millisecond, in which vcl_hit does not use it.
+    set beresp.ttl = 1ms;
     set beresp.keep = 1h;
     if (beresp.http.CDN-Cache-Control ~ "max-age=[0-9]+") {
         set beresp.ttl = std.duration(regsub(beresp.http.CDN-Cache-Control, "^.*max-age=([0-9]+).*$", "\1s"), 0s);

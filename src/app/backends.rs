@@ -254,9 +254,10 @@ async fn report_fence(mut fenced: watch::Receiver<Option<cql::Fenced>>, writable
     loop {
         let reason = fenced.borrow_and_update().clone();
         writable.set(i64::from(reason.is_none()));
-        match reason {
-            Some(reason) => tracing::warn!(%reason, "this replica writes no pages"),
-            None => tracing::info!("this replica writes pages"),
+        if let Some(reason) = reason {
+            tracing::warn!(%reason, "this replica writes no pages");
+        } else {
+            tracing::info!("this replica writes pages");
         }
         if fenced.changed().await.is_err() {
             return;

@@ -51,6 +51,10 @@ impl PageStore for Purging {
         self.inner.known_state(slug)
     }
 
+    fn keeps_texts_apart(&self) -> bool {
+        self.inner.keeps_texts_apart()
+    }
+
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
         self.inner.head(slug).await
     }

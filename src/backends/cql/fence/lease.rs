@@ -94,23 +94,23 @@ impl Lease {
 mod tests {
     use super::*;
 
-    fn open(datacenter: &str, epoch: i64) -> Option<FenceRow> {
-        Some(FenceRow { datacenter: Some(datacenter.to_owned()), epoch, moving_to: None })
+    fn open(datacenter: &str, epoch: i64) -> FenceRow {
+        FenceRow { datacenter: Some(datacenter.to_owned()), epoch, moving_to: None }
     }
 
-    fn moving(epoch: i64) -> Option<FenceRow> {
-        Some(FenceRow { datacenter: None, epoch, moving_to: Some("east".to_owned()) })
+    fn moving(epoch: i64) -> FenceRow {
+        FenceRow { datacenter: None, epoch, moving_to: Some("east".to_owned()) }
     }
 
     #[test]
     fn a_replica_writes_only_while_its_last_successful_read_began_less_than_a_lease_ago() {
         let (began, mut lease) = (Instant::now(), Lease::new("west"));
         assert_eq!(lease.check(began), Err(Fenced::Unread));
-        lease.found(began, open("west", 1));
+        lease.found(began, Some(open("west", 1)));
         assert_eq!(lease.check(began), Ok(()));
         assert_eq!(lease.check(began + LEASE.checked_sub(Duration::from_nanos(1)).unwrap()), Ok(()));
         assert_eq!(lease.check(began + LEASE), Err(Fenced::Unread));
-        lease.found(began + LEASE, open("west", 1));
+        lease.found(began + LEASE, Some(open("west", 1)));
         assert_eq!(lease.check(began + LEASE), Ok(()));
     }
 
@@ -118,11 +118,11 @@ mod tests {
     fn a_fence_that_is_elsewhere_moving_or_missing_ends_the_lease_at_once() {
         let (began, mut lease) = (Instant::now(), Lease::new("west"));
         for (row, reason) in [
-            (moving(2), Fenced::Moving("east".to_owned())),
-            (open("east", 3), Fenced::Elsewhere("east".to_owned())),
+            (Some(moving(2)), Fenced::Moving("east".to_owned())),
+            (Some(open("east", 3)), Fenced::Elsewhere("east".to_owned())),
             (None, Fenced::Missing),
         ] {
-            lease.found(began, open("west", 1));
+            lease.found(began, Some(open("west", 1)));
             lease.found(began, row);
             assert_eq!(lease.check(began), Err(reason));
         }
@@ -131,10 +131,10 @@ mod tests {
     #[test]
     fn a_row_that_is_older_than_one_that_was_read_gives_no_lease() {
         let (began, mut lease) = (Instant::now(), Lease::new("west"));
-        lease.found(began, open("east", 3));
-        lease.found(began, open("west", 1));
+        lease.found(began, Some(open("east", 3)));
+        lease.found(began, Some(open("west", 1)));
         assert_eq!(lease.check(began), Err(Fenced::Elsewhere("east".to_owned())));
-        lease.found(began, open("west", 5));
+        lease.found(began, Some(open("west", 5)));
         assert_eq!(lease.check(began), Ok(()));
     }
 }
