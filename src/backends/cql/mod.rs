@@ -6,7 +6,7 @@
 //! | `server_checks` | the servers' own settings, checked at the start |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
-//! | `store`, `recent` | the operations of the store; the heads that were seen last |
+//! | `store`, `texts`, `recent` | the operations of the store; those on texts; the heads that were seen last |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
@@ -100,6 +100,7 @@ mod single_attempts;
 mod statements;
 mod store;
 mod sweep;
+mod texts;
 mod write_outcome;
 mod write_times;
 
