@@ -96,22 +96,24 @@ pub(crate) async fn store() -> Arc<CqlStore> {
     store_on(session().await, PATIENT).await
 }
 
-/// A store on `session` in the shared keyspace.
+/// A store on `session` in the shared keyspace. It reads the fence through a session of its own, so that a proxy counts and
+/// delays only what is about pages.
 pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
-    store_in(session, migrated_keyspace().await, timeouts).await
+    let keyspace = migrated_keyspace().await;
+    let fence = open_fence(self::session().await, keyspace).await;
+    Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
 }
 
 /// A store on `session` in `keyspace`, which was migrated.
 pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, timeouts: CqlTimeouts) -> Arc<CqlStore> {
-    // The fence is read through a session of its own, so that a proxy counts and delays only what is about pages.
-    let fence = fence(&self::session().await, keyspace).await;
+    let fence = open_fence(Arc::clone(&session), keyspace).await;
     Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
 }
 
-/// The fence of a keyspace that was migrated in this session's datacentre, where a store may write.
-pub(crate) async fn fence(session: &Arc<Session>, keyspace: &str) -> Fence {
-    let (datacenter, local) = (datacenter(session), FenceConsistency::LocalQuorum);
-    let fence = Fence::open(Arc::clone(session), keyspace, &datacenter, local).await.unwrap();
+/// The fence of `keyspace`, which allows the datacentre of `session` to write.
+async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
+    let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
+    let fence = Fence::open(session, keyspace, &datacenter, local).await.unwrap();
     assert_eq!(*fence.state().borrow(), None, "the fence is open");
     fence
 }
