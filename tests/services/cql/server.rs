@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use handbill::backends::cql::migrate::schema::MIGRATIONS;
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration};
 use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate_with};
 use handbill::config::{CqlSettings, FenceConsistency};
+use handbill::domain::hex;
 use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
@@ -20,7 +21,7 @@ use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 /// an earlier version of these tests may have used the server.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
     // A keyspace has a name of at most 48 characters, however many migrations there are.
-    let checksums: String = MIGRATIONS.iter().map(|migration| migration.checksum()).collect();
+    let checksums: String = MIGRATIONS.iter().map(Migration::checksum).collect();
     format!("handbill_tests_{}", &hex::encode(&Sha256::digest(checksums))[..16])
 });
 
