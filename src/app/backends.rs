@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tokio::sync::oneshot;
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::sync::{oneshot, watch};
 
 use super::deps::Deps;
 use super::error::StartError;
@@ -90,6 +91,7 @@ impl Backends {
             StoreKind::Embedded => {
                 let store = Arc::new(open_embedded(&settings.embedded, &deps.metrics).await?);
                 deps.metrics.store_available.set(1);
+                deps.metrics.store_writable.set(1);
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, settings.rate_limits.network_limits.clone(), deps)
@@ -223,10 +225,12 @@ fn connect_cluster(
     let (settings, random) = (settings.cql.clone(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
+    let writable = deps.metrics.store_writable.clone();
     tokio::spawn(async move {
         let report = |progress: &Progress| report(progress, &readiness);
         match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
+                tokio::spawn(report_fence(reached.fenced(), writable));
                 // A process that starts during a pause must not take pages until it first looks at the switch.
                 match reached.load().await {
                     Ok(creates) => {
@@ -243,6 +247,22 @@ fn connect_cluster(
         }
     });
     (pending, failed)
+}
+
+/// Reports in the log and in the metrics whether this replica may write, until the store is gone.
+async fn report_fence(mut fenced: watch::Receiver<Option<cql::Fenced>>, writable: Gauge) {
+    loop {
+        let reason = fenced.borrow_and_update().clone();
+        writable.set(i64::from(reason.is_none()));
+        if let Some(reason) = reason {
+            tracing::warn!(%reason, "this replica writes no pages");
+        } else {
+            tracing::info!("this replica writes pages");
+        }
+        if fenced.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Reports in the log and at `/readyz` why the cluster is not connected yet.

@@ -87,9 +87,25 @@ impl SweepError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Cluster(cql::SweepError::Database(_)) => 1,
-            Self::Embedded | Self::Cluster(cql::SweepError::Reach(_)) | Self::System(_) => 2,
+            Self::Embedded
+            | Self::Cluster(cql::SweepError::Reach(_) | cql::SweepError::Fenced(_))
+            | Self::System(_) => 2,
         }
     }
+}
+
+/// Why the writing of pages was not moved to another datacentre.
+#[derive(Debug, Error)]
+pub enum FailoverError {
+    /// The embedded store is in one place.
+    #[error("the embedded store has no datacentres: use it with --store scylla")]
+    Embedded,
+    /// The fence was not moved, or not opened. Running it again goes on from there.
+    #[error(transparent)]
+    Cluster(#[from] cql::FailoverError),
+    /// A runtime cannot be created.
+    #[error("the operating system refused a basic resource ({0})")]
+    System(#[from] io::Error),
 }
 
 /// Why the schema was not updated.

@@ -4,6 +4,7 @@ mod backends;
 mod deps;
 mod edge;
 mod error;
+mod failover;
 mod moderation;
 pub mod moving;
 pub mod operating;
@@ -26,7 +27,8 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
-pub use self::error::{MigrateError, StartError, SweepError};
+pub use self::error::{FailoverError, MigrateError, StartError, SweepError};
+pub use self::failover::failover;
 use self::moderation::Moderation;
 pub use self::moderation::ModerationError;
 pub use self::operators_api::{Operated, operators_router};

@@ -24,8 +24,8 @@ pub struct ClusterOperators {
 }
 
 impl ClusterOperators {
-    /// The routes over the cluster of `cql`, which is waited for up to `--schema-wait`. What operators do is logged to
-    /// `log`. Errors are one line for the operator.
+    /// The routes over the cluster of `cql`, which is waited for up to `--schema-wait`. Each action of an operator is logged
+    /// to `log`. Errors are one line for the operator.
     pub fn reach(cql: &CqlSettings, logs: &LogSettings, log: &LogQueue) -> Result<Self, String> {
         let filter = logs::install(logs, log, None);
         let runtime = Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;

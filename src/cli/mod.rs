@@ -18,7 +18,8 @@ use clap_complete::Shell;
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
 use crate::config::{
-    AdminSettings, DocumentSettings, MigrateSettings, ServeSettings, SweepSettings, unknown_variables, variables,
+    AdminSettings, DocumentSettings, FailoverSettings, MigrateSettings, ServeSettings, SweepSettings,
+    unknown_variables, variables,
 };
 use crate::http::openapi_document;
 use crate::telemetry::logs::LogQueue;
@@ -47,6 +48,8 @@ enum Subcommands {
     Migrate(Box<MigrateSettings>),
     /// Delete texts that a crash has left in the cluster and that no page shows any more
     Sweep(Box<SweepSettings>),
+    /// Move the writing of pages to another datacentre of the cluster
+    Failover(Box<FailoverSettings>),
     /// Print the OpenAPI document
     Openapi(DocumentSettings),
     /// Ask the operators' listener whether the process is live; for container health checks
@@ -145,6 +148,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
             Ok(done) => print(&format!("{done}\n")),
             Err(error) => Ok(end(&error.to_string(), error.exit_code(), log)),
         },
+        Subcommands::Failover(settings) => operate::failover::run(&settings, log),
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 
 /// Longest name of a keyspace that the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
@@ -17,9 +17,18 @@ pub struct CqlSettings {
     /// Keyspace of the pages
     #[arg(long, env = "HANDBILL_SCYLLA_KEYSPACE", value_name = "NAME", default_value = "handbill", value_parser = keyspace)]
     pub scylla_keyspace: String,
-    /// Datacentre that all requests go to [default: that of the first node]
+    /// Datacentre that all requests go to; must be named if there are several [default: the only one]
     #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
+    /// Consistency of a replica's read of the fence, the row that says which datacentre may write
+    #[arg(
+        long,
+        env = "HANDBILL_SCYLLA_FENCE_CONSISTENCY",
+        value_name = "CONSISTENCY",
+        value_enum,
+        default_value = "local-quorum"
+    )]
+    pub scylla_fence_consistency: FenceConsistency,
     /// Copies of each page in the datacentre; applies only when migrate creates the keyspace
     #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
     pub scylla_replication_factor: u8,
@@ -44,6 +53,15 @@ pub struct CqlSettings {
     /// How long serve waits for migrate to update the schema, and migrate for the cluster to answer
     #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub schema_wait: Duration,
+}
+
+/// The consistency of a read of the fence. It decides what a cut between two datacentres does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FenceConsistency {
+    /// In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move
+    LocalQuorum,
+    /// At a majority of the copies in all datacentres: without it nobody writes, also in a cut
+    Quorum,
 }
 
 /// `host:port`, with an IPv6 address in brackets.

@@ -6,6 +6,7 @@
 mod cluster_load;
 mod cql;
 mod edge;
+mod failover;
 mod http;
 mod moderation;
 mod moving;
@@ -22,8 +23,9 @@ use std::ffi::OsString;
 use clap::{Args, Command};
 
 pub use self::cluster_load::ClusterLoadSettings;
-pub use self::cql::CqlSettings;
+pub use self::cql::{CqlSettings, FenceConsistency};
 pub use self::edge::{EdgeSettings, PurgeMethod};
+pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;

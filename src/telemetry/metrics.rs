@@ -173,6 +173,7 @@ pub struct Metrics {
     pub budget_refusals: Family<BudgetLabels, Counter>,
     pub store: Durations<CallLabels>,
     pub store_available: Gauge,
+    pub store_writable: Gauge,
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
@@ -284,6 +285,10 @@ impl Metrics {
             store_available: declare.plain(
                 "handbill_store_available",
                 "1 while the page store answers, 0 before it was first reached and after a call that it did not answer",
+            ),
+            store_writable: declare.plain(
+                "handbill_store_writable",
+                "1 while this replica may write pages: always with the embedded store, by the fence in a cluster",
             ),
             commit_writes: declare.instrument(
                 "handbill_store_commit_writes",

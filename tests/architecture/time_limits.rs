@@ -14,6 +14,8 @@ const SERVER: &str = "src/server/limits.rs";
 const CQL: &str = "src/backends/cql/session.rs";
 const LWT: &str = "src/backends/cql/lwt.rs";
 const LEASE: &str = "src/backends/cql/migrate/lease.rs";
+const FENCE: &str = "src/backends/cql/fence/mod.rs";
+const FENCE_LEASE: &str = "src/backends/cql/fence/lease.rs";
 const REDIS: &str = "src/backends/redis/time_limits.rs";
 const PURGES: &str = "src/backends/purging/mod.rs";
 const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
@@ -196,6 +198,9 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
             limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
         ),
         (27, limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"), drain_timeout),
+        (36, 2 * (limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT")), limit(FENCE_LEASE, "LEASE")),
+        (37, attempt, limit(FENCE_LEASE, "LATE_WRITES")),
+        (37, limit(FENCE_LEASE, "LATE_WRITES"), limit(FENCE_LEASE, "LEASE")),
         (28, limit("src/app/mod.rs", "LOG_FLUSH_TIME"), limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE")),
         (33, limit(PURGES, "PURGE_WAIT"), limit(PURGES, "WRITE_AND_PURGE")),
         (33, limit(PURGES, "WRITE_AND_PURGE"), store),

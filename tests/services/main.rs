@@ -8,6 +8,7 @@ mod clients;
 mod cluster;
 mod contract;
 mod cql;
+mod datacenters;
 mod edge;
 mod linearizability;
 mod operating;

@@ -133,6 +133,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_NODES" (include "handbill.scyllaNodes" .)) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_KEYSPACE" $scylla.keyspace) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_DATACENTER" $scylla.datacenter) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_FENCE_CONSISTENCY" $scylla.fenceConsistency) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_REPLICATION_FACTOR" (int $copies)) }}
 {{- if not (kindIs "invalid" $scylla.tablets) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_TABLETS" $scylla.tablets) }}

@@ -232,7 +232,7 @@ impl ApiError {
                 )
             }
             ServiceError::Token(error) => error.into(),
-            ServiceError::Store(StoreError::Unavailable(_)) => {
+            ServiceError::Store(StoreError::Unavailable(_) | StoreError::Fenced(_)) => {
                 Self::unavailable("Storage is temporarily unavailable. Nothing was changed;")
             }
             ServiceError::Store(StoreError::OutcomeUnknown(_)) | ServiceError::DeadlinePassed => Self::unavailable(

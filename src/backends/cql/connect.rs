@@ -7,7 +7,9 @@ use scylla::errors::PrepareError;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::fence::{Fence, Fenced};
 use super::migrate::schema::{self, MIGRATIONS, SchemaError, SchemaState};
+use super::server_checks::findings;
 use super::session::{self, CqlTimeouts, RETRY_INTERVAL};
 use super::settings_error::SettingsError;
 use super::store::CqlStore;
@@ -70,14 +72,17 @@ impl CqlStore {
         progress: impl Fn(&Progress) + Send,
     ) -> Result<Self, ConnectError> {
         let mut reporter = ProgressReporter { progress, last: None };
-        let (session, _) = session::connect(settings, |error| {
+        let (session, datacenter) = session::connect(settings, |error| {
             reporter.report(Progress::OutOfReach(error.to_string()));
             Ok::<_, ConnectError>(())
         })
         .await?;
         let session = Arc::new(session);
         await_schema(&session, settings, &mut reporter).await?;
-        let store = prepare(&session, settings, timeouts, &random, &mut reporter).await?;
+        let store = prepare(&session, settings, &datacenter, timeouts, &random, &mut reporter).await?;
+        for finding in findings(&session, &settings.scylla_keyspace).await {
+            tracing::warn!("{finding}");
+        }
         reporter.report(Progress::Connected);
         Ok(store)
     }
@@ -136,6 +141,7 @@ async fn await_schema<F: Fn(&Progress)>(
 async fn prepare<F: Fn(&Progress)>(
     session: &Arc<Session>,
     settings: &CqlSettings,
+    datacenter: &str,
     timeouts: CqlTimeouts,
     random: &Random,
     reporter: &mut ProgressReporter<F>,
@@ -147,8 +153,16 @@ async fn prepare<F: Fn(&Progress)>(
         if let Err(error) = session.refresh_metadata().await {
             reporter.report(Progress::OutOfReach(error.to_string()));
         }
-        let prepared = CqlStore::on(Arc::clone(session), &settings.scylla_keyspace, random.clone(), timeouts).await;
-        match prepared {
+        let (keyspace, consistency) = (&settings.scylla_keyspace, settings.scylla_fence_consistency);
+        let prepared = async {
+            let fence = Fence::open(Arc::clone(session), keyspace, datacenter, consistency).await?;
+            CqlStore::on(Arc::clone(session), keyspace, fence, random.clone(), timeouts).await
+        };
+        match prepared.await {
+            // `migrate` writes the row last.
+            Ok(store) if store.fence.check() == Err(Fenced::Missing) && started.elapsed() < settings.schema_wait => {
+                reporter.report(Progress::Schema(SchemaState::Older));
+            }
             Ok(store) => return Ok(store),
             Err(error) if started.elapsed() >= settings.schema_wait => return Err(error.into()),
             Err(error) => reporter.report(Progress::OutOfReach(error.to_string())),

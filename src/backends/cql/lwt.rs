@@ -26,6 +26,7 @@ use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::fence::{Fence, Fenced};
 use super::retry_budget::RetryBudget;
 use super::rows::{NonceRow, applied};
 use super::session::{CqlTimeouts, is_overload};
@@ -83,6 +84,7 @@ struct OverwrittenError;
 pub(super) struct LwtRunner<'a> {
     pub(super) session: &'a Session,
     pub(super) read_nonces: &'a PreparedStatement,
+    pub(super) fence: &'a Fence,
     pub(super) timeouts: CqlTimeouts,
     pub(super) retries: &'a RetryBudget,
     pub(super) random: &'a Random,
@@ -92,6 +94,8 @@ pub(super) struct LwtRunner<'a> {
 enum Attempt {
     Applied,
     Refused,
+    /// The fence allows no write, so nothing was sent.
+    Fenced(Fenced),
     /// The flag says whether the database has too much to do. Then the write is not sent again.
     Failed(Outcome, Cause, bool),
 }
@@ -109,7 +113,9 @@ impl LwtRunner<'_> {
             match (self.attempt(write).await, unknown.is_some()) {
                 (Attempt::Applied, _) => return Ok(true),
                 (Attempt::Refused, false) => return Ok(false),
-                (Attempt::Refused, true) => {}
+                // The outcome of an earlier attempt is still unknown, and nothing may be sent to settle it.
+                (Attempt::Refused | Attempt::Fenced(_), true) => {}
+                (Attempt::Fenced(fenced), false) => return Err(fenced.into()),
                 (Attempt::Failed(Outcome::NotDone, _, is_overload), true) => may_repeat = !is_overload,
                 (Attempt::Failed(Outcome::Unknown, cause, is_overload), _) => {
                     tracing::debug!(error = %cause, "a write has an unknown outcome, reading it back");
@@ -145,6 +151,10 @@ impl LwtRunner<'_> {
         let limit = self.timeouts.attempt.min(self.left());
         if limit < SHORTEST_ATTEMPT {
             return Attempt::Failed(Outcome::NotDone, Box::new(NoAnswerError(self.timeouts.operation)), false);
+        }
+        // The model in `tests/model` shows that a check at the beginning of the whole write would not do.
+        if let Err(fenced) = self.fence.check() {
+            return Attempt::Fenced(fenced);
         }
         match timeout(limit, self.session.execute_unpaged(write.statement, &write.values)).await {
             Ok(Ok(answer)) => match applied(answer) {

@@ -3,16 +3,19 @@
 //! | part | content |
 //! |---|---|
 //! | `connect`, `pending` | waits for the cluster and its schema; the store until then |
+//! | `server_checks` | the servers' own settings, checked at the start |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
-//! | `store`, `recent` | the operations of the store; the heads that were seen last |
+//! | `store`, `texts`, `recent` | the operations of the store; those on texts; the heads that were seen last |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
 //! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
+//! | `fence`, `failover` | the datacentre that writes, and how operators move that |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
+//! | `ring` | the parts in which the whole table is read |
 //! | `migrate` | `migrations/` and `handbill migrate` |
 //!
 //! # Heads and texts
@@ -74,6 +77,8 @@ mod audit;
 mod bulkhead;
 mod connect;
 mod creates;
+mod failover;
+mod fence;
 mod gate;
 mod import;
 mod ledger;
@@ -84,22 +89,28 @@ mod operated_statements;
 mod pending;
 mod recent;
 mod retry_budget;
+mod ring;
 mod rows;
 mod scan;
 mod secrets;
+mod server_checks;
 mod session;
 mod settings_error;
 mod single_attempts;
 mod statements;
 mod store;
 mod sweep;
+mod texts;
 mod write_outcome;
 mod write_times;
 
 pub use connect::{ConnectError, Progress, ReachError};
+pub use failover::{FailoverError, FailoverPlan, failover};
+pub use fence::{Fence, Fenced};
 pub use ledger::CqlLedger;
 pub use migrate::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate, migrate_with};
 pub use pending::{NotReachedError, PendingStore};
+pub use server_checks::findings;
 pub use session::{CqlTimeouts, builder};
 pub use settings_error::SettingsError;
 pub use store::CqlStore;

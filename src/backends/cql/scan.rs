@@ -4,7 +4,7 @@
 //! reads it: the head from a quorum, then the text that the head points to. So a record is what its page was at one
 //! moment, and a page that changes meanwhile is in the batch once, in one of its states.
 //!
-//! A batch reads few records at once, and the next begins only when the caller asks for it. That bounds the load,
+//! A batch reads few records at once, and the next begins only when the caller asks for it, so the load is bounded,
 //! however large the keyspace is.
 
 use std::collections::VecDeque;

@@ -11,7 +11,6 @@
 //! | one conditional write | one attempt, by [`CqlTimeouts::attempt`] | only `lwt` knows how to repeat a write |
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -173,7 +172,7 @@ pub(super) async fn connect<E: From<SettingsError>>(
         // Each attempt reads the files again, because a password or certificate may have been corrected.
         match builder(settings)?.build().await {
             Ok(session) => {
-                let datacenter = choose_datacenter(&session, settings).await?;
+                let datacenter = choose_datacenter(&session, settings)?;
                 return Ok((session, datacenter));
             }
             Err(error) => failed(error)?,
@@ -200,32 +199,26 @@ fn profile(datacenter: Option<String>) -> ExecutionProfile {
         .build()
 }
 
-/// Makes `session` send its requests to the datacentre of `settings` or, if none is set, of the first node. Returns the
-/// name of that datacentre.
-async fn choose_datacenter(session: &Session, settings: &CqlSettings) -> Result<String, SettingsError> {
+/// Makes `session` send its requests to the datacentre of `settings` or, if none is set, to the only one. Returns the name
+/// of that datacentre.
+fn choose_datacenter(session: &Session, settings: &CqlSettings) -> Result<String, SettingsError> {
     let state = session.get_cluster_state();
-    let nodes: Vec<(IpAddr, &str)> = state
-        .get_nodes_info()
-        .iter()
-        .filter_map(|node| Some((node.address.ip(), node.datacenter.as_deref()?)))
-        .collect();
-    let names: BTreeSet<&str> = nodes.iter().map(|(_, name)| *name).collect();
-    let found = || names.iter().copied().collect::<Vec<_>>().join(", ");
-    let name = match (&settings.scylla_datacenter, names.first()) {
-        (Some(name), _) if names.contains(name.as_str()) => name.clone(),
-        (Some(name), _) => return Err(SettingsError::NoSuchDatacenter { name: name.clone(), found: found() }),
-        (None, Some(only)) if names.len() == 1 => (*only).to_owned(),
-        (None, _) => {
-            let first: Vec<IpAddr> = match tokio::net::lookup_host(&settings.scylla_nodes[0]).await {
-                Ok(addresses) => addresses.map(|address| address.ip()).collect(),
-                Err(_) => Vec::new(),
-            };
-            let of_first = nodes.iter().find(|(address, _)| first.contains(address));
-            of_first.map(|(_, name)| (*name).to_owned()).ok_or(SettingsError::ChooseDatacenter { found: found() })?
-        }
-    };
+    let names = state.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref()).collect();
+    let name = chosen(&names, settings.scylla_datacenter.as_deref())?;
     session.get_default_execution_profile_handle().clone().map_to_another_profile(profile(Some(name.clone())));
     Ok(name)
+}
+
+/// The datacentre called `wanted`, or the only one. The order of nodes never decides: replicas that name their nodes in
+/// different orders would write in different datacentres, whose quorums share no copy.
+fn chosen(names: &BTreeSet<&str>, wanted: Option<&str>) -> Result<String, SettingsError> {
+    let found = || names.iter().copied().collect::<Vec<_>>().join(", ");
+    match (wanted, names.first()) {
+        (Some(name), _) if names.contains(name) => Ok(name.to_owned()),
+        (Some(name), _) => Err(SettingsError::NoSuchDatacenter { name: name.to_owned(), found: found() }),
+        (None, Some(only)) if names.len() == 1 => Ok((*only).to_owned()),
+        (None, _) => Err(SettingsError::ChooseDatacenter { found: found() }),
+    }
 }
 
 /// Sends a failed read to the next node, at most twice, if the budget allows it.
@@ -305,4 +298,27 @@ pub(super) fn is_overload(error: &ExecutionError) -> bool {
             _
         ))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn with_several_datacentres_one_must_be_named_whatever_the_order_of_nodes() {
+        let two = BTreeSet::from(["west", "east"]);
+        assert_eq!(chosen(&two, Some("west")).unwrap(), "west");
+        let refused = chosen(&two, None).unwrap_err().to_string();
+        assert!(refused.contains("--scylla-datacenter") && refused.contains("east, west"), "{refused}");
+        let elsewhere = chosen(&two, Some("north")).unwrap_err().to_string();
+        assert!(elsewhere.contains("\"north\"") && elsewhere.contains("east, west"), "{elsewhere}");
+    }
+
+    #[test]
+    fn the_only_datacentre_need_not_be_named() {
+        let one = BTreeSet::from(["west"]);
+        assert_eq!(chosen(&one, None).unwrap(), "west");
+        assert!(matches!(chosen(&one, Some("east")), Err(SettingsError::NoSuchDatacenter { .. })));
+        assert!(matches!(chosen(&BTreeSet::new(), None), Err(SettingsError::ChooseDatacenter { .. })));
+    }
 }

@@ -37,8 +37,10 @@ pub enum SettingsError {
         /// The datacentres of the nodes that were found.
         found: String,
     },
-    /// There are several datacentres, and the first node's is unknown.
-    #[error("choose one of the cluster's datacentres with --scylla-datacenter; there are: {found}")]
+    /// There are several datacentres, and none was named.
+    #[error(
+        "the cluster has several datacentres: name the one of this replica with --scylla-datacenter; there are: {found}"
+    )]
     ChooseDatacenter {
         /// The datacentres of the nodes that were found.
         found: String,

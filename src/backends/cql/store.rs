@@ -8,22 +8,21 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::fence::{Fence, Fenced};
 use super::gate::{Gate, Pass, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
 use super::operated_statements::OperatedStatements;
 use super::recent::{Base, RecentHeads};
 use super::retry_budget::RetryBudget;
-use super::rows::{HeadImage, HeadRow, NonceRow, Stored, TextInsert, TextRow, UnreadableRow};
+use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
-use super::write_times;
 use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
-use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 
@@ -37,6 +36,7 @@ const REPEATS: usize = 2;
 pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
+    pub(super) fence: Fence,
     pub(super) random: Random,
     timeouts: CqlTimeouts,
     retries: RetryBudget,
@@ -79,10 +79,11 @@ impl Right<'_> {
 }
 
 impl CqlStore {
-    /// A store on `session` in `keyspace`, which must have the current schema.
+    /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
     pub async fn on(
         session: Arc<Session>,
         keyspace: &str,
+        fence: Fence,
         random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
@@ -96,6 +97,7 @@ impl CqlStore {
             background: Semaphore::new(timeouts.in_flight),
             session,
             statements,
+            fence,
             random,
             timeouts,
             retries,
@@ -104,6 +106,11 @@ impl CqlStore {
             estimate: Mutex::default(),
             audit_end: Mutex::default(),
         })
+    }
+
+    /// Why this replica may not write, whenever that changes; `None` while it may.
+    pub fn fenced(&self) -> watch::Receiver<Option<Fenced>> {
+        self.fence.state()
     }
 
     /// The permit for an operation of an operator.
@@ -138,6 +145,7 @@ impl CqlStore {
         let runner = LwtRunner {
             session: &self.session,
             read_nonces: &self.statements.read_nonces,
+            fence: &self.fence,
             timeouts: self.timeouts,
             retries: &self.retries,
             random: &self.random,
@@ -216,54 +224,6 @@ impl CqlStore {
         }
     }
 
-    /// The page of `head`; `None` if its text is gone.
-    async fn read_text(
-        &self,
-        permit: &Permit<'_>,
-        head: &PageHead,
-        text: TextId,
-    ) -> Result<Option<Arc<Page>>, StoreError> {
-        let key = (head.slug.as_str(), text.version.get().cast_signed(), text.nonce.as_slice());
-        let request = async || {
-            let answer = self.session.execute_unpaged(&self.statements.read_text, key).await?;
-            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<TextRow>();
-            row.map_err(unreadable)?.map(|row| row.into_page(head.clone())).transpose().map_err(unreadable)
-        };
-        self.repeat(permit, request).await
-    }
-
-    /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.
-    async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
-        let request = async || {
-            let values = TextInsert::of(page, text, write_times::of_text(page.updated_at));
-            self.session.execute_unpaged(&self.statements.insert_text, values).await?;
-            Ok(())
-        };
-        self.repeat(permit, request).await
-    }
-
-    /// Deletes a text of `slug` that no head points to any more, or never will. `updated_at` is a time of the page that
-    /// is not before the text's.
-    async fn delete_text(&self, permit: &Permit<'_>, slug: &Slug, text: TextId, updated_at: UnixMillis) {
-        let (version, nonce) = (text.version.get().cast_signed(), text.nonce);
-        let values = (write_times::above_text(updated_at), slug.as_str(), version, nonce.as_slice());
-        let request = async || {
-            self.session.execute_unpaged(&self.statements.delete_text, values).await?;
-            Ok(())
-        };
-        log_failure(self.repeat(permit, request).await);
-    }
-
-    /// Deletes all texts of a deleted page, also those that arrive late.
-    pub(super) async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
-        let values = (write_times::above_all_texts(tombstone.deleted_at), tombstone.slug.as_str());
-        let request = async || {
-            self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
-            Ok(())
-        };
-        log_failure(self.repeat(permit, request).await);
-    }
-
     /// The head of `slug` at `expected`; `None` if the head is not at this version.
     async fn base(&self, permit: &Permit<'_>, slug: &Slug, expected: PageVersion) -> Result<Option<Base>, StoreError> {
         if let Some(base) = self.recent.at(slug, expected) {
@@ -332,13 +292,6 @@ impl CqlStore {
         }
         self.end_deletion(permit, tombstone, note, done).await;
         Ok(done)
-    }
-}
-
-/// A text that nothing points to stays until somebody deletes it. No request can read it.
-fn log_failure(deleted: Result<(), StoreError>) {
-    if let Err(error) = deleted {
-        tracing::warn!(%error, "a text that no page shows any more was not deleted: run `handbill sweep`");
     }
 }
 

@@ -4,6 +4,7 @@ pub(super) mod audit;
 mod client;
 pub(super) mod creates;
 mod criteria;
+pub(super) mod failover;
 pub(super) mod inspect;
 mod lines;
 pub(super) mod moving;

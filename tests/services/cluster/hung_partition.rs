@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use clap::Parser;
 use futures_util::future::join_all;
-use handbill::backends::cql::{CqlStore, CqlTimeouts};
+use handbill::backends::cql::CqlTimeouts;
 use handbill::config::CqlSettings;
 use handbill::domain::slug::Slug;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
-use handbill::ports::random::Random;
 use scylla::client::session::Session;
 use scylla_proxy::{Reaction, RequestReaction, RequestRule};
 
 use super::nodes::Nodes;
 use crate::cql::faults::requests_with;
-use crate::cql::server::proxied_session;
+use crate::cql::server::{proxied_session, store_in};
 use crate::deployment::migrated;
 use crate::support::pages::{edited, page, page_at, slug};
 
@@ -51,7 +50,7 @@ async fn three_hot_pages_that_no_node_answers_cost_readers_and_writers_of_other_
     let settings = Line::try_parse_from(line).unwrap().settings;
     let (session, mut proxy) = proxied_session(&settings, 3).await;
     session.refresh_metadata().await.unwrap();
-    let store = Arc::new(CqlStore::on(Arc::clone(&session), &keyspace, Random::System, LIMITS).await.unwrap());
+    let store = store_in(Arc::clone(&session), &keyspace, LIMITS).await;
 
     let hot: Vec<Slug> = (0..3).map(|_| slug()).collect();
     let sick: HashSet<i64> = hot.iter().map(|slug| range(&session, &keyspace, slug)).collect();

@@ -1,6 +1,7 @@
 //! The servers that `./tests/run` starts and names in the environment. Without one, every test that needs it fails.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use handbill::backends::cql::{CqlStore, CqlTimeouts, migrate};
 use handbill::backends::redis::{Redis, TimeLimits};

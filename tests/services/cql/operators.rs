@@ -16,12 +16,11 @@ use handbill::ports::clock::{Clock, SystemClock};
 use handbill::ports::creates_switch::CreatesSwitch;
 use handbill::ports::page_scan::ScanLimit;
 use handbill::ports::page_store::{CasResult, PageStore, Record, StoreError};
-use handbill::ports::random::Random;
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 
 use super::scan::{all, fresh_store};
-use super::server::{PATIENT, change_schema, drop_keyspace};
+use super::server::{PATIENT, change_schema, drop_keyspace, store_in};
 use crate::support::pages::{CREATED, page};
 
 async fn inserted(store: &CqlStore) -> Arc<Page> {
@@ -107,12 +106,11 @@ async fn a_takedown_is_in_the_audit_once_wherever_its_process_ended() {
 #[tokio::test]
 async fn entries_of_several_processes_have_numbers_without_gaps() {
     let (store, session, keyspace) = fresh_store().await;
-    let other = CqlStore::on(session.clone(), &keyspace, Random::System, PATIENT).await.unwrap();
-    let other = Arc::new(other);
+    let other = store_in(session.clone(), &keyspace, PATIENT).await;
     let entry = |number: usize| AuditEntry {
         at: UnixMillis::new(CREATED),
         by: format!("desk {number}"),
-        action: AuditAction::Creates { paused: number % 2 == 0, hourly_budget: None },
+        action: AuditAction::Creates { paused: number.is_multiple_of(2), hourly_budget: None },
     };
     let appending = (0..40).map(|number| {
         let store = if number % 2 == 0 { store.clone() } else { other.clone() };
@@ -191,7 +189,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
 #[tokio::test]
 async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
     let (store, session, keyspace) = fresh_store().await;
-    let other = CqlStore::on(session.clone(), &keyspace, Random::System, PATIENT).await.unwrap();
+    let other = store_in(session.clone(), &keyspace, PATIENT).await;
     assert_eq!(store.load().await.unwrap(), Creates::default());
     for (number, creates) in [
         Creates { paused: true, hourly_budget: Some(7) },
@@ -201,7 +199,7 @@ async fn the_switch_is_what_was_saved_last_by_any_process_and_open_before() {
     .into_iter()
     .enumerate()
     {
-        let (writing, reading) = if number % 2 == 0 { (&*store, &other) } else { (&other, &*store) };
+        let (writing, reading) = if number % 2 == 0 { (&*store, &*other) } else { (&*other, &*store) };
         writing.save(creates).await.unwrap();
         assert_eq!(reading.load().await.unwrap(), creates);
     }

@@ -4,13 +4,15 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use handbill::backends::cql::migrate::schema::MIGRATIONS;
-use handbill::backends::cql::{CqlStore, CqlTimeouts, LeaseTimes, builder, migrate_with};
-use handbill::config::CqlSettings;
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration};
+use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate_with};
+use handbill::config::{CqlSettings, FenceConsistency};
+use handbill::domain::hex;
 use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
 use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
+use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
 use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
@@ -18,8 +20,9 @@ use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 /// The keyspace that all tests of pages share; each test has its own slugs. Its name depends on the migrations, because
 /// an earlier version of these tests may have used the server.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
-    let checksums = MIGRATIONS.iter().map(|migration| migration.checksum()[..8].to_owned());
-    format!("handbill_tests_{}", checksums.collect::<Vec<_>>().join("_"))
+    // A keyspace has a name of at most 48 characters, however many migrations there are.
+    let checksums: String = MIGRATIONS.iter().map(Migration::checksum).collect();
+    format!("handbill_tests_{}", &hex::encode(&Sha256::digest(checksums))[..16])
 });
 
 /// Enough time on any machine, so that a test fails only by its own subject.
@@ -94,10 +97,26 @@ pub(crate) async fn store() -> Arc<CqlStore> {
     store_on(session().await, PATIENT).await
 }
 
-/// A store on `session` in the shared keyspace.
+/// A store on `session` in the shared keyspace. It reads the fence through a session of its own, so that a proxy counts and
+/// delays only what is about pages.
 pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
     let keyspace = migrated_keyspace().await;
-    Arc::new(CqlStore::on(session, keyspace, Random::System, timeouts).await.unwrap())
+    let fence = open_fence(self::session().await, keyspace).await;
+    Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
+}
+
+/// A store on `session` in `keyspace`, which was migrated.
+pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, timeouts: CqlTimeouts) -> Arc<CqlStore> {
+    let fence = open_fence(Arc::clone(&session), keyspace).await;
+    Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
+}
+
+/// The fence of `keyspace`, which allows the datacentre of `session` to write.
+async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
+    let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
+    let fence = Fence::open(session, keyspace, &datacenter, local).await.unwrap();
+    assert_eq!(*fence.state().borrow(), None, "the fence is open");
+    fence
 }
 
 /// A store that sends every request through a proxy.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState};
 use handbill::backends::cql::{
-    ConnectError, CqlStore, CqlTimeouts, LeaseTimes, MigrateError, PendingStore, Progress, SettingsError, migrate,
-    migrate_with,
+    ConnectError, CqlStore, CqlTimeouts, LeaseTimes, MigrateError, PendingStore, Progress, SettingsError, findings,
+    migrate, migrate_with,
 };
 use handbill::config::CqlSettings;
 use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
@@ -167,4 +167,18 @@ async fn settings_that_cannot_be_used_are_refused_at_once() {
     assert!(matches!(no_certificate, SettingsError::File { .. }), "{no_certificate}");
     let elsewhere = refused(&|settings| settings.scylla_datacenter = Some("nowhere".to_owned())).await;
     assert!(matches!(elsewhere, SettingsError::NoSuchDatacenter { .. }), "{elsewhere}");
+}
+
+#[tokio::test]
+async fn a_server_whose_settings_fit_the_promises_of_the_store_gets_no_warning_and_its_settings_were_read() {
+    let session = session().await;
+    assert_eq!(findings(&session, "handbill").await, Vec::<String>::new());
+    let cql = "SELECT value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')";
+    // ScyllaDB has no such settings; `findings` then asks for its version.
+    if session.get_cluster_state().get_nodes_info().iter().all(|node| node.sharder().is_none()) {
+        let rows = session.query_unpaged(cql, ()).await.unwrap().into_rows_result().unwrap();
+        let mut values: Vec<String> = rows.rows::<(String,)>().unwrap().map(|row| row.unwrap().0).collect();
+        values.sort();
+        assert_eq!(values, ["batch", "v2"], "the server has the settings under the names that are read");
+    }
 }

@@ -18,9 +18,10 @@ use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
 use crate::cql::server::{drop_keyspace, fresh_keyspace, nodes, session};
+use crate::environment::{TEST_TIMEOUT, from_the_runner};
 use crate::process::client::{Answer, Connection, JSON, get};
 use crate::process::moving::succeeded;
-use crate::process::support::{Server, TEST_TIMEOUT, handbill, run, text};
+use crate::process::support::{Server, handbill, run, text};
 
 /// A keyspace of its own on the CQL server of this run, and a folder for files.
 struct Cluster {
@@ -60,8 +61,7 @@ impl Cluster {
 
     /// Starts a replica, and waits until it is ready.
     fn replica(&self, args: &[&str]) -> Server {
-        #[expect(clippy::disallowed_methods, reason = "./tests/run sets it, it is no setting of the service")]
-        let redis = std::env::var("HANDBILL_TEST_REDIS").expect("./tests/run starts Redis");
+        let redis = from_the_runner("HANDBILL_TEST_REDIS");
         let limits = ["--create-limit", "0", "--edit-limit", "0", "--redis-timeout", "500ms", "--redis-url", &redis];
         let server = Server::start_as(self.on_it(handbill(limits)), Path::new("/proc/nowhere"), args);
         let started = Instant::now();

@@ -15,7 +15,7 @@ use scylla::response::query_result::QueryResult;
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::{Consistency, Statement};
 use thiserror::Error;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::schema::COMPONENT;
 use crate::backends::cql::rows::applied;
@@ -129,11 +129,14 @@ impl Lock<'_> {
         let mut renewed = Instant::now();
         for heartbeat in 1_i64.. {
             sleep(times.heartbeat).await;
-            match self.update("heartbeat = ?", "holder = ?", (heartbeat, self.holder.as_slice())).await {
-                Ok(true) => renewed = Instant::now(),
-                Ok(false) => break,
-                Err(error) if renewed.elapsed() + times.heartbeat >= times.lease => return error.into(),
-                Err(_) => {}
+            let began = Instant::now();
+            let raise = self.update("heartbeat = ?", "holder = ?", (heartbeat, self.holder.as_slice()));
+            // Another process may take over when the lease ends. So an answer that takes longer is not waited for.
+            match timeout(times.lease.saturating_sub(renewed.elapsed()), raise).await {
+                Ok(Ok(true)) => renewed = began,
+                Ok(Ok(false)) | Err(_) => break,
+                Ok(Err(error)) if renewed.elapsed() + times.heartbeat >= times.lease => return error.into(),
+                Ok(Err(_)) => {}
             }
         }
         LeaseError::Lost

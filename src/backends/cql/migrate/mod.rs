@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep};
 
 pub use self::lease::{LeaseError, LeaseTimes};
 use self::schema::{COMPONENT, MIGRATIONS, Migration, OWN_TABLES, SchemaError, SchemaState, Server};
+use super::fence;
 use super::session;
 use super::settings_error::SettingsError;
 use crate::config::CqlSettings;
@@ -122,7 +123,12 @@ pub async fn migrate_with(
     for statement in OWN_TABLES {
         change_schema(session, statement).await?;
     }
-    let applied = lease::while_held(session, times, random, apply(session, keyspace, migrations)).await??;
+    let work = async {
+        let applied = apply(session, keyspace, migrations).await?;
+        make_fence(session, datacenter).await?;
+        Ok::<_, MigrateError>(applied)
+    };
+    let applied = lease::while_held(session, times, random, work).await??;
     Ok(Report { keyspace: keyspace.to_owned(), made_keyspace, applied })
 }
 
@@ -176,6 +182,18 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
     }
 }
 
+/// Makes the row of the fence, if there is none: pages are written in `datacenter` from then on.
+async fn make_fence(session: &Session, datacenter: &str) -> Result<(), MigrateError> {
+    // A plain read suffices if there is a row, and a datacentre that is down then does no harm.
+    let present = Statement::new(format!("SELECT epoch FROM fence WHERE component = '{COMPONENT}'"));
+    let rows = lease::repeated(session, present, ()).await?.into_rows_result();
+    let rows = rows.map_err(|error| SchemaError::Unreadable(error.into()))?;
+    if rows.rows_num() == 0 {
+        lease::repeated(session, fence::creation(), (datacenter,)).await?;
+    }
+    Ok(())
+}
+
 /// Runs `cql` on the one node that gets all schema changes, and waits until all nodes have the change. A change that
 /// was made before is no error.
 ///
@@ -225,12 +243,14 @@ fn is_already_done(error: &ExecutionError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::FenceConsistency;
 
     fn settings() -> CqlSettings {
         CqlSettings {
             scylla_nodes: Vec::new(),
             scylla_keyspace: "handbill".to_owned(),
             scylla_datacenter: None,
+            scylla_fence_consistency: FenceConsistency::LocalQuorum,
             scylla_replication_factor: 3,
             scylla_tablets: None,
             scylla_username: None,

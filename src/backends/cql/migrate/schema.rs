@@ -16,10 +16,11 @@ use crate::ports::page_store::Cause;
 /// The only value of the partition keys of tables with one partition.
 pub(in crate::backends::cql) const COMPONENT: &str = "handbill";
 
-/// The statements that create the tables that `migrate` itself needs.
-pub(super) const OWN_TABLES: [&str; 2] = [
+/// The statements that create the tables that `migrate` itself writes.
+pub(super) const OWN_TABLES: [&str; 3] = [
     include_str!("../../../../migrations/schema_migrations.cql"),
     include_str!("../../../../migrations/schema_lock.cql"),
+    include_str!("../../../../migrations/fence.cql"),
 ];
 
 /// Every migration of this program, in order.

@@ -1,0 +1,24 @@
+//! `handbill failover`.
+
+use tokio::runtime::Builder;
+
+use super::error::FailoverError;
+use crate::backends::cql;
+use crate::config::{FailoverSettings, StoreKind};
+use crate::telemetry::logs::{self, LogQueue};
+
+/// Moves the writing of pages to another datacentre. Lines for the operator go to `say`. Returns the last of them.
+pub fn failover(
+    settings: &FailoverSettings,
+    log: &LogQueue,
+    say: impl Fn(&str) + Send,
+) -> Result<String, FailoverError> {
+    logs::install(&settings.logs, log, None);
+    if settings.store.store == StoreKind::Embedded {
+        return Err(FailoverError::Embedded);
+    }
+    let options = &settings.options;
+    let plan = cql::FailoverPlan { to: options.to.clone(), is_forced: options.force, copies_pages: !options.skip_copy };
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    Ok(runtime.block_on(cql::failover(&settings.cql, &plan, say))?)
+}

@@ -1,0 +1,124 @@
+//! Settings of the servers that the store's promises depend on, checked at the start by what the servers themselves say.
+//!
+//! | server | setting | why |
+//! |---|---|---|
+//! | Cassandra | `commitlog_sync` is not `periodic` | with `periodic` a node that loses its power loses writes that it has acknowledged |
+//! | Cassandra | `paxos_variant` is `v2` | with `v1` a change of the nodes can break the order of transactions, and a read costs more round trips |
+//! | ScyllaDB | no tablets before version 2025.4 | by its documentation: transactions on tablets exist from then on (not run here) |
+//!
+//! Nothing here stops the start: the operator may know better. Each finding is a warning in the log.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::policies::load_balancing::{NodeIdentifier, SingleTargetLoadBalancingPolicy};
+use scylla::statement::{Consistency, Statement};
+use tokio::time::timeout;
+
+use crate::ports::page_store::Cause;
+
+/// Longest time for all checks of a start. A server that is busy need not be asked.
+const CHECKS_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The first version of ScyllaDB that has transactions on tablets, by its documentation.
+const TRANSACTIONS_ON_TABLETS: (u32, u32) = (2025, 4);
+
+/// The faults in the settings of the servers, one sentence each. A server that cannot be asked has no findings.
+pub async fn findings(session: &Session, keyspace: &str) -> Vec<String> {
+    let asking = async {
+        let state = session.get_cluster_state();
+        let is_scylla = state.get_nodes_info().iter().any(|node| node.sharder().is_some());
+        if is_scylla { of_scylla(session, keyspace).await } else { of_cassandra(session).await }
+    };
+    match timeout(CHECKS_TIMEOUT, asking).await {
+        Ok(Ok(findings)) => findings,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the settings of the servers could not be read");
+            Vec::new()
+        }
+        Err(_) => Vec::new(),
+    }
+}
+
+async fn of_cassandra(session: &Session) -> Result<Vec<String>, Cause> {
+    let cql = "SELECT name, value FROM system_views.settings WHERE name IN ('commitlog_sync', 'paxos_variant')";
+    let mut findings = Vec::new();
+    // Each node has settings of its own.
+    for node in session.get_cluster_state().get_nodes_info().iter().filter(|node| node.is_connected()) {
+        let mut statement = Statement::new(cql);
+        statement.set_consistency(Consistency::One);
+        let only_there = SingleTargetLoadBalancingPolicy::new(NodeIdentifier::Node(Arc::clone(node)), None);
+        statement.set_load_balancing_policy(Some(only_there));
+        let rows = session.query_unpaged(statement, ()).await?.into_rows_result()?;
+        for row in rows.rows::<(String, Option<String>)>()? {
+            let (name, value) = row?;
+            findings.extend(value.and_then(|value| of_setting(node.address.ip(), &name, &value)));
+        }
+    }
+    Ok(findings)
+}
+
+/// The fault in a setting of a Cassandra node.
+fn of_setting(node: IpAddr, name: &str, value: &str) -> Option<String> {
+    match name {
+        "commitlog_sync" if value == "periodic" => Some(format!(
+            "the node {node} has commitlog_sync: periodic, so it can lose acknowledged writes with its power: set batch or group"
+        )),
+        "paxos_variant" if !value.starts_with("v2") => Some(format!(
+            "the node {node} has paxos_variant: {value}, with which a change of the cluster's nodes can break the order of \
+             writes: set v2"
+        )),
+        _ => None,
+    }
+}
+
+async fn of_scylla(session: &Session, keyspace: &str) -> Result<Vec<String>, Cause> {
+    let local = session.query_unpaged("SELECT version FROM system.versions WHERE key = 'local'", ()).await?;
+    let version = local.into_rows_result()?.maybe_first_row::<(Option<String>,)>()?.and_then(|(version,)| version);
+    let cql = "SELECT initial_tablets FROM system_schema.scylla_keyspaces WHERE keyspace_name = ?";
+    let tablets = session.query_unpaged(cql, (keyspace,)).await?.into_rows_result()?;
+    let has_tablets = tablets.maybe_first_row::<(Option<i32>,)>()?.is_some_and(|(initial,)| initial.is_some());
+    Ok(of_tablets(version.as_deref().unwrap_or_default(), has_tablets).into_iter().collect())
+}
+
+/// The fault in a keyspace on a ScyllaDB of this version.
+fn of_tablets(version: &str, has_tablets: bool) -> Option<String> {
+    let mut numbers = version.split(['.', '-', '~']).map_while(|part| part.parse::<u32>().ok());
+    let is_too_old = (numbers.next()?, numbers.next()?) < TRANSACTIONS_ON_TABLETS;
+    (has_tablets && is_too_old).then(|| {
+        format!(
+            "ScyllaDB {version} has no lightweight transactions on tablets (by its documentation, from 2025.4 on): make the \
+             keyspace with --scylla-tablets false"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_can_lose_acknowledged_writes_or_has_the_old_paxos_is_named() {
+        let node = IpAddr::from([192, 0, 2, 1]);
+        for (name, value) in [("commitlog_sync", "periodic"), ("paxos_variant", "v1")] {
+            let found = of_setting(node, name, value).unwrap();
+            assert!(found.contains("192.0.2.1") && found.contains(name) && found.contains(value), "{found}");
+        }
+        for (name, value) in [("commitlog_sync", "batch"), ("commitlog_sync", "group"), ("paxos_variant", "v2")] {
+            assert_eq!(of_setting(node, name, value), None);
+        }
+    }
+
+    #[test]
+    fn tablets_are_named_on_a_scylladb_that_has_no_transactions_on_them() {
+        for too_old in ["6.2.0", "2025.3.9", "2025.1.0-rc1"] {
+            assert!(of_tablets(too_old, true).is_some_and(|found| found.contains("--scylla-tablets")), "{too_old}");
+            assert_eq!(of_tablets(too_old, false), None);
+        }
+        for fits in ["2025.4.0", "2026.1.0", "unknown", ""] {
+            assert_eq!(of_tablets(fits, true), None, "{fits}");
+        }
+    }
+}

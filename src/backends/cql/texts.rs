@@ -1,0 +1,69 @@
+//! The texts of pages: immutable rows that heads point to. `mod` says when each is written and deleted.
+
+use std::sync::Arc;
+
+use super::rows::{TextInsert, TextRow};
+use super::store::{CqlStore, Permit, unreadable};
+use super::write_times;
+use crate::domain::page::{Page, PageHead, TextId, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_store::StoreError;
+
+impl CqlStore {
+    /// The page of `head`; `None` if its text is gone.
+    pub(super) async fn read_text(
+        &self,
+        permit: &Permit<'_>,
+        head: &PageHead,
+        text: TextId,
+    ) -> Result<Option<Arc<Page>>, StoreError> {
+        let key = (head.slug.as_str(), text.version.get().cast_signed(), text.nonce.as_slice());
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.statements.read_text, key).await?;
+            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<TextRow>();
+            row.map_err(unreadable)?.map(|row| row.into_page(head.clone())).transpose().map_err(unreadable)
+        };
+        self.repeat(permit, request).await
+    }
+
+    /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.
+    pub(super) async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
+        self.fence.check()?;
+        let request = async || {
+            let values = TextInsert::of(page, text, write_times::of_text(page.updated_at));
+            self.session.execute_unpaged(&self.statements.insert_text, values).await?;
+            Ok(())
+        };
+        self.repeat(permit, request).await
+    }
+
+    /// Deletes a text of `slug` that no head points to any more, or never will. `updated_at` is a time of the page that
+    /// is not before the text's.
+    pub(super) async fn delete_text(&self, permit: &Permit<'_>, slug: &Slug, text: TextId, updated_at: UnixMillis) {
+        let (version, nonce) = (text.version.get().cast_signed(), text.nonce);
+        let values = (write_times::above_text(updated_at), slug.as_str(), version, nonce.as_slice());
+        let request = async || {
+            self.session.execute_unpaged(&self.statements.delete_text, values).await?;
+            Ok(())
+        };
+        log_failure(self.repeat(permit, request).await);
+    }
+
+    /// Deletes all texts of a deleted page, also those that arrive late.
+    pub(super) async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
+        let values = (write_times::above_all_texts(tombstone.deleted_at), tombstone.slug.as_str());
+        let request = async || {
+            self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
+            Ok(())
+        };
+        log_failure(self.repeat(permit, request).await);
+    }
+}
+
+/// A text that nothing points to stays until somebody deletes it. No request can read it.
+fn log_failure(deleted: Result<(), StoreError>) {
+    if let Err(error) = deleted {
+        tracing::warn!(%error, "a text that no page shows any more was not deleted: run `handbill sweep`");
+    }
+}

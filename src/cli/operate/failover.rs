@@ -1,0 +1,31 @@
+//! `handbill failover`: another datacentre of the cluster writes from then on.
+
+use std::process::ExitCode;
+
+use super::lines::{confirmed, print_line};
+use crate::app;
+use crate::config::FailoverSettings;
+use crate::telemetry::logs::LogQueue;
+
+/// Exit code of a command that the operator has not confirmed.
+const NOT_CONFIRMED: u8 = 1;
+
+/// Moves the fence, and prints each step.
+pub(in crate::cli) fn run(settings: &FailoverSettings, log: &LogQueue) -> Result<ExitCode, String> {
+    let options = &settings.options;
+    if options.force {
+        eprintln!(
+            "Only {} is asked. Creates, edits and deletions that only the other datacentre has are lost, also if they were \
+             acknowledged: those of its last moments, and all since the two were cut from each other. If a replica there \
+             still runs, both sides write, and each overwrites what the other has acknowledged.",
+            options.to
+        );
+        if !options.yes && !confirmed("Is every replica of the other datacentre stopped? Type yes to go on: ")? {
+            print_line("Nothing was changed.")?;
+            return Ok(ExitCode::from(NOT_CONFIRMED));
+        }
+    }
+    let done = app::failover(settings, log, |line| eprintln!("{line}")).map_err(|error| error.to_string())?;
+    print_line(&done)?;
+    Ok(ExitCode::SUCCESS)
+}

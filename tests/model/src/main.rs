@@ -1,0 +1,192 @@
+//! Checks a model of the cluster's protocol.
+//!
+//! | part | content |
+//! |---|---|
+//! | [`database`] | a page's partition on three copies |
+//! | [`protocol`] | the steps of a write and of a read, and the rules that can be left out |
+//! | [`page`], [`state`] | both together, and what must hold in every state |
+//! | [`fence`] | two datacentres, the fence between them, and the moves of an operator |
+//!
+//! `tests/model/run` runs it.
+
+mod database;
+mod fence;
+mod page;
+mod protocol;
+mod state;
+
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use stateright::{Checker, HasDiscoveries, Model};
+
+use crate::fence::FenceModel;
+use crate::page::{PageModel, Scenario};
+use crate::protocol::Kind::{Create, Delete, NewText, NewTitle};
+use crate::protocol::Weakening;
+use crate::state::{FALSE_DENIAL, LOST_UPDATE, MIXTURE, NO_TEXT, OLD_READ, READABLE_TEXT, State};
+
+/// How far a fast clock is ahead, far less than the distance of a deletion.
+const FAST: u8 = 20;
+
+/// Threads that look for states. The service's machines have two cores.
+const THREADS: usize = 1;
+
+/// A page as it usually is, without faults.
+const CALM: Scenario = Scenario { name: "", has_page: true, writers: &[], reads: &[], faults: 0, kept: 16 };
+
+// The scenarios that show what a rule is for.
+const CREATES: &str = "two creates of one slug, one fast clock, two faults";
+const READERS: &str = "a new text, a reader who reads twice and one who reads once, one fault";
+const TITLE_AND_TEXT: &str = "a new title and a new text, one read, one fault";
+const DELETION: &str = "a new text by a fast clock and a deletion, two faults";
+const ONE_NONCE: &str = "a new title and two others, of which the head keeps one nonce";
+
+/// Everything that is checked. Each scenario is small enough that all of its states are visited.
+const SCENARIOS: &[Scenario] = &[
+    Scenario {
+        name: CREATES,
+        has_page: false,
+        writers: &[(&[Create], 0), (&[Create], FAST)],
+        reads: &[1],
+        faults: 2,
+        ..CALM
+    },
+    Scenario {
+        name: "a create, then its deletion by another, two faults",
+        has_page: false,
+        writers: &[(&[Create], FAST), (&[Delete], 0)],
+        reads: &[1],
+        faults: 2,
+        ..CALM
+    },
+    Scenario { name: READERS, writers: &[(&[NewText], 0)], reads: &[2, 1], faults: 1, ..CALM },
+    Scenario {
+        name: "two new texts, one fast clock, one read, one fault",
+        writers: &[(&[NewText], 0), (&[NewText], FAST)],
+        reads: &[1],
+        faults: 1,
+        ..CALM
+    },
+    Scenario { name: TITLE_AND_TEXT, writers: &[(&[NewTitle], 0), (&[NewText], 0)], reads: &[1], faults: 1, ..CALM },
+    Scenario {
+        name: "two new titles after each other and a new text, one fault",
+        writers: &[(&[NewTitle, NewTitle], 0), (&[NewText], 0)],
+        reads: &[],
+        faults: 1,
+        ..CALM
+    },
+    Scenario { name: DELETION, writers: &[(&[NewText], FAST), (&[Delete], 0)], reads: &[1], faults: 2, ..CALM },
+    Scenario {
+        name: ONE_NONCE,
+        writers: &[(&[NewTitle], 0), (&[NewTitle, NewTitle], 0)],
+        reads: &[],
+        faults: 2,
+        kept: 1,
+        ..CALM
+    },
+    Scenario {
+        name: "two deletions and a new title, three faults",
+        writers: &[(&[Delete], 0), (&[Delete], 0), (&[NewTitle], 0)],
+        reads: &[],
+        faults: 3,
+        ..CALM
+    },
+];
+
+/// Each rule that is left out, the scenario that shows it, and what then must be found.
+const WEAKENINGS: &[(Weakening, &str, &str)] = &[
+    (Weakening::PointerBeforeText, READERS, NO_TEXT),
+    (Weakening::TextDeletedFirst, READERS, NO_TEXT),
+    (Weakening::NoReadBack, CREATES, FALSE_DENIAL),
+    (Weakening::UnchangedMeansNotDone, CREATES, FALSE_DENIAL),
+    (Weakening::ForgottenMeansNotDone, ONE_NONCE, FALSE_DENIAL),
+    (Weakening::MixedImage, TITLE_AND_TEXT, MIXTURE),
+    (Weakening::NoComparison, TITLE_AND_TEXT, LOST_UPDATE),
+    (Weakening::DeletionWithoutDistance, DELETION, READABLE_TEXT),
+    (Weakening::StaleCache, READERS, OLD_READ),
+    (Weakening::NoReadRepair, READERS, OLD_READ),
+    (Weakening::CommitAtOne, READERS, OLD_READ),
+];
+
+/// The findings of a run.
+struct Found {
+    states: usize,
+    depth: usize,
+    /// The broken rules, with the steps that lead to each.
+    broken: Vec<(&'static str, Vec<String>)>,
+}
+
+/// Visits the states of `model`: all of them, or until a rule is broken: `rule`, or any if none is named.
+fn check<M>(model: M, representative: fn(&M::State) -> M::State, rule: Option<&'static str>) -> Found
+where
+    M: Model + Send + Sync + 'static,
+    M::State: Hash + Send + Sync + Clone + PartialEq + Debug + 'static,
+    M::Action: Clone + PartialEq + Debug,
+{
+    let end = rule.map_or(HasDiscoveries::AnyFailures, |rule| HasDiscoveries::AllOf([rule].into()));
+    let checker = model.checker().threads(THREADS).finish_when(end);
+    // Depth first needs the least memory, and can treat states that differ by the numbers of copies as one.
+    let checker = checker.symmetry_fn(representative).spawn_dfs().join();
+    let discoveries = checker.discoveries().into_iter();
+    let steps = |path: stateright::Path<M::State, M::Action>| {
+        path.into_actions().iter().map(|action| format!("{action:?}")).collect()
+    };
+    let broken = discoveries.map(|(name, path)| (name, steps(path))).collect();
+    Found { states: checker.unique_state_count(), depth: checker.max_depth(), broken }
+}
+
+/// Prints what was found, and whether it is what must be found.
+fn report(subject: &str, found: &Found, expected: Option<&str>, shows_steps: bool, began: Instant) -> bool {
+    let Found { states, depth, broken } = found;
+    let took = began.elapsed().as_secs_f32();
+    let as_expected = match expected {
+        None => broken.is_empty(),
+        Some(rule) => broken.iter().any(|(name, _)| *name == rule),
+    };
+    let verdict = match (as_expected, expected) {
+        (true, None) => "all rules hold in all states".to_owned(),
+        (true, Some(rule)) => format!("found: \"{rule}\" is broken"),
+        (false, None) => format!("FAILED: broken: {:?}", broken.iter().map(|(name, _)| name).collect::<Vec<_>>()),
+        (false, Some(rule)) => format!("FAILED: \"{rule}\" was not found broken"),
+    };
+    println!("{subject}: {verdict} ({states} states, {depth} steps deep, {took:.1} s)");
+    if shows_steps || (!as_expected && expected.is_none()) {
+        for (name, steps) in broken {
+            println!("    {name}:");
+            steps.iter().for_each(|step| println!("      {step}"));
+        }
+    }
+    as_expected
+}
+
+fn main() -> ExitCode {
+    let shows_steps = std::env::args().any(|argument| argument == "--steps");
+    let mut all_as_expected = true;
+    println!("# The protocol");
+    for scenario in SCENARIOS {
+        let began = Instant::now();
+        let found = check(PageModel { scenario: scenario.clone(), weakening: None }, State::representative, None);
+        all_as_expected &= report(scenario.name, &found, None, shows_steps, began);
+    }
+    for (model, name) in FenceModel::as_it_is() {
+        let began = Instant::now();
+        all_as_expected &= report(name, &check(model, fence::State::clone, None), None, shows_steps, began);
+    }
+    println!("# The protocol without one of its rules");
+    for &(weakening, name, rule) in WEAKENINGS {
+        let began = Instant::now();
+        let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).expect("it is listed").clone();
+        let found = check(PageModel { scenario, weakening: Some(weakening) }, State::representative, Some(rule));
+        all_as_expected &= report(&format!("{weakening:?}"), &found, Some(rule), shows_steps, began);
+    }
+    for (model, rule) in FenceModel::weakened() {
+        let began = Instant::now();
+        let subject = format!("{:?}", model.weakening.expect("it is weakened"));
+        all_as_expected &=
+            report(&subject, &check(model, fence::State::clone, Some(rule)), Some(rule), shows_steps, began);
+    }
+    if all_as_expected { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

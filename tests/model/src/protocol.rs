@@ -1,0 +1,217 @@
+//! The protocol in the model: what a replica does for one write, and a reader for one read, step by step.
+//!
+//! `src/backends/cql/store.rs` and `lwt.rs` are the program that this describes. A client that crashes is one that takes no
+//! further step, which every run of the model includes.
+
+use crate::database::{Columns, DAY, Effect, Entry, Head, Shown, Time, Transaction, WriteId};
+
+/// The effect of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Kind {
+    Create,
+    NewTitle,
+    NewText,
+    Delete,
+}
+
+/// A rule of the protocol that is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Weakening {
+    /// The head is written before its text.
+    PointerBeforeText,
+    /// The text that is replaced is deleted before the head.
+    TextDeletedFirst,
+    /// After an unknown outcome the write is sent again, and the answer to that is believed.
+    NoReadBack,
+    /// A row that does not show the write yet is taken for one that never will.
+    UnchangedMeansNotDone,
+    /// A row that may have lost the nonce is taken for one that never had it.
+    ForgottenMeansNotDone,
+    /// A transaction writes only the columns that change.
+    MixedImage,
+    /// A transaction does not compare versions.
+    NoComparison,
+    /// A page's deletion has the page's own time.
+    DeletionWithoutDistance,
+    /// A second read of a replica answers with the head of its first.
+    StaleCache,
+    /// A read does not repair the copies that it found different.
+    NoReadRepair,
+    /// A commit counts as acknowledged when one copy has it.
+    CommitAtOne,
+}
+
+/// One write on its way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Work {
+    pub(crate) id: WriteId,
+    pub(crate) kind: Kind,
+    /// The head that it replaces, and how many entries had been made by then.
+    pub(crate) base: Option<(usize, Head)>,
+    pub(crate) head: Head,
+    /// Whether an attempt had an unknown outcome.
+    pub(crate) is_unknown: bool,
+    pub(crate) attempt: u8,
+}
+
+/// A step of a write that comes next.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Step {
+    /// The next write of the client begins.
+    Begin,
+    /// The insert of the text comes next.
+    InsertText(Work),
+    /// The transaction comes next.
+    Send(Work),
+    /// The transaction was sent, and nothing was answered yet.
+    Await(Work),
+    /// It was decided as this entry; the answer comes when a quorum has it.
+    AwaitCommit(Work, usize),
+    /// The read of the outcome comes next.
+    ReadBack(Work),
+    /// The outcome is known; the deletion of its leftovers comes next.
+    CleanUp(Work, bool),
+}
+
+/// A client of a replica, which makes one write after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Writer {
+    pub(crate) step: Step,
+    /// How many writes have begun.
+    pub(crate) begun: usize,
+}
+
+/// A reader, which makes one read after the other.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Reader {
+    pub(crate) step: ReadStep,
+    /// Reads that have ended.
+    pub(crate) ended: u8,
+    /// The head of the last read, for a weakening.
+    pub(crate) cached: Option<usize>,
+}
+
+/// A step of a read.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ReadStep {
+    /// The next read begins.
+    Begin,
+    /// The first copy has answered with these entries. The read began when `seen` entries were known.
+    FirstCopy { first: usize, second: usize, entries: u16, seen: usize, gone: Option<WriteId> },
+    /// The head is known; the read of the text comes next.
+    Text { head: usize, text: WriteId, gone: Option<WriteId> },
+}
+
+/// The outcome of a write, as a row shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Done,
+    Refused,
+    NotYet,
+    TooOld,
+}
+
+impl Work {
+    /// A write that makes what `kind` says of `base`, by a replica whose clock shows `clock`.
+    pub(crate) fn new(id: WriteId, kind: Kind, base: Option<(usize, Head)>, clock: Time, kept: usize) -> Self {
+        let before = base.as_ref().map(|(_, head)| head);
+        let shown = before.and_then(|head| head.page);
+        let page = match (kind, shown) {
+            (Kind::Create, _) => Some(Shown { title: id, text: id, key: id }),
+            (Kind::NewTitle, Some(shown)) => Some(Shown { title: id, ..shown }),
+            (Kind::NewText, Some(shown)) => Some(Shown { text: id, ..shown }),
+            _ => None,
+        };
+        let nonces = before.iter().flat_map(|head| head.nonces.iter().copied());
+        let head = Head {
+            version: before.map_or(1, |head| head.version + 1),
+            updated_at: before.map_or(clock, |head| clock.max(head.updated_at + 1)),
+            page,
+            nonces: std::iter::once(id).chain(nonces).take(kept).collect(),
+        };
+        Self { id, kind, base, head, is_unknown: false, attempt: 0 }
+    }
+
+    /// Whether the write brings a text.
+    pub(crate) fn has_text(&self) -> bool {
+        matches!(self.kind, Kind::Create | Kind::NewText)
+    }
+
+    /// The step after the beginning.
+    pub(crate) fn first_step(self, weakening: Option<Weakening>) -> Step {
+        if self.has_text() && weakening != Some(Weakening::PointerBeforeText) {
+            Step::InsertText(self)
+        } else {
+            Step::Send(self)
+        }
+    }
+
+    /// The insert of its text.
+    pub(crate) fn insert(&self) -> Effect {
+        Effect::Insert(self.id, self.head.updated_at)
+    }
+
+    /// Its transaction.
+    pub(crate) fn transaction(&self, weakening: Option<Weakening>) -> Transaction {
+        let columns = match (weakening, self.kind) {
+            (Some(Weakening::MixedImage), Kind::NewTitle) => Columns::NotText,
+            (Some(Weakening::MixedImage), Kind::NewText) => Columns::NotTitle,
+            _ => Columns::All,
+        };
+        Transaction {
+            attempt: self.attempt,
+            expected: self.base.as_ref().map(|(_, head)| (head.version, head.updated_at)),
+            entry: Entry {
+                write: self.id,
+                base: self.base.as_ref().map_or(0, |(entries, _)| *entries),
+                columns,
+                head: self.head.clone(),
+            },
+        }
+    }
+
+    /// The outcome of this write, as `row` shows it.
+    pub(crate) fn verdict(&self, row: Option<&Head>, weakening: Option<Weakening>) -> Verdict {
+        let made = self.head.version;
+        let verdict = match row {
+            None if self.kind == Kind::Create => Verdict::NotYet,
+            None => Verdict::Refused,
+            Some(row) => {
+                let age = row.version.checked_sub(made).map(usize::from);
+                let unchanged = self.base.as_ref().is_some_and(|(_, base)| row.version == base.version);
+                let is_ours = row.page.is_some_and(|page| self.kind == Kind::Create && page.key == self.id);
+                let is_forgotten = age.is_some_and(|age| row.nonces.get(age).is_none());
+                // A page keeps the key of its create, so a create is recognised for as long as the page is active.
+                let may_be_ours = self.kind != Kind::Create || row.page.is_none();
+                if is_ours || age.and_then(|age| row.nonces.get(age)) == Some(&self.id) {
+                    Verdict::Done
+                } else if unchanged && row.page.is_some() {
+                    Verdict::NotYet
+                } else if is_forgotten && may_be_ours {
+                    Verdict::TooOld
+                } else {
+                    Verdict::Refused
+                }
+            }
+        };
+        match (verdict, weakening) {
+            (Verdict::NotYet, Some(Weakening::UnchangedMeansNotDone))
+            | (Verdict::TooOld, Some(Weakening::ForgottenMeansNotDone)) => Verdict::Refused,
+            _ => verdict,
+        }
+    }
+
+    /// The leftovers that are deleted once the outcome is known.
+    pub(crate) fn leftover(&self, done: bool, weakening: Option<Weakening>) -> Option<Effect> {
+        let replaced = self.base.as_ref().and_then(|(_, head)| Some((head.page?.text, head.updated_at)));
+        match (self.kind, done) {
+            (Kind::Delete, true) => {
+                let distance = if weakening == Some(Weakening::DeletionWithoutDistance) { 0 } else { DAY };
+                Some(Effect::DeleteAll(self.head.updated_at + distance))
+            }
+            (Kind::NewText, true) => replaced.map(|(text, time)| Effect::Delete(text, time + 1)),
+            (Kind::NewText | Kind::Create, false) => Some(Effect::Delete(self.id, self.head.updated_at + 1)),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! The fence between two datacentres: one writes, and operators move that.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use handbill::backends::cql::{CqlStore, Fenced};
+use handbill::domain::page::Page;
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+
+use super::ring::{EAST, Ring, WEST};
+use crate::support::pages::{edited, page};
+
+/// How often something is tried that soon succeeds or is refused.
+const AGAIN: std::time::Duration = std::time::Duration::from_millis(20);
+
+/// Waits until `store` may write, or may not.
+async fn until(store: &CqlStore, may_write: bool) -> Option<Fenced> {
+    let mut fenced = store.fenced();
+    fenced.wait_for(|fenced| fenced.is_none() == may_write).await.unwrap().clone()
+}
+
+/// Waits until `store` has `page` or a later version of it.
+async fn until_it_has(store: &CqlStore, page: &Page) {
+    while !matches!(store.lookup(&page.slug).await, Ok(Lookup::Active(found)) if found.version >= page.version) {
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+async fn insert(store: &CqlStore, page: &Arc<Page>) -> Result<InsertResult, StoreError> {
+    store.insert_if_absent(Arc::clone(page)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_second_datacentre_reads_and_does_not_write() {
+    let ring = Ring::migrated().await;
+    let (west, east) = (ring.store(WEST).await, ring.store(EAST).await);
+    assert_eq!(until(&east, false).await, Some(Fenced::Elsewhere(WEST.to_owned())));
+    let first = Arc::new(page("written in the west"));
+    assert_eq!(insert(&west, &first).await.unwrap(), InsertResult::Inserted);
+    until_it_has(&east, &first).await;
+
+    let refused = insert(&east, &Arc::new(page("written in the east"))).await;
+    assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
+    let change = edited(&first, "changed in the east");
+    let refused = east.compare_and_set(first.version, Record::Active(change)).await;
+    assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
+    assert_eq!(west.lookup(&first.slug).await.unwrap(), Lookup::Active(first));
+
+    let swept = ring.command("sweep", &["--scylla-datacenter", EAST]).await;
+    assert!(swept.code == Some(2) && swept.errors.contains(WEST), "{swept:?}");
+}
+
+/// The writes that `store` acknowledged until `is_over`, one at least: when each was sent and answered, and its page.
+async fn write_until(store: Arc<CqlStore>, is_over: Arc<AtomicBool>) -> Vec<(Instant, Instant, Arc<Page>)> {
+    let mut acknowledged = Vec::new();
+    while acknowledged.is_empty() || !is_over.load(Ordering::Relaxed) {
+        let (sent, mut written) = (Instant::now(), Arc::new(page("first")));
+        if let Ok(InsertResult::Inserted) = insert(&store, &written).await {
+            acknowledged.push((sent, Instant::now(), Arc::clone(&written)));
+            let (sent, next) = (Instant::now(), edited(&written, "second"));
+            let changed = store.compare_and_set(written.version, Record::Active(Arc::clone(&next))).await;
+            if let Ok(CasResult::Swapped) = changed {
+                written = next;
+                acknowledged.push((sent, Instant::now(), written));
+            }
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+    acknowledged
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_planned_move_loses_nothing_and_at_no_time_do_both_sides_write() {
+    let ring = Ring::migrated().await;
+    let west = Arc::new(ring.store(WEST).await);
+    // The nodes keep no hints, so the east lacks this page until somebody copies it.
+    ring.kill(EAST).await;
+    let missed = Arc::new(page("missed by the east"));
+    assert_eq!(insert(&west, &missed).await.unwrap(), InsertResult::Inserted);
+    ring.heal().await;
+    let east = Arc::new(ring.store(EAST).await);
+    assert_eq!(east.lookup(&missed.slug).await.unwrap(), Lookup::Absent, "otherwise nothing is to be copied");
+
+    let is_over = Arc::new(AtomicBool::new(false));
+    let [old, new] = [&west, &east].map(|store| tokio::spawn(write_until(Arc::clone(store), Arc::clone(&is_over))));
+    let moved = ring.failover(EAST, &[]).await;
+    assert!(moved.code == Some(0) && moved.output.contains("east writes from now on"), "{moved:?}");
+    until(&east, true).await;
+    is_over.store(true, Ordering::Relaxed);
+    let (old, new) = (old.await.unwrap(), new.await.unwrap());
+    assert!(!old.is_empty() && !new.is_empty(), "{} in the west, {} in the east", old.len(), new.len());
+    let last = old.iter().map(|(_, answered, _)| answered).max().unwrap();
+    let first = new.iter().map(|(sent, ..)| sent).min().unwrap();
+    assert!(last < first, "the west acknowledged a write after the east had begun");
+
+    assert_eq!(until(&west, false).await, Some(Fenced::Elsewhere(EAST.to_owned())));
+    for page in old.iter().chain(&new).map(|(.., page)| page).chain([&missed]) {
+        let Lookup::Active(found) = east.lookup(&page.slug).await.unwrap() else { panic!("a page is lost") };
+        assert!(found.version >= page.version, "an edit is lost");
+    }
+    println!("{} writes in the west, {} in the east, none lost", old.len(), new.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forced_move_asks_first_and_loses_only_what_the_lost_side_alone_has() {
+    let ring = Ring::migrated().await;
+    let west = ring.store(WEST).await;
+    let (everywhere, alone) = (Arc::new(page("on both sides")), Arc::new(page("in the west alone")));
+    insert(&west, &everywhere).await.unwrap();
+    until_it_has(&ring.store(EAST).await, &everywhere).await;
+    ring.kill(EAST).await;
+    insert(&west, &alone).await.unwrap();
+    drop(west);
+    ring.heal().await;
+    ring.kill(WEST).await;
+
+    let planned = ring.failover(EAST, &["--schema-wait", "0s"]).await;
+    assert!(planned.code == Some(2) && planned.errors.contains("--force"), "{planned:?}");
+    let unasked = ring.failover(EAST, &["--force"]).await;
+    assert!(unasked.code == Some(2) && unasked.errors.contains("--yes"), "{unasked:?}");
+    assert!(unasked.errors.contains("are lost"), "{unasked:?}");
+    let forced = ring.failover(EAST, &["--force", "--yes"]).await;
+    assert!(forced.code == Some(0), "{forced:?}");
+
+    let east = ring.store(EAST).await;
+    until(&east, true).await;
+    assert_eq!(insert(&east, &Arc::new(page("in the east"))).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(east.lookup(&everywhere.slug).await.unwrap(), Lookup::Active(everywhere));
+    assert_eq!(east.lookup(&alone.slug).await.unwrap(), Lookup::Absent);
+
+    // The lost side is back, and its own copy of the fence is old. A second command brings it up to date.
+    ring.heal().await;
+    let again = ring.failover(EAST, &[]).await;
+    assert!(again.code == Some(0) && again.output.contains("writes already"), "{again:?}");
+    let west = ring.store(WEST).await;
+    assert_eq!(until(&west, false).await, Some(Fenced::Elsewhere(EAST.to_owned())));
+}

@@ -1,0 +1,118 @@
+//! The ring: its nodes, keyspaces on it, stores in each datacentre, and `handbill` as operators call it.
+
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use clap::Parser;
+use handbill::backends::cql::{CqlStore, CqlTimeouts, builder};
+use handbill::config::CqlSettings;
+use handbill::ports::random::{Random, index_below};
+use scylla::statement::Statement;
+use tokio::process::Command;
+use tokio::sync::{Mutex, MutexGuard};
+
+/// The nodes, as `tests/servers/datacenters` starts them: the first is `west`, the second `east`.
+const NODES: &str = "127.0.92.1:19044,127.0.92.2:19044";
+
+/// Tests kill nodes, so each has the ring alone.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// The datacentres.
+pub(crate) const WEST: &str = "west";
+pub(crate) const EAST: &str = "east";
+
+/// The ring for one test, with a keyspace of its own that has a copy in each datacentre.
+pub(crate) struct Ring {
+    pub(crate) keyspace: String,
+    folder: PathBuf,
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// The output of a command, and its exit code.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) output: String,
+    pub(crate) errors: String,
+}
+
+impl Ring {
+    /// Waits for its turn, and until both nodes are up.
+    pub(crate) async fn start() -> Self {
+        let turn = TURN.lock().await;
+        #[expect(clippy::disallowed_methods, reason = "whoever starts the nodes sets it, not the service's settings")]
+        let folder = std::env::var_os("HANDBILL_TEST_DATACENTERS");
+        let folder = folder.expect("HANDBILL_TEST_DATACENTERS is not set: use ./tests/run, which starts the servers");
+        let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
+        let keyspace = format!("handbill_test_{}", letters.collect::<String>());
+        let ring = Self { keyspace, folder: folder.into(), _turn: turn };
+        ring.heal().await;
+        let session = builder(&ring.settings(WEST)).unwrap().build().await.unwrap();
+        let mut statement = Statement::new(format!(
+            "CREATE KEYSPACE {} WITH replication = {{'class': 'NetworkTopologyStrategy', '{WEST}': 1, '{EAST}': 1}}",
+            ring.keyspace
+        ));
+        statement.set_request_timeout(Some(Duration::from_mins(2)));
+        session.query_unpaged(statement, ()).await.unwrap();
+        ring
+    }
+
+    /// The same, migrated: `west` writes.
+    pub(crate) async fn migrated() -> Self {
+        let ring = Self::start().await;
+        let migrated = ring.command("migrate", &["--scylla-datacenter", WEST]).await;
+        assert_eq!(migrated.code, Some(0), "{migrated:?}");
+        ring
+    }
+
+    /// Brings both nodes back.
+    pub(crate) async fn heal(&self) {
+        self.script("start", &[]).await;
+    }
+
+    /// Ends the node of `datacenter` as a crash of its machine would.
+    pub(crate) async fn kill(&self, datacenter: &str) {
+        self.script("kill", &[if datacenter == WEST { "1" } else { "2" }]).await;
+    }
+
+    async fn script(&self, action: &str, more: &[&str]) {
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/datacenters");
+        let mut command = Command::new(script);
+        command.arg(action).arg(&self.folder).args(more).stdout(Stdio::null());
+        assert!(command.status().await.expect("it can be run").success(), "{action} {more:?}");
+    }
+
+    /// The settings of a replica in `datacenter`.
+    pub(crate) fn settings(&self, datacenter: &str) -> CqlSettings {
+        #[derive(Parser)]
+        struct Line {
+            #[command(flatten)]
+            settings: CqlSettings,
+        }
+        let line = ["handbill", "--scylla-nodes", NODES, "--scylla-keyspace", &self.keyspace];
+        let datacenter = ["--scylla-datacenter", datacenter];
+        Line::try_parse_from([&line[..], &datacenter].concat()).unwrap().settings
+    }
+
+    /// The store of a replica in `datacenter`.
+    pub(crate) async fn store(&self, datacenter: &str) -> CqlStore {
+        let settings = self.settings(datacenter);
+        CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap()
+    }
+
+    /// Runs `handbill SUBCOMMAND` on this keyspace, without a terminal.
+    pub(crate) async fn command(&self, subcommand: &str, more: &[&str]) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
+        command.env_clear().arg(subcommand).args(["--store", "scylla", "--scylla-nodes", NODES]);
+        command.args(["--scylla-keyspace", &self.keyspace]).args(more).stdin(Stdio::null()).kill_on_drop(true);
+        let done = command.output().await.expect("it can be run");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Said { code: done.status.code(), output: text(done.stdout), errors: text(done.stderr) }
+    }
+
+    /// Runs `handbill failover --to DATACENTER`.
+    pub(crate) async fn failover(&self, to: &str, more: &[&str]) -> Said {
+        self.command("failover", &[&["--to", to], more].concat()).await
+    }
+}
