@@ -228,28 +228,39 @@ impl<'a> FenceTable<'a> {
     }
 }
 
-/// Reads every row of all pages from all copies. The servers bring copies that differ to the newest value before they
+/// The tables that are copied, each with its partition key.
+const TABLES: [(&str, &str); 5] = [
+    ("pages", "slug"),
+    ("deletions", "slug"),
+    ("audit", "bucket"),
+    ("takedowns_begun", "component"),
+    ("creates", "component"),
+];
+
+/// Reads every row of all tables from all copies. The servers bring copies that differ to the newest value before they
 /// answer. Returns the number of rows.
 async fn copy(session: &Session, keyspace: &str, say: &(impl Fn(&str) + Send)) -> Result<u64, Cause> {
-    let cql = format!("SELECT * FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?");
-    let mut statement = session.prepare(Statement::new(cql).with_page_size(COPIED_AT_ONCE)).await?;
-    statement.set_consistency(Consistency::All);
-    statement.set_is_idempotent(true);
-    statement.set_request_timeout(Some(COPY_TIMEOUT));
     let mut copied = 0;
-    for part in 0..ring::PARTS {
-        let mut repeats = 0;
-        copied += loop {
-            match copy_part(session, &statement, ring::range(part)).await {
-                Ok(rows) => break rows,
-                Err(error) if repeats == REPEATS => return Err(error),
-                Err(error) => tracing::warn!(%error, "a part of the pages is read again"),
+    for (table, key) in TABLES {
+        let cql = format!("SELECT * FROM {keyspace}.{table} WHERE token({key}) > ? AND token({key}) <= ?");
+        let mut statement = session.prepare(Statement::new(cql).with_page_size(COPIED_AT_ONCE)).await?;
+        statement.set_consistency(Consistency::All);
+        statement.set_is_idempotent(true);
+        statement.set_request_timeout(Some(COPY_TIMEOUT));
+        for part in 0..ring::PARTS {
+            let mut repeats = 0;
+            copied += loop {
+                match copy_part(session, &statement, ring::range(part)).await {
+                    Ok(rows) => break rows,
+                    Err(error) if repeats == REPEATS => return Err(error),
+                    Err(error) => tracing::warn!(%error, table, "a part of a table is read again"),
+                }
+                repeats += 1;
+                sleep(REPEAT_PAUSE).await;
+            };
+            if (part + 1) % (ring::PARTS / 4) == 0 {
+                say(&format!("Copied {} % of {table}.", u32::from(part + 1) * 100 / u32::from(ring::PARTS)));
             }
-            repeats += 1;
-            sleep(REPEAT_PAUSE).await;
-        };
-        if (part + 1) % (ring::PARTS / 4) == 0 {
-            say(&format!("Copied {} % of the pages.", u32::from(part + 1) * 100 / u32::from(ring::PARTS)));
         }
     }
     Ok(copied)

@@ -58,6 +58,7 @@ impl CqlStore {
         permit: &Permit<'_>,
         tombstone: &Tombstone,
     ) -> Result<Option<TakedownNote>, StoreError> {
+        self.fence.check()?;
         let both = tokio::join!(self.note_deletion(permit, tombstone), self.note_takedown(permit, tombstone));
         both.0?;
         both.1

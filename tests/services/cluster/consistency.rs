@@ -91,7 +91,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         stores.push(Arc::new(store));
     }
     let unlimited = Quotas { create: None, edit: None, token: None, preview: None };
-    let creates = (0..24).map(|racer| {
+    let racers = (0..24).map(|racer| {
         let service = PageService::new(
             Arc::clone(&stores[racer % 3]),
             Arc::new(MemoryRateLimiter::new(clock.clone())),
@@ -107,7 +107,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
             service.create(client, Ok(fields)).await.outcome
         })
     });
-    let created: Vec<_> = join_all(creates).await.into_iter().map(|create| create.unwrap().unwrap()).collect();
+    let created: Vec<_> = join_all(racers).await.into_iter().map(|create| create.unwrap().unwrap()).collect();
     let slugs: HashSet<_> = created.iter().map(|created| created.page.slug.clone()).collect();
     assert_eq!(slugs.len(), created.len(), "two pages have one slug");
     let contended = created.iter().filter(|created| {

@@ -110,7 +110,7 @@ async fn entries_of_several_processes_have_numbers_without_gaps() {
     let entry = |number: usize| AuditEntry {
         at: UnixMillis::new(CREATED),
         by: format!("desk {number}"),
-        action: AuditAction::Creates { paused: number % 2 == 0, hourly_budget: None },
+        action: AuditAction::Creates { paused: number.is_multiple_of(2), hourly_budget: None },
     };
     let appending = (0..40).map(|number| {
         let store = if number % 2 == 0 { store.clone() } else { other.clone() };

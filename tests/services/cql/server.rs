@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use handbill::backends::cql::migrate::schema::MIGRATIONS;
+use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration};
 use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate_with};
 use handbill::config::{CqlSettings, FenceConsistency};
+use handbill::domain::hex;
 use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
@@ -20,7 +21,7 @@ use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 /// an earlier version of these tests may have used the server.
 static KEYSPACE: LazyLock<String> = LazyLock::new(|| {
     // A keyspace has a name of at most 48 characters, however many migrations there are.
-    let checksums: String = MIGRATIONS.iter().map(|migration| migration.checksum()).collect();
+    let checksums: String = MIGRATIONS.iter().map(Migration::checksum).collect();
     format!("handbill_tests_{}", &hex::encode(&Sha256::digest(checksums))[..16])
 });
 
@@ -96,17 +97,26 @@ pub(crate) async fn store() -> Arc<CqlStore> {
     store_on(session().await, PATIENT).await
 }
 
-/// A store on `session` in the shared keyspace.
+/// A store on `session` in the shared keyspace. It reads the fence through a session of its own, so that a proxy counts and
+/// delays only what is about pages.
 pub(crate) async fn store_on(session: Arc<Session>, timeouts: CqlTimeouts) -> Arc<CqlStore> {
-    store_in(session, migrated_keyspace().await, timeouts).await
+    let keyspace = migrated_keyspace().await;
+    let fence = open_fence(self::session().await, keyspace).await;
+    Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
 }
 
 /// A store on `session` in `keyspace`, which was migrated.
 pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, timeouts: CqlTimeouts) -> Arc<CqlStore> {
-    let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
-    let fence = Fence::open(Arc::clone(&session), keyspace, &datacenter, local).await.unwrap();
-    assert_eq!(*fence.state().borrow(), None, "the fence is open");
+    let fence = open_fence(Arc::clone(&session), keyspace).await;
     Arc::new(CqlStore::on(session, keyspace, fence, Random::System, timeouts).await.unwrap())
+}
+
+/// The fence of `keyspace`, which allows the datacentre of `session` to write.
+async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
+    let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
+    let fence = Fence::open(session, keyspace, &datacenter, local).await.unwrap();
+    assert_eq!(*fence.state().borrow(), None, "the fence is open");
+    fence
 }
 
 /// A store that sends every request through a proxy.

@@ -90,7 +90,7 @@ async fn edit(replicas: &[Router], writers: usize, slug: &str, key: &str) -> Edi
         };
     };
     let work = &work;
-    join_all((0..writers).map(|writer| work(writer))).await;
+    join_all((0..writers).map(work)).await;
     let [done, refused] = [done, refused].map(AtomicUsize::into_inner);
     #[expect(clippy::cast_precision_loss, reason = "it is a small number")]
     let a_second = done as f64 / began.elapsed().as_secs_f64();

@@ -49,15 +49,15 @@ impl Origin {
     }
 
     /// The value of the metric `name`, with its labels as they are exposed; 0 if it is not there.
-    async fn metric(&self, name: &str) -> f64 {
+    async fn metric(&self, name: &str) -> u64 {
         let (_, text) = self.replica.ask("/metrics").await;
         let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.split(' ').next());
-        value.map_or(0.0, |value| value.parse().expect("a number"))
+        value.map_or(0, |value| value.parse().expect("a number"))
     }
 
     /// How many pages were asked for as HTML or Markdown, with each status.
-    async fn reads(&self) -> f64 {
-        let mut sum = 0.0;
+    async fn reads(&self) -> u64 {
+        let mut sum = 0;
         for status in [200, 304, 410] {
             sum += self.metric(&format!("http_server_request_duration_seconds_count{{http_request_method=\"GET\",http_route=\"/{{slug}}\",http_response_status_code=\"{status}\",url_scheme=\"http\"}}")).await;
         }
@@ -95,7 +95,7 @@ async fn behind_varnish_that_keeps_pages_and_asks_each_time_nothing_is_ever_stal
     assert_eq!(seen.stale, None);
     assert!(seen.reads > 5_000 && seen.writes > 500, "{seen:?}");
     let unchanged = "http_server_request_duration_seconds_count{http_request_method=\"GET\",http_route=\"/{slug}\",http_response_status_code=\"304\",url_scheme=\"http\"}";
-    assert!(origin.metric(unchanged).await > 100.0, "the cache keeps pages and asks whether they have changed");
+    assert!(origin.metric(unchanged).await > 100, "the cache keeps pages and asks whether they have changed");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -175,8 +175,8 @@ async fn purged_in_time(origin: &Origin, cache: &Cache) {
     let answer = send(origin.replica.admin, takedown).await.unwrap();
     assert!(answer.status().is_success(), "{answer:?}");
     assert_eq!(status_at(cache, &other).await, StatusCode::GONE);
-    assert_eq!(origin.metric("handbill_edge_purges_total{outcome=\"done\"}").await, 22.0);
-    assert_eq!(origin.metric("handbill_edge_purges_waiting").await, 0.0);
+    assert_eq!(origin.metric("handbill_edge_purges_total{outcome=\"done\"}").await, 22);
+    assert_eq!(origin.metric("handbill_edge_purges_waiting").await, 0);
 }
 
 #[tokio::test]
@@ -189,12 +189,12 @@ async fn a_change_is_acknowledged_though_the_cache_is_silent_and_is_purged_once_
     let page = published(origin.replica.public, "Late").await;
     // Nobody answers the purge, which the write does not wait for to the end.
     write(origin.replica.public, &page, 1).await;
-    assert_eq!(origin.metric("handbill_edge_purges_waiting").await, 1.0);
+    assert_eq!(origin.metric("handbill_edge_purges_waiting").await, 1);
     drop(silent);
     let cache = Cache::varnish(addresses).await;
-    until("the purge is repeated", async || (origin.metric("handbill_edge_purges_waiting").await == 0.0).then_some(()))
+    until("the purge is repeated", async || (origin.metric("handbill_edge_purges_waiting").await == 0).then_some(()))
         .await;
-    assert_eq!(origin.metric("handbill_edge_purges_total{outcome=\"repeated\"}").await, 1.0);
+    assert_eq!(origin.metric("handbill_edge_purges_total{outcome=\"repeated\"}").await, 1);
     assert_eq!(read(cache.address, &page, "").await, 1);
 }
 

@@ -113,8 +113,8 @@ fn pages_of_a_cluster_are_found_by_their_links_through_the_cluster_and_through_a
     let admin = replica.admin.to_string();
     let of_process = ["--admin-listen", &admin, "--admin-token-file", &token, "--yes"];
     let named = ["--reason", "spam", "--by", "desk"];
-    let taken = crate::process::support::handbill([&criteria[..], &named, &of_process].concat());
-    succeeded(&crate::process::support::run(taken, b""));
+    let command = crate::process::support::handbill([&criteria[..], &named, &of_process].concat());
+    succeeded(&crate::process::support::run(command, b""));
     for slug in &spam {
         assert_eq!(status(replica.address, &format!("/{slug}")), 410);
     }
