@@ -9,16 +9,11 @@ use tokio::net::{TcpListener, TcpSocket};
 use super::error::StartError;
 use crate::config::HttpSettings;
 use crate::domain::origin::Origin;
-use crate::server::{BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
+use crate::server::{BACKLOG, BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
 use crate::telemetry::metrics::{BudgetLabels, CutLabels, Metrics};
 
 /// Longest that a stop waits for a client that makes no progress.
 const MAX_STALL: Duration = Duration::from_hours(24);
-
-/// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
-/// 4096). When the queue is full, the operating system drops a client's first packet, and the client tries again a
-/// second later.
-const BACKLOG: u32 = 4096;
 
 /// Listens on `address`, which `option` named. Returns the actual address too: port 0 is replaced by a free one.
 pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -56,6 +56,11 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// of the limit of connections.
 const MAX_CLOSING: usize = 64;
 
+/// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
+/// 4096). When the queue is full, the operating system drops a client's first packet, and the client tries again a
+/// second later.
+pub const BACKLOG: u32 = 4096;
+
 /// The metrics of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct ServerMetrics {
@@ -144,11 +149,12 @@ pub async fn serve(
             }
         }
     }
-    // Clients in the queue consider themselves connected and may have sent their request.
+    // Clients in the queue consider themselves connected and may have sent their request. Those that go on arriving must not
+    // hold up the end, so no more are taken than the queue can have held.
     if let Ok(listener) = listener.into_std() {
-        while let Ok(permit) = Arc::clone(&server.permits).try_acquire_owned()
-            && let Ok((stream, peer)) = listener.accept()
-        {
+        for _ in 0..BACKLOG {
+            let Ok(permit) = Arc::clone(&server.permits).try_acquire_owned() else { break };
+            let Ok((stream, peer)) = listener.accept() else { break };
             if let Ok(stream) = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)) {
                 server.start(stream, peer, permit);
             }

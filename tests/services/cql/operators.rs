@@ -135,7 +135,7 @@ async fn a_long_audit_is_listed_across_its_partitions_and_goes_on_at_its_end() {
          VALUES (?, ?, 0x00, 0, 'desk', 'creates', true)"
     );
     // The whole first partition, and the beginning of the second. Only the ends of it matter here.
-    for number in (1..=3).chain(9_999..=10_002) {
+    for number in (1..=3_i64).chain(9_999..=10_002) {
         session.query_unpaged(fill.as_str(), ((number - 1) / 10_000, number)).await.unwrap();
     }
     let entry = AuditEntry {

@@ -26,7 +26,7 @@ use crate::support::pages::edited;
 const WRITERS: usize = 48;
 
 /// Edits of each measurement.
-const EDITS: usize = 192;
+const EDITS: usize = 96;
 
 async fn found(store: &CqlStore, slug: &str) -> Arc<Page> {
     match store.lookup(&Slug::parse(slug).unwrap()).await.unwrap() {

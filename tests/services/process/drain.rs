@@ -75,6 +75,21 @@ fn each_signal_finishes_what_is_in_flight_closes_what_rests_and_refuses_what_is_
 }
 
 #[test]
+fn clients_that_go_on_connecting_do_not_hold_up_the_drain() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
+    let address = server.address;
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(move || wait_until_refused(address));
+        }
+        server.signal(Signal::TERM);
+    });
+    let (status, _, log) = server.finish();
+    assert_eq!(status.code(), Some(0), "{log}");
+}
+
+#[test]
 fn during_the_delay_readyz_is_503_and_requests_go_on_and_a_second_signal_exits_at_once() {
     let directory = tempdir().unwrap();
     let server = Server::start(directory.path(), &["--drain-delay", "1h", "--drain-timeout", "1h"]);
