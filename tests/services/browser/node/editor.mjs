@@ -149,13 +149,12 @@ await withBrowser(name, async (browser) => {
     await press(other.tab, '#save');
     await said(other.tab, 'Saved.');
     assert.equal((await read(base, linked.slug)).content, 'Changed by a link.');
-    // Neither browser leads back to an address with the key.
-    const visited = [];
-    for (const step of ['goBack', 'goForward']) {
-        await other.tab[step]();
-        visited.push(await other.tab.evaluate(() => location.href));
+    // Neither browser leads back to an address with the key. Firefox takes the pages from memory, so that its driver sees no
+    // navigation.
+    for (const [step, address] of [['back', `${base}/help`], ['forward', `${base}/${linked.slug}/edit`]]) {
+        await other.tab.evaluate((step) => history[step](), step);
+        await other.tab.waitForFunction((address) => location.href === address, {}, address);
     }
-    assert.deepEqual(visited, [`${base}/help`, `${base}/${linked.slug}/edit`], 'the history of the tab');
     expectNothing(await other.complaints(), 'the edit link');
     await context.close();
 
