@@ -7,6 +7,7 @@
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
 //! | `store`, `texts`, `recent` | the operations of the store; those on texts; the heads that were seen last |
+//! | `future_times` | notices clocks that are wrong, by the times that are stored |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
@@ -79,6 +80,7 @@ mod connect;
 mod creates;
 mod failover;
 mod fence;
+mod future_times;
 mod gate;
 mod import;
 mod ledger;

@@ -30,7 +30,8 @@ use super::retry_budget::RetryBudget;
 use super::session::{CqlTimeouts, ReadRetries, SecondReads};
 use crate::domain::slug::Slug;
 
-/// The columns of a [`super::rows::HeadRow`].
+/// The columns of a head. A [`super::rows::HeadRow`] also has the database's timestamp of the last write, which is that of
+/// every column, because each write writes all of them.
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
@@ -117,7 +118,7 @@ impl Statements {
         let repeatable = async |cql, consistency| preparing.repeatable(cql, consistency).await;
         let conditional = async |cql| preparing.conditional(cql).await;
         let pages = format!("{keyspace}.pages");
-        let head = format!("SELECT DISTINCT {HEAD} FROM {pages} WHERE slug = ?");
+        let head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
         Ok(Self {
             read_head: repeatable(head.clone(), Consistency::LocalQuorum).await?,

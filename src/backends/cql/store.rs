@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
+use super::future_times::FutureTimes;
 use super::gate::{Gate, Pass, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
@@ -23,8 +24,10 @@ use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
+use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
+use crate::telemetry::cluster::ClusterMetrics;
 
 /// How often a request that may be repeated is sent again after it has failed on every node that got it.
 const REPEATS: usize = 2;
@@ -45,6 +48,8 @@ pub struct CqlStore {
     /// For the work of operators, so that an export neither delays clients nor is refused because of them.
     background: Semaphore,
     recent: RecentHeads,
+    /// Looks at the times of heads, once somebody counts them.
+    future_times: Option<FutureTimes>,
     pub(super) operated: OperatedStatements,
     /// About how many records there are, and when that was found.
     pub(super) estimate: Mutex<Option<(Instant, u64)>>,
@@ -102,10 +107,17 @@ impl CqlStore {
             timeouts,
             retries,
             recent: RecentHeads::new(),
+            future_times: None,
             operated,
             estimate: Mutex::default(),
             audit_end: Mutex::default(),
         })
+    }
+
+    /// Counts in `metrics`, and compares the times that it reads with `clock`.
+    #[must_use]
+    pub fn observed_by(self, metrics: &ClusterMetrics, clock: SharedClock) -> Self {
+        Self { future_times: Some(FutureTimes::new(clock, metrics.clone())), ..self }
     }
 
     /// Why this replica may not write, whenever that changes; `None` while it may.
@@ -195,7 +207,11 @@ impl CqlStore {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.statements.read_head, (slug.as_str(),)).await?;
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
-            row.map_err(unreadable)?.map_or(Ok(Stored::Absent), |row| row.into_stored(slug)).map_err(unreadable)
+            let Some(row) = row.map_err(unreadable)? else { return Ok(Stored::Absent) };
+            if let Some(future_times) = &self.future_times {
+                future_times.look(row.times());
+            }
+            row.into_stored(slug).map_err(unreadable)
         };
         let stored = self.repeat(permit, request).await?;
         if let Stored::Active(head, text, nonces) = &stored {
@@ -245,7 +261,7 @@ impl CqlStore {
         nonce: &Nonce,
     ) -> Result<bool, StoreError> {
         let expected = base.head.version;
-        let classify = |row: Option<&NonceRow>| classify_replacement(row, expected, made, nonce);
+        let classify = |row: Option<&NonceRow>| Verdict::of_replacement(row, expected, made, nonce);
         let write = Write {
             slug: &base.head.slug,
             statement: &self.statements.replace_head,
@@ -327,7 +343,7 @@ impl PageStore for CqlStore {
         self.insert_text(&permit, &page, &text).await?;
         let nonces = Nonces::first(nonce);
         let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
-        let classify = |row: Option<&NonceRow>| classify_insert(row, &page, &nonce);
+        let classify = |row: Option<&NonceRow>| Verdict::of_insert(row, &page, &nonce);
         let write = Write {
             slug: &page.slug,
             statement: &self.statements.create_head,
@@ -374,27 +390,5 @@ impl PageStore for CqlStore {
             Record::Deleted(tombstone) => self.bury(&permit, base, tombstone).await?,
         };
         Ok(if done { CasResult::Swapped } else { CasResult::Stale })
-    }
-}
-
-/// The outcome of the insert of `page` with `nonce`, as `row` shows it.
-fn classify_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdict {
-    match row {
-        None => Verdict::NotYet,
-        Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Verdict::Done,
-        // A page that was changed still has its key. A tombstone has no key, and may have replaced our page.
-        Some(row) if !row.is_active() && row.has_forgotten(page.version) => Verdict::TooOld,
-        Some(_) => Verdict::Refused,
-    }
-}
-
-/// The outcome, as `row` shows it, of the write with `nonce` that replaces the version `expected` by `made`.
-fn classify_replacement(row: Option<&NonceRow>, expected: PageVersion, made: PageVersion, nonce: &Nonce) -> Verdict {
-    match row {
-        Some(row) if row.carries(made, nonce) => Verdict::Done,
-        Some(row) if row.is_active() && row.version() == Some(expected) => Verdict::NotYet,
-        Some(row) if row.has_forgotten(made) => Verdict::TooOld,
-        // Heads are never removed, so if there is no head now, there was no page to replace.
-        Some(_) | None => Verdict::Refused,
     }
 }
