@@ -73,6 +73,7 @@ pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
+pub use write_turns::TurnMetrics;
 use write_turns::WriteTurns;
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
@@ -134,6 +135,12 @@ impl PageService {
     #[must_use]
     pub fn keeping_pages_in(self, pages: PageCache) -> Self {
         Self { pages, ..self }
+    }
+
+    /// Makes the service count the turns of those who change a page in `metrics`.
+    #[must_use]
+    pub fn counting_turns_in(self, metrics: TurnMetrics) -> Self {
+        Self { turns: WriteTurns::new(metrics), ..self }
     }
 
     /// Makes the service also write pages that it had to render again back to its store. This is for a store that only

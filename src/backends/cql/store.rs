@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
 use super::future_times::FutureTimes;
-use super::gate::{Gate, Pass, Refusal};
+use super::gate::{Gate, GateMetrics, Pass, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
 use super::operated_statements::OperatedStatements;
@@ -117,7 +117,13 @@ impl CqlStore {
     /// Counts in `metrics`, and compares the times that it reads with `clock`.
     #[must_use]
     pub fn observed_by(self, metrics: &ClusterMetrics, clock: SharedClock) -> Self {
-        Self { future_times: Some(FutureTimes::new(clock, metrics.clone())), ..self }
+        self.retries.count_in(metrics);
+        Self {
+            reads: self.reads.counted_in(GateMetrics::of(metrics, "read")),
+            writes: self.writes.counted_in(GateMetrics::of(metrics, "write")),
+            future_times: Some(FutureTimes::new(clock, metrics.clone())),
+            ..self
+        }
     }
 
     /// Why this replica may not write, whenever that changes; `None` while it may.
