@@ -133,6 +133,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_NODES" (include "handbill.scyllaNodes" .)) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_KEYSPACE" $scylla.keyspace) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_DATACENTER" $scylla.datacenter) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_RACK" $scylla.rack) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_COMPRESSION" $scylla.compression) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_FENCE_CONSISTENCY" $scylla.fenceConsistency) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_REPLICATION_FACTOR" (int $copies)) }}
 {{- if not (kindIs "invalid" $scylla.tablets) }}

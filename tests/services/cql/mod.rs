@@ -1,6 +1,7 @@
 //! The page store on a real CQL server, which `./tests/run` starts. Without one every test fails.
 
 mod clocks;
+mod connections;
 pub(crate) mod faults;
 mod login;
 mod migrations;

@@ -243,16 +243,18 @@ fn is_already_done(error: &ExecutionError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::FenceConsistency;
+    use crate::config::{CqlCompression, FenceConsistency};
 
     fn settings() -> CqlSettings {
         CqlSettings {
             scylla_nodes: Vec::new(),
             scylla_keyspace: "handbill".to_owned(),
             scylla_datacenter: None,
+            scylla_rack: None,
             scylla_fence_consistency: FenceConsistency::LocalQuorum,
             scylla_replication_factor: 3,
             scylla_tablets: None,
+            scylla_compression: CqlCompression::None,
             scylla_username: None,
             scylla_password_file: None,
             scylla_ca_file: None,
