@@ -54,6 +54,7 @@ use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
+use crate::ports::deadline::needed_by;
 use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
@@ -233,5 +234,6 @@ async fn within_deadline<T>(
     began: Instant,
     work: impl Future<Output = Result<T, ServiceError>>,
 ) -> Result<T, ServiceError> {
-    tokio::time::timeout_at(began + DEADLINE, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
+    let deadline = began + DEADLINE;
+    tokio::time::timeout_at(deadline, needed_by(deadline, work)).await.unwrap_or(Err(ServiceError::DeadlinePassed))
 }

@@ -12,7 +12,7 @@
 //! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
-//! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
+//! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
 //! | `fence`, `failover` | the datacentre that writes, and how operators move that |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
@@ -89,6 +89,7 @@ pub mod migrate;
 mod nonces;
 mod operated_statements;
 mod pending;
+mod permit;
 mod recent;
 mod retry_budget;
 mod ring;

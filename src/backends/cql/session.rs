@@ -23,7 +23,7 @@ use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 use scylla::policies::speculative_execution::{self, SpeculativeExecutionPolicy};
 use scylla::statement::{Consistency, SerialConsistency};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::bulkhead::{Limits, Silence};
 use super::retry_budget::RetryBudget;
@@ -58,6 +58,9 @@ const COMMAND_OPERATION: Duration = Duration::from_secs(30);
 
 /// Longest wait of a command for the answer to one conditional write.
 const COMMAND_ATTEMPT: Duration = Duration::from_secs(5);
+
+/// An operation ends this long before its answer is needed, so that its caller learns what has happened.
+const IN_TIME: Duration = Duration::from_millis(250);
 
 /// The store's time limits, and how many operations it runs at once.
 #[derive(Clone, Copy, Debug)]
@@ -121,6 +124,12 @@ impl CqlTimeouts {
             refused_for: settings.scylla_refuse_for,
             ..Self::default()
         }
+    }
+
+    /// The end of an operation that begins at `now`, whose answer is needed at `needed_by`.
+    pub(super) fn deadline(&self, now: Instant, needed_by: Option<Instant>) -> Instant {
+        let own = now + self.operation;
+        needed_by.map_or(own, |needed_by| own.min(needed_by.checked_sub(IN_TIME).unwrap_or(now)))
     }
 
     /// How reads share their permits.
@@ -348,6 +357,21 @@ mod tests {
         assert!(refused.contains("--scylla-datacenter") && refused.contains("east, west"), "{refused}");
         let elsewhere = chosen(&two, Some("north")).unwrap_err().to_string();
         assert!(elsewhere.contains("\"north\"") && elsewhere.contains("east, west"), "{elsewhere}");
+    }
+
+    #[test]
+    fn an_operation_ends_in_time_for_its_caller_and_never_later_than_by_itself() {
+        let (limits, now) = (CqlTimeouts::default(), Instant::now());
+        let ends_after = |needed_after| {
+            let needed_by = Option::map(needed_after, |millis| now + Duration::from_millis(millis));
+            limits.deadline(now, needed_by).duration_since(now)
+        };
+        assert_eq!(ends_after(None), limits.operation);
+        assert_eq!(ends_after(Some(5000)), limits.operation);
+        assert_eq!(ends_after(Some(2750)), limits.operation);
+        assert_eq!(ends_after(Some(1000)), Duration::from_millis(750));
+        assert_eq!(ends_after(Some(250)), Duration::ZERO);
+        assert_eq!(ends_after(Some(0)), Duration::ZERO);
     }
 
     #[test]

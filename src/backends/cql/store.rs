@@ -8,15 +8,16 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
 use super::future_times::FutureTimes;
-use super::gate::{Gate, GateMetrics, Pass, Refusal};
+use super::gate::{Gate, GateMetrics, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
 use super::operated_statements::OperatedStatements;
+use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
 use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
@@ -25,6 +26,7 @@ use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
+use crate::ports::deadline;
 use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 use crate::telemetry::cluster::ClusterMetrics;
@@ -34,8 +36,9 @@ const REPEATS: usize = 2;
 
 /// The pages of one keyspace.
 ///
-/// Every operation ends within [`CqlTimeouts::operation`]. A caller that gives up earlier drops the future. A request that
-/// was sent by then is done completely or not at all; at most it leaves a text that no head points to.
+/// Every operation ends within [`CqlTimeouts::operation`], and shortly before its caller needs the answer, if the caller
+/// has [said](deadline) when that is. A caller that gives up earlier drops the future. A request that was sent by then is
+/// done completely or not at all; at most it leaves a text that no head points to.
 pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
@@ -61,27 +64,6 @@ pub struct CqlStore {
 #[derive(Debug, Error)]
 #[error("the database did not answer in time")]
 struct NoAnswerError;
-
-/// The right to run one operation, and the time by which the operation must end.
-pub(super) struct Permit<'a> {
-    pub(super) deadline: Instant,
-    right: Right<'a>,
-}
-
-/// The place that an operation takes among those that run at once.
-enum Right<'a> {
-    OfPage(Pass<'a>),
-    OfOperator { _permit: SemaphorePermit<'a> },
-}
-
-impl Right<'_> {
-    /// The database has answered the operation.
-    fn answered(&self) {
-        if let Self::OfPage(pass) = self {
-            pass.answered();
-        }
-    }
-}
 
 impl CqlStore {
     /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
@@ -131,21 +113,29 @@ impl CqlStore {
         self.fence.state()
     }
 
+    /// The time by which an operation that begins now must end.
+    fn deadline(&self) -> Result<Instant, StoreError> {
+        let now = Instant::now();
+        let deadline = self.timeouts.deadline(now, deadline::current());
+        if deadline > now { Ok(deadline) } else { Err(StoreError::Unavailable(Box::new(NoTimeError))) }
+    }
+
     /// The permit for an operation of an operator.
     pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
-        let deadline = Instant::now() + self.timeouts.operation;
+        let deadline = self.deadline()?;
         match timeout(self.timeouts.permit, self.background.acquire()).await {
-            Ok(Ok(permit)) => Ok(Permit { deadline, right: Right::OfOperator { _permit: permit } }),
+            Ok(Ok(permit)) => Ok(Permit::of_operator(deadline, permit)),
             _ => Err(StoreError::Unavailable(Box::new(Refusal::Overloaded))),
         }
     }
 
     /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
     pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
-        let deadline = Instant::now() + self.timeouts.operation;
-        match gate.enter(slug, self.statements.range_of(slug)).await {
-            Ok(pass) => Ok(Permit { deadline, right: Right::OfPage(pass) }),
-            Err(refusal) => Err(StoreError::Unavailable(Box::new(refusal))),
+        let deadline = self.deadline()?;
+        match timeout_at(deadline, gate.enter(slug, self.statements.range_of(slug))).await {
+            Ok(Ok(pass)) => Ok(Permit::of_page(deadline, pass)),
+            Ok(Err(refusal)) => Err(StoreError::Unavailable(Box::new(refusal))),
+            Err(_) => Err(StoreError::Unavailable(Box::new(NoTimeError))),
         }
     }
 
@@ -189,11 +179,11 @@ impl CqlStore {
             }
             let failed = match tried {
                 Ok(Ok(answer)) => {
-                    permit.right.answered();
+                    permit.answered();
                     return Ok(answer);
                 }
                 Ok(Err(RequestError::Unreadable(cause))) => {
-                    permit.right.answered();
+                    permit.answered();
                     return Err(StoreError::Unreadable(cause));
                 }
                 Ok(Err(RequestError::Overloaded(cause))) => return Err(StoreError::Unavailable(cause)),

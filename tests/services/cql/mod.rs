@@ -2,6 +2,7 @@
 
 mod clocks;
 mod connections;
+mod deadlines;
 pub(crate) mod faults;
 mod login;
 mod migrations;
