@@ -16,6 +16,8 @@ const CHROMIUM = [
 
 const FIREFOX = {
     'app.update.enabled': false,
+    // Pages of the history are loaded again. Its driver does not see that Firefox takes one from memory.
+    'browser.sessionhistory.max_total_viewers': 0,
     'browser.safebrowsing.update.enabled': false,
     'datareporting.policy.dataSubmissionEnabled': false,
     // 0 is dark, 1 is light.
@@ -32,7 +34,7 @@ export const newProfile = (name) => mkdtempSync(join(process.cwd(), `${name}-`))
  * Chromium's, `preferences` Firefox's.
  */
 export async function withBrowser(name, visit, { profile = newProfile(name), arguments: more = [], preferences = {} } = {}) {
-    const common = { headless: true, userDataDir: profile, acceptInsecureCerts: true, protocolTimeout: TIMEOUT };
+    const common = { headless: true, userDataDir: profile, acceptInsecureCerts: true, protocolTimeout: TIMEOUT, timeout: TIMEOUT };
     const browser = name === 'firefox'
         ? await puppeteer.launch({
             ...common,
@@ -48,6 +50,9 @@ export async function withBrowser(name, visit, { profile = newProfile(name), arg
     }
 }
 
+// The browsers' words for a request that the next navigation has ended, such as that of an icon on a slow machine.
+const ENDED = ['net::ERR_ABORTED', 'NS_BINDING_ABORTED'];
+
 /** A new tab that records the page's console messages and errors, and what its Content-Security-Policy refused. */
 export async function openTab(browser) {
     const tab = await browser.newPage();
@@ -55,7 +60,10 @@ export async function openTab(browser) {
     const complaints = [];
     tab.on('console', (message) => complaints.push(`${message.type()}: ${message.text()}`));
     tab.on('pageerror', (error) => complaints.push(String(error)));
-    tab.on('requestfailed', (request) => complaints.push(`${request.url()}: ${request.failure()?.errorText}`));
+    tab.on('requestfailed', (request) => {
+        const reason = request.failure()?.errorText;
+        if (!ENDED.includes(reason)) complaints.push(`${request.url()}: ${reason}`);
+    });
     await tab.evaluateOnNewDocument(() => {
         window.refused = [];
         document.addEventListener('securitypolicyviolation', (event) => {

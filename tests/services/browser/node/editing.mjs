@@ -13,7 +13,7 @@ export async function openWatchedTab(browser) {
         authorization: undefined,
     })}`));
     // Failed requests are part of these tests, and browsers write each of them to the console.
-    const rest = async () => (await complaints()).filter((complaint) => !/status of 4|ERR_INTERNET_DISCONNECTED|ERR_ABORTED/.test(complaint));
+    const rest = async () => (await complaints()).filter((complaint) => !/status of 4|ERR_INTERNET_DISCONNECTED/.test(complaint));
     return { tab, complaints: rest, requests };
 }
 
@@ -39,6 +39,9 @@ export async function press(tab, selector) {
     await tab.focus(selector);
     await tab.keyboard.press('Enter');
 }
+
+/** Follows a link and waits for its page. What is then seen cannot be part of the page before. */
+export const follow = (tab, selector) => Promise.all([tab.waitForNavigation(), press(tab, selector)]);
 
 /** Opens the editor and waits until its script runs. */
 export async function openEditor(tab, base) {
