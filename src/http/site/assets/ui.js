@@ -69,7 +69,7 @@ export async function ask(path, { headers, expect = () => true, unknown = UNKNOW
 let running = 0;
 function run(more) {
     running += more;
-    // What is typed while a text is sent would come too late.
+    // Words that are typed while a text is sent would come too late.
     title.readOnly = content.readOnly = running > 0;
 }
 

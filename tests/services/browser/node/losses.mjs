@@ -80,7 +80,7 @@ await withBrowser(name, async (browser) => {
         seen.push(await text(third, 'content'));
         assert.deepEqual(seen.sort(), ['The first text goes on', 'The second text']);
         assert.equal((await drafts(third)).length, 2, 'the one before is kept');
-        // What is published is no draft, and the other one is still there.
+        // A published text is no draft, and the other one is still there.
         await write(third, 'title', 'One of two');
         await press(third, '[value=publish]');
         await shown(third, 'published');
