@@ -80,7 +80,7 @@ impl Backends {
     }
 
     /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then. The first
-    /// thing that is read there is which creates `policy` allows.
+    /// thing read from it is the switch of creates, for `policy`.
     pub(super) async fn open(
         settings: &Settings,
         deps: &Deps,

@@ -36,7 +36,7 @@ use self::startup::{announce, listen, server_limits, server_metrics};
 pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::backends::{cql, redis};
-use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
+use crate::config::{self, ClusterSettings, ContactSettings, HttpSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Http, Public, SiteSettings, guarded, router};
@@ -267,7 +267,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
 }
 
 /// Updates the store's schema. Returns a summary for the operator.
-pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, MigrateError> {
+pub fn migrate(settings: &ClusterSettings, log: &LogQueue) -> Result<String, MigrateError> {
     logs::install(&settings.logs, log, None);
     match settings.store.store {
         StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),

@@ -40,7 +40,7 @@ pub struct Http {
     /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
     /// tag must change with them.
     pub(super) origin_tag: String,
-    /// The words to shared caches on HTML and Markdown, if they may keep these.
+    /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
     pub(super) edge: Option<HeaderValue>,
     /// Compresses pages.
     pub(super) compressor: Compressor,

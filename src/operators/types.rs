@@ -47,7 +47,7 @@ pub struct TakedownAnswer {
 /// The result for one page.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TakedownResult {
-    /// The slug, or the text that is none.
+    /// The slug, or the text that is no slug.
     pub slug: String,
     /// The result.
     pub outcome: TakedownCode,

@@ -21,7 +21,7 @@ pub struct PreviewFields {
 /// A page as it would be published.
 #[derive(Debug)]
 pub struct Preview {
-    /// The title; `None` if there is none yet. A preview may come before the title, a page may not.
+    /// The title; `None` if there is none yet. A preview needs no title, unlike a page.
     pub title: Option<Title>,
     /// The HTML of the content.
     pub rendered: Rendered,

@@ -89,7 +89,7 @@ impl CqlStore {
         self.repeat(permit, request).await
     }
 
-    /// Enters `tombstone`, which the page's head is now.
+    /// Enters `tombstone`, which is now the page's head.
     async fn enter_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
         let takedown = tombstone.takedown.as_ref();
         let values = (
@@ -109,7 +109,7 @@ impl CqlStore {
         }
     }
 
-    /// The head of `slug`, after every write of it that was interrupted was completed.
+    /// The head of `slug`. Every interrupted write of it is completed first.
     pub(super) async fn settled_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.statements.read_head_serially, (slug.as_str(),)).await?;

@@ -47,7 +47,7 @@ impl DataDir {
         folders::create_all(&FileSystem, directory).map_err(|reason| OpenError::io(directory, reason))?;
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
-        // It has texts, and would stay for ever if nobody compacted again.
+        // The rest of an interrupted compaction holds texts, and only the next compaction would remove it.
         let _ = fs::remove_file(directory.join(COMPACTING_FILE));
         match fs::metadata(&database) {
             // `redb` would create a new database in an empty file.

@@ -61,7 +61,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Adds deletions that were just committed, and those before that could not be written.
+    /// Adds deletions that were just committed, and earlier ones that could not be written.
     pub(super) fn add(
         &mut self,
         deleted: impl Iterator<Item = Tombstone>,

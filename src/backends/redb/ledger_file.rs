@@ -74,8 +74,7 @@ impl Ledger {
         let mut first = Vec::new();
         input.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut first)?;
         if !first.ends_with(b"\n") {
-            // A file that is long or has other text is not ours. A header of ours that was not finished begins as any
-            // header does.
+            // A file that is long or has other text is not ours. An unfinished header of ours begins like a whole one.
             let is_ours = b"{\"sum\":\"".starts_with(&first[..first.len().min(8)]);
             let foreign = || io::Error::new(io::ErrorKind::InvalidData, "its first line is not a header");
             return if is_ours { Ok((Vec::new(), 0)) } else { Err(foreign()) };

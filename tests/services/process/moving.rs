@@ -487,7 +487,7 @@ fn check_finds_each_of_200_flipped_bits_in_records_keys_and_tree_pages() {
     };
     assert!(succeeded(&check(&whole)).contains(": whole; "));
 
-    // A place is live if the file without its 16 bytes is not whole; a stale copy of a page may lie in free space.
+    // Free space may hold stale copies of pages. A place is in use if `check` notices that its bytes have changed.
     let is_live = |at: usize| {
         let mut blanked = whole.clone();
         blanked[at..at + 16].fill(0xff);
