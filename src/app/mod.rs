@@ -12,6 +12,7 @@ mod operators;
 mod operators_api;
 mod remote_records;
 mod startup;
+mod store_size;
 mod sweep;
 pub mod upkeep;
 mod watched_file;
