@@ -5,6 +5,7 @@ mod creates;
 mod guard;
 mod log;
 mod scan;
+mod subjects;
 mod takedown;
 
 use std::fs;
