@@ -230,10 +230,12 @@ fn connect_cluster(
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
     let writable = deps.metrics.store_writable.clone();
+    let (metrics, clock) = (deps.metrics.cluster.clone(), Arc::clone(&deps.clock));
     tokio::spawn(async move {
         let report = |progress: &Progress| report(progress, &readiness);
         match CqlStore::connect(&settings, limits, random, report).await {
             Ok(reached) => {
+                let reached = reached.observed_by(&metrics, clock);
                 tokio::spawn(report_fence(reached.fenced(), writable));
                 // A process that starts during a pause must not take pages until it first looks at the switch.
                 match reached.load().await {

@@ -50,7 +50,8 @@ use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::{LimitTiers, PageCache, PageCacheMetrics, PageService, PublishingPolicy};
+use crate::service::{LimitTiers, PageCache, PageCacheMetrics, PageService, PublishingPolicy, TurnMetrics};
+use crate::telemetry::cluster::TurnLabels;
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::logs::{self, LogQueue};
@@ -133,7 +134,8 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Pub
             misses: metrics.page_cache_misses.clone(),
             bytes: metrics.page_cache_bytes.clone(),
         },
-    ));
+    ))
+    .counting_turns_in(turn_metrics(metrics));
     if backends.renewed_pages_are_written_back {
         service = service.writing_renewed_pages_back();
     }
@@ -152,6 +154,11 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Pub
     };
     let http = Http::new(service, base_url, proxies, site).naming_subjects(subjects);
     router(http, mcp::router(tools, hosts, guarded), telemetry)
+}
+
+fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
+    let turns = |outcome| metrics.cluster.turns.get_or_create(&TurnLabels { outcome }).clone();
+    TurnMetrics { at_once: turns("at_once"), waited: turns("waited"), skipped: turns("skipped") }
 }
 
 /// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and

@@ -20,6 +20,9 @@ pub struct CqlSettings {
     /// Datacentre that all requests go to; must be named if there are several [default: the only one]
     #[arg(long, env = "HANDBILL_SCYLLA_DATACENTER", value_name = "NAME")]
     pub scylla_datacenter: Option<String>,
+    /// Rack of the nodes that are asked first when pages are read [default: none]
+    #[arg(long, env = "HANDBILL_SCYLLA_RACK", value_name = "NAME")]
+    pub scylla_rack: Option<String>,
     /// Consistency of a replica's read of the fence, the row that says which datacentre may write
     #[arg(
         long,
@@ -35,6 +38,16 @@ pub struct CqlSettings {
     /// Whether the keyspace uses tablets: true or false; applies only when migrate creates it [default: the server's choice]
     #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
     pub scylla_tablets: Option<bool>,
+    /// Compression of requests to the nodes and of their answers: none or lz4
+    #[arg(
+        long,
+        env = "HANDBILL_SCYLLA_COMPRESSION",
+        value_name = "COMPRESSION",
+        value_enum,
+        default_value = "none",
+        hide_possible_values = true
+    )]
+    pub scylla_compression: CqlCompression,
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
@@ -62,6 +75,15 @@ pub enum FenceConsistency {
     LocalQuorum,
     /// At a majority of the copies in all datacentres: without it nobody writes, also in a cut
     Quorum,
+}
+
+/// How the bodies of requests and answers are compressed between this process and the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CqlCompression {
+    /// They are not.
+    None,
+    /// LZ4.
+    Lz4,
 }
 
 /// `host:port`, with an IPv6 address in brackets.

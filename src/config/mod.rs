@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use clap::{Args, Command};
 
 pub use self::cluster_load::ClusterLoadSettings;
-pub use self::cql::{CqlSettings, FenceConsistency};
+pub use self::cql::{CqlCompression, CqlSettings, FenceConsistency};
 pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};

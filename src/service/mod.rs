@@ -54,6 +54,7 @@ use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::ports::clock::SharedClock;
+use crate::ports::deadline::needed_by;
 use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
 use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
@@ -73,6 +74,7 @@ pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use tiers::LimitTiers;
 pub use token::{TokenClient, TokenForm};
+pub use write_turns::TurnMetrics;
 use write_turns::WriteTurns;
 
 /// Longest time of one operation, including waits for stores. After this time the outcome is unknown to the caller.
@@ -134,6 +136,12 @@ impl PageService {
     #[must_use]
     pub fn keeping_pages_in(self, pages: PageCache) -> Self {
         Self { pages, ..self }
+    }
+
+    /// Makes the service count the turns of those who change a page in `metrics`.
+    #[must_use]
+    pub fn counting_turns_in(self, metrics: TurnMetrics) -> Self {
+        Self { turns: WriteTurns::new(metrics), ..self }
     }
 
     /// Makes the service also write pages that it had to render again back to its store. This is for a store that only
@@ -228,5 +236,6 @@ async fn within_deadline<T>(
     began: Instant,
     work: impl Future<Output = Result<T, ServiceError>>,
 ) -> Result<T, ServiceError> {
-    tokio::time::timeout_at(began + DEADLINE, work).await.unwrap_or(Err(ServiceError::DeadlinePassed))
+    let deadline = began + DEADLINE;
+    tokio::time::timeout_at(deadline, needed_by(deadline, work)).await.unwrap_or(Err(ServiceError::DeadlinePassed))
 }

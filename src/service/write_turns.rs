@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -25,7 +26,19 @@ pub(super) const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The queues of all pages that are being written. Clones share them.
 #[derive(Clone, Default)]
-pub(super) struct WriteTurns(Arc<Mutex<HashMap<Slug, Held>>>);
+pub(super) struct WriteTurns {
+    queues: Arc<Mutex<HashMap<Slug, Held>>>,
+    metrics: TurnMetrics,
+}
+
+/// How many turns came at once, came after a wait, or did not come in time, so that the writer went on without one.
+#[derive(Clone, Default)]
+#[expect(missing_docs, reason = "the comment above has all three")]
+pub struct TurnMetrics {
+    pub at_once: Counter,
+    pub waited: Counter,
+    pub skipped: Counter,
+}
 
 /// A queue, and how many have a place in it.
 struct Held {
@@ -54,6 +67,10 @@ pub(super) struct Turn {
 }
 
 impl WriteTurns {
+    pub(super) fn new(metrics: TurnMetrics) -> Self {
+        Self { queues: Arc::default(), metrics }
+    }
+
     /// A place among the writers of the page under `slug`. Take it before you read the page's head.
     pub(super) fn place(&self, slug: &Slug) -> Place {
         let new = || Held {
@@ -68,15 +85,24 @@ impl WriteTurns {
 
     fn queues(&self) -> MutexGuard<'_, HashMap<Slug, Held>> {
         // Nothing panics while the lock is held, so the map is consistent even if it is poisoned.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Place {
     /// Waits for the turn to write the page, for at most [`TURN_TIMEOUT`].
     pub(super) async fn turn(self) -> Turn {
-        let permit = timeout(TURN_TIMEOUT, Arc::clone(&self.queue.turn).acquire_owned()).await;
-        Turn { _permit: permit.ok().and_then(Result::ok), place: self }
+        let (turn, metrics) = (&self.queue.turn, &self.turns.metrics);
+        let permit = if let Ok(permit) = Arc::clone(turn).try_acquire_owned() {
+            metrics.at_once.inc();
+            Some(permit)
+        } else {
+            let permit = timeout(TURN_TIMEOUT, Arc::clone(turn).acquire_owned()).await.ok().and_then(Result::ok);
+            let outcome = if permit.is_some() { &metrics.waited } else { &metrics.skipped };
+            outcome.inc();
+            permit
+        };
+        Turn { _permit: permit, place: self }
     }
 }
 
@@ -197,13 +223,18 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_writer_whose_turn_does_not_come_in_time_goes_on_without_it() {
-        let turns = WriteTurns::default();
+        let metrics = TurnMetrics::default();
+        let turns = WriteTurns::new(metrics.clone());
         let hanging = turns.place(&slug()).turn().await;
         let began = tokio::time::Instant::now();
         let late = turns.place(&slug()).turn().await;
         assert_eq!(began.elapsed(), TURN_TIMEOUT);
+        let mut waiting = Box::pin(turns.place(&slug()).turn());
+        assert!(waiting.as_mut().now_or_never().is_none());
         late.hand_on(page(2));
         drop(hanging);
+        drop(waiting.await);
         assert!(turns.queues().is_empty());
+        assert_eq!([metrics.at_once, metrics.waited, metrics.skipped].map(|counter| counter.get()), [1, 1, 1]);
     }
 }

@@ -1,4 +1,5 @@
-//! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts.
+//! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts. Those
+//! of the cluster are declared in [`ClusterMetrics::registered`].
 //!
 //! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets
 //! only. No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.
@@ -17,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
+use super::cluster::ClusterMetrics;
 #[cfg(target_os = "linux")]
 use super::process::ProcessCollector;
 use super::runtime::RuntimeCollector;
@@ -194,6 +196,7 @@ pub struct Metrics {
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
+    pub cluster: ClusterMetrics,
     pub page_cache_hits: Counter,
     pub page_cache_misses: Counter,
     pub page_cache_bytes: Gauge,
@@ -320,6 +323,7 @@ impl Metrics {
                 "Calls of the page store that found a record which cannot be read: damaged, or of a later version",
             ),
             lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
+            cluster: ClusterMetrics::registered(&mut declare.0),
             page_cache_hits: declare.plain("handbill_page_cache_hits", "Reads whose page was ready to be sent"),
             page_cache_misses: declare
                 .plain("handbill_page_cache_misses", "Reads whose page had to be read from the store"),

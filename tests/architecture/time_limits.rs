@@ -211,6 +211,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
     let at_most = [
         (3, limit("src/api/request/body.rs", "BODY_TIME"), body),
         (3, body, limit("src/api/request/body.rs", "BODY_TIME")),
+        (12, operation + limit(CQL, "IN_TIME"), store),
         (17, limit(LWT, "FIRST_PAUSE"), limit(LWT, "LONGEST_PAUSE")),
         (26, limit(REDIS, "PROBE_INTERVAL"), redis_connect),
         (28, limit(DEADLINE_OF_DRAIN, "SECOND_SIGNAL_GRACE"), limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE")),

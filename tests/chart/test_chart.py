@@ -141,7 +141,10 @@ class Chart(unittest.TestCase):
             "moderation.abuseContact=nobody", "moderation.abuseContact=ftp://pages.example", "moderation.securityContact=https://pages.example/x",
             "moderation.noindexAll=true", "mcp.registryAuth=v", "mcp.registryAuth=v=MCPv1; k=ed25519; p=AAAA", "limits.networks=ipv6/48=5000",
             "limits.tiers={192.0.2.0/24=9999999/1}", "limits.tiers={192.0.2.0/24=9/9:1/}", "limits.subjectHeader=x-end-user",
-            "limits.subjectHeader=x end", "limits.subjectMeta=openai/subject", "limits.subjectMeta=a b", "redis.timeout=50ms", "redis.timeout=90s",
+            "limits.subjectHeader=x end", "limits.subjectMeta=openai/subject", "limits.subjectMeta=a b",
+            "redis.timeout=50ms", "redis.timeout=90s",
+            "edge.maxAge=1m", "edge.maxAge=32d", "edge.maxAge=500ms", "edge.staleIfError=1h30m", "edge.staleWhileRevalidate=soon",
+            "edge.purgeUrls={http://cache:6081/}", "edge.purgeUrls={ftp://cache/x}", "edge.purgeMethod=delete", "edge.purgeTokenSecret=caches",
         ):  # fmt: skip
             with self.subTest(value):
                 # Commas separate values for Helm, except within braces.
@@ -149,7 +152,9 @@ class Chart(unittest.TestCase):
                 self.assertIn(self.started_with(*embedded, "--set", escaped), (None, ""))
         for value in (
             "nodes={db-1}", "nodes={db-1:0}", "nodes={db-1:65536}", "nodes={[fd00::1]:9042}", "keyspace=2nd", "keyspace=ok_2", "schemaWait=soon",
-            "schemaWait=90s", "replicationFactor=0", "replicationFactor=33", "replicationFactor=5",
+            "schemaWait=90s", "replicationFactor=0", "replicationFactor=33", "replicationFactor=5", "compression=lz4", "compression=zip",
+            "load.inFlight=3", "load.inFlight=4", "load.inFlight=65535", "load.pageShare=0", "load.pageShare=100", "load.silentAfter=99ms",
+            "load.silentAfter=100ms", "load.silentAfter=2s", "load.silentAfter=2001ms", "load.refuseFor=0s", "load.refuseFor=1m", "load.refuseFor=61s",
         ):  # fmt: skip
             own = ["--set", "scylla.bundled.enabled=false", "--set", "scylla.nodes={db-1:9042}", "--set", f"scylla.{value}"]
             with self.subTest(value):

@@ -75,6 +75,16 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_HEADER" .Values.limits.subjectHeader) }}
 {{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_META" .Values.limits.subjectMeta) }}
 {{- include "handbill.variable" (list "HANDBILL_PAGE_CACHE" .Values.cache.pages) }}
+{{- with .Values.edge }}
+{{- include "handbill.variable" (list "HANDBILL_EDGE_MAX_AGE" .maxAge) }}
+{{- include "handbill.variable" (list "HANDBILL_EDGE_STALE_WHILE_REVALIDATE" .staleWhileRevalidate) }}
+{{- include "handbill.variable" (list "HANDBILL_EDGE_STALE_IF_ERROR" .staleIfError) }}
+{{- include "handbill.variable" (list "HANDBILL_PURGE_URL" (join "," .purgeUrls)) }}
+{{- include "handbill.variable" (list "HANDBILL_PURGE_METHOD" .purgeMethod) }}
+{{- if .purgeTokenSecret }}
+{{- include "handbill.variable" (list "HANDBILL_PURGE_TOKEN_FILE" "/etc/handbill/purge/token") }}
+{{- end }}
+{{- end }}
 {{- with .Values.moderation }}
 {{- include "handbill.variable" (list "HANDBILL_ABUSE_CONTACT" .abuseContact) }}
 {{- include "handbill.variable" (list "HANDBILL_SECURITY_CONTACT" .securityContact) }}
@@ -119,6 +129,16 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_STORE_CACHE" .Values.cache.store) }}
 {{- else }}
 {{ include "handbill.scyllaEnv" . }}
+{{- with .Values.scylla.load }}
+{{- if not (kindIs "invalid" .inFlight) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_IN_FLIGHT" (int .inFlight)) }}
+{{- end }}
+{{- if not (kindIs "invalid" .pageShare) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_PAGE_SHARE" (int .pageShare)) }}
+{{- end }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_SILENT_AFTER" .silentAfter) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_REFUSE_FOR" .refuseFor) }}
+{{- end }}
 {{- include "handbill.variable" (list "HANDBILL_SCHEMA_WAIT" .Values.scylla.schemaWait) }}
 {{- include "handbill.redisEnv" . }}
 {{- end }}
@@ -135,6 +155,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_NODES" (include "handbill.scyllaNodes" .)) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_KEYSPACE" $scylla.keyspace) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_DATACENTER" $scylla.datacenter) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_RACK" $scylla.rack) }}
+{{- include "handbill.variable" (list "HANDBILL_SCYLLA_COMPRESSION" $scylla.compression) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_FENCE_CONSISTENCY" $scylla.fenceConsistency) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_REPLICATION_FACTOR" (int $copies)) }}
 {{- if not (kindIs "invalid" $scylla.tablets) }}
@@ -190,6 +212,7 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- define "handbill.secretFiles" -}}
 {{- $files := list -}}
 {{- with .Values.moderation }}{{ if .tokenSecret }}{{ $files = append $files (list "operators" .tokenSecret (dict "token" .tokenKey)) }}{{ end }}{{ end -}}
+{{- with .Values.edge }}{{ if .purgeTokenSecret }}{{ $files = append $files (list "purge" .purgeTokenSecret (dict "token" .purgeTokenKey)) }}{{ end }}{{ end -}}
 {{- if eq .Values.mode "cluster" -}}
 {{- range $name := list "scylla" "redis" -}}
 {{- $values := index $.Values $name -}}

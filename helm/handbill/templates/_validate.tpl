@@ -228,6 +228,14 @@
 {{- if gt (include "handbill.seconds" $v.limits.window | int64) 2678400 -}}
 {{- $faults = append $faults (printf "limits.window is %s: give 31d at most" $v.limits.window) -}}
 {{- end -}}
+{{- range $name := list "maxAge" "staleWhileRevalidate" "staleIfError" -}}
+{{- if gt (include "handbill.seconds" (index $v.edge $name) | int64) 2678400 -}}
+{{- $faults = append $faults (printf "edge.%s is %s: give 31d at most" $name (index $v.edge $name)) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.edge.purgeTokenSecret (not $v.edge.purgeUrls) -}}
+{{- $faults = append $faults "edge.purgeTokenSecret is set, but there is no cache to send the token to: set edge.purgeUrls, or remove it" -}}
+{{- end -}}
 {{- range $name, $least := dict "receiveBudget" 1048576 "sendBudget" 16777216 -}}
 {{- $bytes := include "handbill.bytes" (index $v.connections $name) | int64 -}}
 {{- if or (lt $bytes (int64 $least)) (gt $bytes 1099511627776) -}}

@@ -20,9 +20,10 @@ use tokio::time::{Instant, sleep};
 
 use super::lwt::Pauses;
 use super::nonces::Nonce;
+use super::permit::Permit;
 use super::rows::Stored;
 use super::single_attempts::{Attempt, Failures};
-use super::store::{CqlStore, Permit, unreadable};
+use super::store::{CqlStore, unreadable};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::Tombstone;
 use crate::domain::slug::Slug;

@@ -231,6 +231,11 @@ impl Bulkhead {
         self.waiting.retain(|(waiting, _)| *waiting != ticket);
     }
 
+    /// How many operations run.
+    pub(super) fn running(&self) -> usize {
+        self.running.len()
+    }
+
     /// Whether no operation runs or waits.
     #[cfg(test)]
     pub(super) fn is_idle(&self) -> bool {

@@ -77,6 +77,7 @@ impl CqlStore {
             Ok::<_, ConnectError>(())
         })
         .await?;
+        session::check_rack(&session, &datacenter, settings)?;
         let session = Arc::new(session);
         await_schema(&session, settings, &mut reporter).await?;
         let store = prepare(&session, settings, &datacenter, timeouts, &random, &mut reporter).await?;
@@ -156,7 +157,11 @@ async fn prepare<F: Fn(&Progress)>(
         let (keyspace, consistency) = (&settings.scylla_keyspace, settings.scylla_fence_consistency);
         let prepared = async {
             let fence = Fence::open(Arc::clone(session), keyspace, datacenter, consistency).await?;
-            CqlStore::on(Arc::clone(session), keyspace, fence, random.clone(), timeouts).await
+            let store = CqlStore::on(Arc::clone(session), keyspace, fence, random.clone(), timeouts).await?;
+            if let Some(rack) = &settings.scylla_rack {
+                store.statements.prefer_rack(datacenter, rack);
+            }
+            Ok::<_, PrepareError>(store)
         };
         match prepared.await {
             // `migrate` writes the row last.

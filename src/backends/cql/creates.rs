@@ -10,8 +10,9 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
 use super::lwt::Pauses;
+use super::permit::Permit;
 use super::single_attempts::{Attempt, Failures};
-use super::store::{CqlStore, Permit, unreadable};
+use super::store::{CqlStore, unreadable};
 use crate::domain::creates::Creates;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;

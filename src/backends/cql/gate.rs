@@ -5,18 +5,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::bulkhead::{Bulkhead, Entry, Limits, Ticket};
 use crate::domain::slug::Slug;
+use crate::telemetry::cluster::{ClusterMetrics, PermitLabels, UnsentLabels};
 
 /// The permits of one kind of operation.
 pub(super) struct Gate {
     state: Mutex<State>,
+    metrics: GateMetrics,
     /// Longest wait for a permit.
     patience: Duration,
+}
+
+/// The instruments of a gate.
+#[derive(Clone, Default)]
+pub(super) struct GateMetrics {
+    running: Gauge,
+    overloaded: Counter,
+    silent: Counter,
 }
 
 struct State {
@@ -42,9 +54,36 @@ pub(super) enum Refusal {
     Silent,
 }
 
+impl GateMetrics {
+    /// The instruments of the gate of `operation` in `metrics`.
+    pub(super) fn of(metrics: &ClusterMetrics, operation: &'static str) -> Self {
+        let unsent = |reason| metrics.unsent.get_or_create(&UnsentLabels { operation, reason }).clone();
+        let running = metrics.in_flight.get_or_create(&PermitLabels { operation }).clone();
+        Self { running, overloaded: unsent("no_permit"), silent: unsent("silent") }
+    }
+
+    fn refused(&self, refusal: Refusal) -> Refusal {
+        match refusal {
+            Refusal::Overloaded => self.overloaded.inc(),
+            Refusal::Silent => self.silent.inc(),
+        };
+        refusal
+    }
+
+    fn show(&self, state: &State) {
+        self.running.set(i64::try_from(state.bulkhead.running()).unwrap_or(i64::MAX));
+    }
+}
+
 impl Gate {
     pub(super) fn new(limits: Limits, patience: Duration) -> Self {
-        Self { state: Mutex::new(State { bulkhead: Bulkhead::new(limits), waiting: HashMap::new() }), patience }
+        let state = State { bulkhead: Bulkhead::new(limits), waiting: HashMap::new() };
+        Self { state: Mutex::new(state), metrics: GateMetrics::default(), patience }
+    }
+
+    /// This gate, whose operations are counted in `metrics`.
+    pub(super) fn counted_in(self, metrics: GateMetrics) -> Self {
+        Self { metrics, ..self }
     }
 
     /// Waits for the permit to run an operation on `slug`, whose token is in `range`.
@@ -52,8 +91,11 @@ impl Gate {
         let (pass, admitted) = {
             let mut state = self.state();
             match state.bulkhead.enter(Instant::now(), slug, range) {
-                Entry::Runs(ticket) => return Ok(self.pass(ticket)),
-                Entry::Refused => return Err(Refusal::Silent),
+                Entry::Runs(ticket) => {
+                    self.metrics.show(&state);
+                    return Ok(self.pass(ticket));
+                }
+                Entry::Refused => return Err(self.metrics.refused(Refusal::Silent)),
                 Entry::Waits(ticket) => {
                     let (admit, admitted) = oneshot::channel();
                     state.waiting.insert(ticket, admit);
@@ -64,7 +106,7 @@ impl Gate {
         };
         match timeout(self.patience, admitted).await {
             Ok(Ok(())) => Ok(pass),
-            _ => Err(Refusal::Overloaded),
+            _ => Err(self.metrics.refused(Refusal::Overloaded)),
         }
     }
 
@@ -98,6 +140,7 @@ impl Drop for Pass<'_> {
                 let _ = admit.send(());
             }
         }
+        self.gate.metrics.show(&state);
     }
 }
 
@@ -140,6 +183,30 @@ mod tests {
         drop(running);
         assert!(gate.enter(&slug(3), 3).await.is_ok());
         assert!(is_idle(&gate));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_runs_and_what_is_refused_is_counted_by_its_reason() {
+        let metrics = ClusterMetrics::default();
+        let gate = gate(1, 1).counted_in(GateMetrics::of(&metrics, "read"));
+        let running = || metrics.in_flight.get_or_create(&PermitLabels { operation: "read" }).get();
+        let refused = || {
+            let of = |reason| metrics.unsent.get_or_create(&UnsentLabels { operation: "read", reason }).get();
+            ["no_permit", "silent"].map(of)
+        };
+        let pass = gate.enter(&slug(1), 1).await.unwrap();
+        assert_eq!((running(), refused()), (1, [0, 0]));
+        assert_eq!(gate.enter(&slug(2), 2).await.err(), Some(Refusal::Overloaded));
+        assert_eq!((running(), refused()), (1, [1, 0]));
+        drop(pass);
+        assert_eq!(running(), 0);
+        for _ in 0..2 {
+            let pass = gate.enter(&slug(1), 1).await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            drop(pass);
+        }
+        assert_eq!(gate.enter(&slug(1), 1).await.err(), Some(Refusal::Silent));
+        assert_eq!((running(), refused()), (0, [1, 1]));
     }
 
     #[tokio::test(start_paused = true)]

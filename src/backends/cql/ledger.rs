@@ -13,9 +13,10 @@ use scylla::DeserializeRow;
 use scylla::value::CqlTimestamp;
 
 use super::audit::TakedownNote;
+use super::permit::Permit;
 use super::rows::{HeadRow, Stored, takedown};
 use super::scan::{BEGINNING, MAX_KEYS, cursor_at, token_of};
-use super::store::{CqlStore, Permit, unreadable};
+use super::store::{CqlStore, unreadable};
 use crate::domain::page::{PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;

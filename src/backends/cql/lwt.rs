@@ -27,10 +27,12 @@ use thiserror::Error;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
+use super::nonces::Nonce;
 use super::retry_budget::RetryBudget;
 use super::rows::{NonceRow, applied};
 use super::session::{CqlTimeouts, is_overload};
 use super::write_outcome::{self, Outcome};
+use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Cause, StoreError};
 use crate::ports::random::Random;
@@ -68,6 +70,35 @@ pub(super) enum Verdict {
     NotYet,
     /// The write is too old: the row may have lost its nonce.
     TooOld,
+}
+
+impl Verdict {
+    /// The outcome of the insert of `page` with `nonce`, as `row` shows it.
+    pub(super) fn of_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Self {
+        match row {
+            None => Self::NotYet,
+            Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Self::Done,
+            // A page that was changed still has its key. A tombstone has no key, and may have replaced our page.
+            Some(row) if !row.is_active() && row.has_forgotten(page.version) => Self::TooOld,
+            Some(_) => Self::Refused,
+        }
+    }
+
+    /// The outcome, as `row` shows it, of the write with `nonce` that replaces the version `expected` by `made`.
+    pub(super) fn of_replacement(
+        row: Option<&NonceRow>,
+        expected: PageVersion,
+        made: PageVersion,
+        nonce: &Nonce,
+    ) -> Self {
+        match row {
+            Some(row) if row.carries(made, nonce) => Self::Done,
+            Some(row) if row.is_active() && row.version() == Some(expected) => Self::NotYet,
+            Some(row) if row.has_forgotten(made) => Self::TooOld,
+            // Heads are never removed, so if there is no head now, there was no page to replace.
+            Some(_) | None => Self::Refused,
+        }
+    }
 }
 
 /// One attempt was not answered in time.

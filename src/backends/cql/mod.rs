@@ -7,11 +7,12 @@
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
 //! | `store`, `texts`, `recent` | the operations of the store; those on texts; the heads that were seen last |
+//! | `future_times` | notices clocks that are wrong, by the times that are stored |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
 //! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
-//! | `bulkhead`, `gate` | which operations run at once, so that one sick partition or hot page leaves the others alone |
+//! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
 //! | `retry_budget` | how many requests may be sent again |
 //! | `fence`, `failover` | the datacentre that writes, and how operators move that |
 //! | `write_times`, `sweep` | the timestamps of texts and their deletions; finds the texts that crashes leave |
@@ -79,6 +80,7 @@ mod connect;
 mod creates;
 mod failover;
 mod fence;
+mod future_times;
 mod gate;
 mod import;
 mod ledger;
@@ -87,6 +89,7 @@ pub mod migrate;
 mod nonces;
 mod operated_statements;
 mod pending;
+mod permit;
 mod recent;
 mod retry_budget;
 mod ring;

@@ -5,8 +5,10 @@
 //! request that a slow read sends to a second node counts as a retry when it was sent. Reading back the outcome of a write
 //! is not a retry: it is needed, and each write has at most one such read in flight.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::telemetry::cluster::{ClusterMetrics, RetryLabels};
 
 /// Retries that can be saved: one for each operation that can be in flight by default, so that all of them can go on when a
 /// node is lost, even after a quiet time.
@@ -17,11 +19,23 @@ const COST: i64 = 10;
 
 /// The retries that a process may make. Clones share them.
 #[derive(Clone, Debug)]
-pub(super) struct RetryBudget(Arc<AtomicI64>);
+pub(super) struct RetryBudget(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    saved: AtomicI64,
+    /// Set once, after the driver has got its clones.
+    metrics: OnceLock<ClusterMetrics>,
+}
 
 impl RetryBudget {
     pub(super) fn new() -> Self {
-        Self(Arc::new(AtomicI64::new(MOST_SAVED * COST)))
+        Self(Arc::new(Shared { saved: AtomicI64::new(MOST_SAVED * COST), metrics: OnceLock::new() }))
+    }
+
+    /// Counts in `metrics` from now on. Only the first call has an effect.
+    pub(super) fn count_in(&self, metrics: &ClusterMetrics) {
+        let _ = self.0.metrics.set(metrics.clone());
     }
 
     /// A request is sent for the first time.
@@ -31,21 +45,30 @@ impl RetryBudget {
 
     /// Whether a request may be sent again now.
     pub(super) fn try_retry(&self) -> bool {
-        self.change(|saved| (saved >= COST).then_some(saved - COST))
+        let may_be_sent = self.change(|saved| (saved >= COST).then_some(saved - COST));
+        self.count(if may_be_sent { "sent" } else { "refused" });
+        may_be_sent
     }
 
     /// Whether there is a retry left.
     pub(super) fn has_retry(&self) -> bool {
-        self.0.load(Ordering::Relaxed) >= COST
+        self.0.saved.load(Ordering::Relaxed) >= COST
     }
 
     /// A request was sent again without asking.
     pub(super) fn retried(&self) {
         self.change(|saved| Some((saved - COST).max(-MOST_SAVED * COST)));
+        self.count("sent");
+    }
+
+    fn count(&self, outcome: &'static str) {
+        if let Some(metrics) = self.0.metrics.get() {
+            metrics.retries.get_or_create(&RetryLabels { outcome }).inc();
+        }
     }
 
     fn change(&self, change: impl Fn(i64) -> Option<i64>) -> bool {
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
+        self.0.saved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change).is_ok()
     }
 }
 
@@ -81,6 +104,17 @@ mod tests {
             retries += 1;
         }
         assert_eq!(retries, MOST_SAVED);
+    }
+
+    #[test]
+    fn what_is_sent_again_and_what_the_budget_refuses_is_counted_by_all_clones() {
+        let (budget, metrics) = (RetryBudget::new(), ClusterMetrics::default());
+        let of_driver = budget.clone();
+        budget.count_in(&metrics);
+        while of_driver.try_retry() {}
+        budget.retried();
+        let counted = ["sent", "refused"].map(|outcome| metrics.retries.get_or_create(&RetryLabels { outcome }).get());
+        assert_eq!(counted, [MOST_SAVED.unsigned_abs() + 1, 1]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use scylla::value::{CqlTimestamp, Row};
 use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 
+use super::future_times::StoredTimes;
 use super::nonces::{Nonce, Nonces};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
@@ -43,6 +44,8 @@ pub(super) struct HeadRow {
     takedown_reason: Option<String>,
     takedown_by: Option<String>,
     nonces: Option<Vec<u8>>,
+    /// The database's timestamp of the last write, in microseconds.
+    written_at: Option<i64>,
 }
 
 /// The columns of a text.
@@ -91,6 +94,15 @@ pub(super) enum UnreadableRow {
 }
 
 impl HeadRow {
+    /// The times of the last write.
+    pub(super) fn times(&self) -> StoredTimes {
+        let changed_at = self.deleted_at.or(self.updated_at);
+        StoredTimes {
+            written_at: self.written_at.map(|micros| UnixMillis::new(micros / 1000)),
+            changed_at: changed_at.map(|CqlTimestamp(millis)| UnixMillis::new(millis)),
+        }
+    }
+
     /// The head in this row, which was read under `slug`.
     pub(super) fn into_stored(self, slug: &Slug) -> Result<Stored, UnreadableRow> {
         match self.state.as_deref() {
@@ -359,6 +371,7 @@ mod tests {
             takedown_reason: None,
             takedown_by: None,
             nonces: None,
+            written_at: None,
         }
     }
 

@@ -14,21 +14,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use scylla::client::Compression;
 use scylla::client::execution_profile::ExecutionProfile;
 use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::errors::{DbError, ExecutionError, NewSessionError, RequestAttemptError};
-use scylla::policies::load_balancing::DefaultPolicy;
+use scylla::policies::load_balancing::{DefaultPolicy, LoadBalancingPolicy};
 use scylla::policies::retry::{RequestInfo, RetryDecision, RetryPolicy, RetrySession};
 use scylla::policies::speculative_execution::{self, SpeculativeExecutionPolicy};
 use scylla::statement::{Consistency, SerialConsistency};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::bulkhead::{Limits, Silence};
 use super::retry_budget::RetryBudget;
 use super::secrets::{self, FileLogin};
 use super::settings_error::SettingsError;
-use crate::config::{ClusterLoadSettings, CqlSettings};
+use crate::config::{ClusterLoadSettings, CqlCompression, CqlSettings};
 
 const KEEPALIVE: Duration = Duration::from_secs(1);
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -57,6 +58,9 @@ const COMMAND_OPERATION: Duration = Duration::from_secs(30);
 
 /// Longest wait of a command for the answer to one conditional write.
 const COMMAND_ATTEMPT: Duration = Duration::from_secs(5);
+
+/// An operation ends this long before its answer is needed, so that its caller learns what has happened.
+const IN_TIME: Duration = Duration::from_millis(250);
 
 /// The store's time limits, and how many operations it runs at once.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +126,12 @@ impl CqlTimeouts {
         }
     }
 
+    /// The end of an operation that begins at `now`, whose answer is needed at `needed_by`.
+    pub(super) fn deadline(&self, now: Instant, needed_by: Option<Instant>) -> Instant {
+        let own = now + self.operation;
+        needed_by.map_or(own, |needed_by| own.min(needed_by.checked_sub(IN_TIME).unwrap_or(now)))
+    }
+
     /// How reads share their permits.
     pub(super) fn of_reads(&self) -> Limits {
         let silence = Silence { after: self.silent_after, refused_for: self.refused_for };
@@ -143,8 +153,12 @@ pub fn builder(settings: &CqlSettings) -> Result<SessionBuilder, SettingsError> 
     let mut builder = SessionBuilder::new()
         .known_nodes(&settings.scylla_nodes)
         .keyspaces_to_fetch([&settings.scylla_keyspace])
-        .default_execution_profile_handle(profile(None).into_handle())
+        .default_execution_profile_handle(profile(load_balancing(None)).into_handle())
         .connection_timeout(CONNECT_TIMEOUT)
+        .compression(match settings.scylla_compression {
+            CqlCompression::None => None,
+            CqlCompression::Lz4 => Some(Compression::Lz4),
+        })
         .schema_agreement_timeout(SCHEMA_AGREEMENT);
     // The field is set directly, because the builder's own methods would log at each start that this interval is short.
     builder.config.keepalive_interval = Some(KEEPALIVE);
@@ -181,18 +195,35 @@ pub(super) async fn connect<E: From<SettingsError>>(
     }
 }
 
-/// How the driver sends requests: only to the nodes of `datacenter`, if there is one.
+/// The place of the nodes that get requests.
+#[derive(Clone, Copy)]
+pub(super) struct Nodes<'a> {
+    /// Only they get any.
+    pub(super) datacenter: &'a str,
+    /// They are asked first.
+    pub(super) rack: Option<&'a str>,
+}
+
+/// The choice of the node for a request: only one of `nodes`, if they are given.
 ///
 /// `LOCAL_QUORUM` and `LOCAL_SERIAL` mean the datacentre of the node that gets the request. If this datacentre fails,
 /// the driver must not use another one, because the quorums there share no replica with the quorums here.
-fn profile(datacenter: Option<String>) -> ExecutionProfile {
+pub(super) fn load_balancing(nodes: Option<Nodes<'_>>) -> Arc<dyn LoadBalancingPolicy> {
     let policy = DefaultPolicy::builder().token_aware(true).permit_dc_failover(false);
-    let policy = match datacenter {
-        Some(name) => policy.prefer_datacenter(name),
+    match nodes {
         None => policy,
-    };
+        Some(Nodes { datacenter, rack: None }) => policy.prefer_datacenter(datacenter.to_owned()),
+        Some(Nodes { datacenter, rack: Some(rack) }) => {
+            policy.prefer_datacenter_and_rack(datacenter.to_owned(), rack.to_owned())
+        }
+    }
+    .build()
+}
+
+/// How the driver sends requests unless a statement says otherwise.
+fn profile(load_balancing: Arc<dyn LoadBalancingPolicy>) -> ExecutionProfile {
     ExecutionProfile::builder()
-        .load_balancing_policy(policy.build())
+        .load_balancing_policy(load_balancing)
         .consistency(Consistency::LocalQuorum)
         .serial_consistency(Some(SerialConsistency::LocalSerial))
         .request_timeout(Some(REQUEST_TIMEOUT))
@@ -205,8 +236,22 @@ fn choose_datacenter(session: &Session, settings: &CqlSettings) -> Result<String
     let state = session.get_cluster_state();
     let names = state.get_nodes_info().iter().filter_map(|node| node.datacenter.as_deref()).collect();
     let name = chosen(&names, settings.scylla_datacenter.as_deref())?;
-    session.get_default_execution_profile_handle().clone().map_to_another_profile(profile(Some(name.clone())));
+    let nodes = Nodes { datacenter: &name, rack: None };
+    session.get_default_execution_profile_handle().clone().map_to_another_profile(profile(load_balancing(Some(nodes))));
     Ok(name)
+}
+
+/// Checks that `datacenter` has the rack of `settings`, if one is set. A mistyped name would prefer nothing.
+pub(super) fn check_rack(session: &Session, datacenter: &str, settings: &CqlSettings) -> Result<(), SettingsError> {
+    let Some(rack) = &settings.scylla_rack else { return Ok(()) };
+    let state = session.get_cluster_state();
+    let here = state.get_nodes_info().iter().filter(|node| node.datacenter.as_deref() == Some(datacenter));
+    let found: BTreeSet<&str> = here.filter_map(|node| node.rack.as_deref()).collect();
+    if found.contains(rack.as_str()) {
+        return Ok(());
+    }
+    let found = found.into_iter().collect::<Vec<_>>().join(", ");
+    Err(SettingsError::NoSuchRack { name: rack.clone(), datacenter: datacenter.to_owned(), found })
 }
 
 /// The datacentre called `wanted`, or the only one. The order of nodes never decides: replicas that name their nodes in
@@ -312,6 +357,21 @@ mod tests {
         assert!(refused.contains("--scylla-datacenter") && refused.contains("east, west"), "{refused}");
         let elsewhere = chosen(&two, Some("north")).unwrap_err().to_string();
         assert!(elsewhere.contains("\"north\"") && elsewhere.contains("east, west"), "{elsewhere}");
+    }
+
+    #[test]
+    fn an_operation_ends_in_time_for_its_caller_and_never_later_than_by_itself() {
+        let (limits, now) = (CqlTimeouts::default(), Instant::now());
+        let ends_after = |needed_after| {
+            let needed_by = Option::map(needed_after, |millis| now + Duration::from_millis(millis));
+            limits.deadline(now, needed_by).duration_since(now)
+        };
+        assert_eq!(ends_after(None), limits.operation);
+        assert_eq!(ends_after(Some(5000)), limits.operation);
+        assert_eq!(ends_after(Some(2750)), limits.operation);
+        assert_eq!(ends_after(Some(1000)), Duration::from_millis(750));
+        assert_eq!(ends_after(Some(250)), Duration::ZERO);
+        assert_eq!(ends_after(Some(0)), Duration::ZERO);
     }
 
     #[test]

@@ -37,6 +37,16 @@ pub enum SettingsError {
         /// The datacentres of the nodes that were found.
         found: String,
     },
+    /// No node of the datacentre is in the rack.
+    #[error("no node of the datacentre {datacenter:?} is in the rack {name:?} of --scylla-rack; there are: {found}")]
+    NoSuchRack {
+        /// The name in the setting.
+        name: String,
+        /// The datacentre.
+        datacenter: String,
+        /// The racks of its nodes.
+        found: String,
+    },
     /// There are several datacentres, and none was named.
     #[error(
         "the cluster has several datacentres: name the one of this replica with --scylla-datacenter; there are: {found}"

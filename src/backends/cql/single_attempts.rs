@@ -5,8 +5,9 @@ use scylla::statement::prepared::PreparedStatement;
 use thiserror::Error;
 use tokio::time::timeout_at;
 
+use super::permit::Permit;
 use super::rows::applied;
-use super::store::{CqlStore, Permit};
+use super::store::CqlStore;
 use super::write_outcome::{self, Outcome};
 use crate::ports::page_store::{Cause, StoreError};
 

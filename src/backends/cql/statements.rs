@@ -27,10 +27,11 @@ use scylla::statement::{Consistency, SerialConsistency, Statement};
 
 use super::bulkhead;
 use super::retry_budget::RetryBudget;
-use super::session::{CqlTimeouts, ReadRetries, SecondReads};
+use super::session::{CqlTimeouts, Nodes, ReadRetries, SecondReads, load_balancing};
 use crate::domain::slug::Slug;
 
-/// The columns of a [`super::rows::HeadRow`].
+/// The columns of a head. A [`super::rows::HeadRow`] also has the database's timestamp of the last write, which is that of
+/// every column, because each write writes all of them.
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
@@ -61,6 +62,8 @@ pub(super) struct Statements {
     pub(super) create_head: PreparedStatement,
     /// Binds a [`super::rows::Replacement`].
     pub(super) replace_head: PreparedStatement,
+    /// How heads and texts are read.
+    reads: ExecutionProfileHandle,
 }
 
 /// Prepares statements, all with the same limits.
@@ -68,16 +71,26 @@ pub(super) struct Preparing<'a> {
     session: &'a Session,
     timeouts: CqlTimeouts,
     retries: &'a RetryBudget,
-    /// Sends slow reads to a second node, within the budget.
+    /// Sends slow requests to a second node, within the budget.
     profile: ExecutionProfileHandle,
+    /// The same, for reads of heads and texts.
+    reads: ExecutionProfileHandle,
 }
 
 impl<'a> Preparing<'a> {
     pub(super) fn new(session: &'a Session, timeouts: CqlTimeouts, retries: &'a RetryBudget) -> Self {
         let profile = session.get_default_execution_profile_handle().pointee_to_builder();
         let second_reads = Arc::new(SecondReads(retries.clone()));
-        let profile = profile.speculative_execution_policy(Some(second_reads)).build().into_handle();
-        Self { session, timeouts, retries, profile }
+        let profile = profile.speculative_execution_policy(Some(second_reads)).build();
+        let reads = profile.clone().into_handle();
+        Self { session, timeouts, retries, profile: profile.into_handle(), reads }
+    }
+
+    /// A read of a head or text, which [`Statements::prefer_rack`] concerns.
+    async fn read(&self, cql: String) -> Result<PreparedStatement, PrepareError> {
+        let mut statement = self.repeatable(cql, Consistency::LocalQuorum).await?;
+        statement.set_execution_profile_handle(Some(self.reads.clone()));
+        Ok(statement)
     }
 
     /// A statement that is harmless to repeat.
@@ -117,19 +130,17 @@ impl Statements {
         let repeatable = async |cql, consistency| preparing.repeatable(cql, consistency).await;
         let conditional = async |cql| preparing.conditional(cql).await;
         let pages = format!("{keyspace}.pages");
-        let head = format!("SELECT DISTINCT {HEAD} FROM {pages} WHERE slug = ?");
+        let head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
         Ok(Self {
-            read_head: repeatable(head.clone(), Consistency::LocalQuorum).await?,
+            read_head: preparing.read(head.clone()).await?,
             read_head_serially: repeatable(head, Consistency::LocalSerial).await?,
-            read_text: repeatable(
-                format!(
+            read_text: preparing
+                .read(format!(
                     "SELECT content, html, excerpt, code_blocks, language, text_renderer_version FROM {pages} \
                      WHERE {text_key}"
-                ),
-                Consistency::LocalQuorum,
-            )
-            .await?,
+                ))
+                .await?,
             read_nonces: repeatable(
                 format!("SELECT DISTINCT state, version, key_hash, nonces FROM {pages} WHERE slug = ?"),
                 Consistency::LocalSerial,
@@ -162,7 +173,18 @@ impl Statements {
                  IF state = 'active' AND version = :expected_version AND updated_at = :expected_updated_at"
             ))
             .await?,
+            reads: preparing.reads.clone(),
         })
+    }
+
+    /// Sends reads of heads and texts to the nodes of `rack` first, as long as they answer.
+    ///
+    /// Writes have no such preference, and neither have serial reads: nodes of several racks that run transactions on one
+    /// page at once disturb each other.
+    pub(super) fn prefer_rack(&self, datacenter: &str, rack: &str) {
+        let policy = load_balancing(Some(Nodes { datacenter, rack: Some(rack) }));
+        let profile = self.reads.pointee_to_builder().load_balancing_policy(policy).build();
+        self.reads.clone().map_to_another_profile(profile);
     }
 
     /// The token range of `slug`, as [`bulkhead`] counts them.

@@ -8,14 +8,16 @@ use scylla::client::session::Session;
 use scylla::errors::{ExecutionError, PrepareError};
 use scylla::serialize::row::SerializeRow;
 use thiserror::Error;
-use tokio::sync::{Mutex, Semaphore, SemaphorePermit, watch};
+use tokio::sync::{Mutex, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::fence::{Fence, Fenced};
-use super::gate::{Gate, Pass, Refusal};
+use super::future_times::FutureTimes;
+use super::gate::{Gate, GateMetrics, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
 use super::nonces::{Nonce, Nonces};
 use super::operated_statements::OperatedStatements;
+use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
 use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
@@ -23,16 +25,20 @@ use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
 use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
 use crate::domain::slug::Slug;
+use crate::ports::clock::SharedClock;
+use crate::ports::deadline;
 use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
+use crate::telemetry::cluster::ClusterMetrics;
 
 /// How often a request that may be repeated is sent again after it has failed on every node that got it.
 const REPEATS: usize = 2;
 
 /// The pages of one keyspace.
 ///
-/// Every operation ends within [`CqlTimeouts::operation`]. A caller that gives up earlier drops the future. A request that
-/// was sent by then is done completely or not at all; at most it leaves a text that no head points to.
+/// Every operation ends within [`CqlTimeouts::operation`], and shortly before its caller needs the answer, if the caller
+/// has [said](deadline) when that is. A caller that gives up earlier drops the future. A request that was sent by then is
+/// done completely or not at all; at most it leaves a text that no head points to.
 pub struct CqlStore {
     pub(super) session: Arc<Session>,
     pub(super) statements: Statements,
@@ -45,6 +51,8 @@ pub struct CqlStore {
     /// For the work of operators, so that an export neither delays clients nor is refused because of them.
     background: Semaphore,
     recent: RecentHeads,
+    /// Looks at the times of heads, once somebody counts them.
+    future_times: Option<FutureTimes>,
     pub(super) operated: OperatedStatements,
     /// About how many records there are, and when that was found.
     pub(super) estimate: Mutex<Option<(Instant, u64)>>,
@@ -56,27 +64,6 @@ pub struct CqlStore {
 #[derive(Debug, Error)]
 #[error("the database did not answer in time")]
 struct NoAnswerError;
-
-/// The right to run one operation, and the time by which the operation must end.
-pub(super) struct Permit<'a> {
-    pub(super) deadline: Instant,
-    right: Right<'a>,
-}
-
-/// The place that an operation takes among those that run at once.
-enum Right<'a> {
-    OfPage(Pass<'a>),
-    OfOperator { _permit: SemaphorePermit<'a> },
-}
-
-impl Right<'_> {
-    /// The database has answered the operation.
-    fn answered(&self) {
-        if let Self::OfPage(pass) = self {
-            pass.answered();
-        }
-    }
-}
 
 impl CqlStore {
     /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
@@ -102,10 +89,23 @@ impl CqlStore {
             timeouts,
             retries,
             recent: RecentHeads::new(),
+            future_times: None,
             operated,
             estimate: Mutex::default(),
             audit_end: Mutex::default(),
         })
+    }
+
+    /// Counts in `metrics`, and compares the times that it reads with `clock`.
+    #[must_use]
+    pub fn observed_by(self, metrics: &ClusterMetrics, clock: SharedClock) -> Self {
+        self.retries.count_in(metrics);
+        Self {
+            reads: self.reads.counted_in(GateMetrics::of(metrics, "read")),
+            writes: self.writes.counted_in(GateMetrics::of(metrics, "write")),
+            future_times: Some(FutureTimes::new(clock, metrics.clone())),
+            ..self
+        }
     }
 
     /// Why this replica may not write, whenever that changes; `None` while it may.
@@ -113,21 +113,29 @@ impl CqlStore {
         self.fence.state()
     }
 
+    /// The time by which an operation that begins now must end.
+    fn deadline(&self) -> Result<Instant, StoreError> {
+        let now = Instant::now();
+        let deadline = self.timeouts.deadline(now, deadline::current());
+        if deadline > now { Ok(deadline) } else { Err(StoreError::Unavailable(Box::new(NoTimeError))) }
+    }
+
     /// The permit for an operation of an operator.
     pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
-        let deadline = Instant::now() + self.timeouts.operation;
+        let deadline = self.deadline()?;
         match timeout(self.timeouts.permit, self.background.acquire()).await {
-            Ok(Ok(permit)) => Ok(Permit { deadline, right: Right::OfOperator { _permit: permit } }),
+            Ok(Ok(permit)) => Ok(Permit::of_operator(deadline, permit)),
             _ => Err(StoreError::Unavailable(Box::new(Refusal::Overloaded))),
         }
     }
 
     /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
     pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
-        let deadline = Instant::now() + self.timeouts.operation;
-        match gate.enter(slug, self.statements.range_of(slug)).await {
-            Ok(pass) => Ok(Permit { deadline, right: Right::OfPage(pass) }),
-            Err(refusal) => Err(StoreError::Unavailable(Box::new(refusal))),
+        let deadline = self.deadline()?;
+        match timeout_at(deadline, gate.enter(slug, self.statements.range_of(slug))).await {
+            Ok(Ok(pass)) => Ok(Permit::of_page(deadline, pass)),
+            Ok(Err(refusal)) => Err(StoreError::Unavailable(Box::new(refusal))),
+            Err(_) => Err(StoreError::Unavailable(Box::new(NoTimeError))),
         }
     }
 
@@ -171,11 +179,11 @@ impl CqlStore {
             }
             let failed = match tried {
                 Ok(Ok(answer)) => {
-                    permit.right.answered();
+                    permit.answered();
                     return Ok(answer);
                 }
                 Ok(Err(RequestError::Unreadable(cause))) => {
-                    permit.right.answered();
+                    permit.answered();
                     return Err(StoreError::Unreadable(cause));
                 }
                 Ok(Err(RequestError::Overloaded(cause))) => return Err(StoreError::Unavailable(cause)),
@@ -195,7 +203,11 @@ impl CqlStore {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.statements.read_head, (slug.as_str(),)).await?;
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
-            row.map_err(unreadable)?.map_or(Ok(Stored::Absent), |row| row.into_stored(slug)).map_err(unreadable)
+            let Some(row) = row.map_err(unreadable)? else { return Ok(Stored::Absent) };
+            if let Some(future_times) = &self.future_times {
+                future_times.look(row.times());
+            }
+            row.into_stored(slug).map_err(unreadable)
         };
         let stored = self.repeat(permit, request).await?;
         if let Stored::Active(head, text, nonces) = &stored {
@@ -245,7 +257,7 @@ impl CqlStore {
         nonce: &Nonce,
     ) -> Result<bool, StoreError> {
         let expected = base.head.version;
-        let classify = |row: Option<&NonceRow>| classify_replacement(row, expected, made, nonce);
+        let classify = |row: Option<&NonceRow>| Verdict::of_replacement(row, expected, made, nonce);
         let write = Write {
             slug: &base.head.slug,
             statement: &self.statements.replace_head,
@@ -327,7 +339,7 @@ impl PageStore for CqlStore {
         self.insert_text(&permit, &page, &text).await?;
         let nonces = Nonces::first(nonce);
         let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
-        let classify = |row: Option<&NonceRow>| classify_insert(row, &page, &nonce);
+        let classify = |row: Option<&NonceRow>| Verdict::of_insert(row, &page, &nonce);
         let write = Write {
             slug: &page.slug,
             statement: &self.statements.create_head,
@@ -374,27 +386,5 @@ impl PageStore for CqlStore {
             Record::Deleted(tombstone) => self.bury(&permit, base, tombstone).await?,
         };
         Ok(if done { CasResult::Swapped } else { CasResult::Stale })
-    }
-}
-
-/// The outcome of the insert of `page` with `nonce`, as `row` shows it.
-fn classify_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Verdict {
-    match row {
-        None => Verdict::NotYet,
-        Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Verdict::Done,
-        // A page that was changed still has its key. A tombstone has no key, and may have replaced our page.
-        Some(row) if !row.is_active() && row.has_forgotten(page.version) => Verdict::TooOld,
-        Some(_) => Verdict::Refused,
-    }
-}
-
-/// The outcome, as `row` shows it, of the write with `nonce` that replaces the version `expected` by `made`.
-fn classify_replacement(row: Option<&NonceRow>, expected: PageVersion, made: PageVersion, nonce: &Nonce) -> Verdict {
-    match row {
-        Some(row) if row.carries(made, nonce) => Verdict::Done,
-        Some(row) if row.is_active() && row.version() == Some(expected) => Verdict::NotYet,
-        Some(row) if row.has_forgotten(made) => Verdict::TooOld,
-        // Heads are never removed, so if there is no head now, there was no page to replace.
-        Some(_) | None => Verdict::Refused,
     }
 }

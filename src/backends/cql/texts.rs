@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
-use super::store::{CqlStore, Permit, unreadable};
+use super::store::{CqlStore, unreadable};
 use super::write_times;
 use crate::domain::page::{Page, PageHead, TextId, Tombstone};
 use crate::domain::slug::Slug;

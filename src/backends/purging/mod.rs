@@ -13,6 +13,7 @@ pub use self::caches::{Caches, PurgeError};
 pub use self::queue::Purges;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
+use crate::ports::deadline;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::spans::with_current_span;
 
@@ -66,9 +67,10 @@ impl PageStore for Purging {
     /// The write goes on although its caller may stop waiting, so that its purge follows it in any case.
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         let (inner, purges, slug) = (Arc::clone(&self.inner), self.purges.clone(), next.slug().clone());
+        let needed_by = deadline::current();
         let work = with_current_span(async move {
             let began = Instant::now();
-            let result = inner.compare_and_set(expected, next).await;
+            let result = deadline::carried(needed_by, inner.compare_and_set(expected, next)).await;
             if matches!(result, Ok(CasResult::Swapped) | Err(StoreError::OutcomeUnknown(_))) {
                 let left = WRITE_AND_PURGE.saturating_sub(began.elapsed());
                 purges.purge(&slug, left.min(PURGE_WAIT)).await;

@@ -198,6 +198,18 @@ async fn a_body_that_is_too_large_is_not_given_back_and_the_form_says_so() {
 }
 
 #[tokio::test]
+async fn a_text_that_is_too_large_is_refused_for_its_size_before_a_title_is_missed() {
+    let app = TestApp::new();
+    let large = "x".repeat(102_401);
+    // The heading of such a text is not looked for. This one could be no title.
+    for text in [large.clone(), format!("# \u{202e}\n{large}")] {
+        app.send(markdown(text.clone())).await.expect_error(413, "content_too_large");
+        app.send(form(&[field("content", &text)])).await.expect_error(413, "content_too_large");
+        app.send(markdown(text).query("action=preview")).await.expect_error(413, "content_too_large");
+    }
+}
+
+#[tokio::test]
 async fn a_url_encoded_form_is_refused_with_lines_that_work() {
     let app = TestApp::new();
     let lossy =

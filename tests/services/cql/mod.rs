@@ -1,5 +1,8 @@
 //! The page store on a real CQL server, which `./tests/run` starts. Without one every test fails.
 
+mod clocks;
+mod connections;
+mod deadlines;
 pub(crate) mod faults;
 mod login;
 mod migrations;

@@ -115,6 +115,9 @@ async fn a_forced_move_asks_first_and_loses_only_what_the_lost_side_alone_has() 
     insert(&west, &alone).await.unwrap();
     drop(west);
     ring.heal().await;
+    let cautious = ring.store_with(EAST, &["--scylla-fence-consistency", "quorum"]).await;
+    let elsewhere = Some(Fenced::Elsewhere(WEST.to_owned()));
+    cautious.fenced().wait_for(|fenced| *fenced == elsewhere).await.unwrap();
     ring.kill(WEST).await;
 
     let planned = ring.failover(EAST, &["--schema-wait", "0s"]).await;
@@ -130,6 +133,9 @@ async fn a_forced_move_asks_first_and_loses_only_what_the_lost_side_alone_has() 
     assert_eq!(insert(&east, &Arc::new(page("in the east"))).await.unwrap(), InsertResult::Inserted);
     assert_eq!(east.lookup(&everywhere.slug).await.unwrap(), Lookup::Active(everywhere));
     assert_eq!(east.lookup(&alone.slug).await.unwrap(), Lookup::Absent);
+    // It reads the fence at a majority of all copies, and one of two is gone. So it has not seen the move.
+    let refused = insert(&cautious, &Arc::new(page("in the east by a majority"))).await;
+    assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
 
     // The lost side is back, and its own copy of the fence is old. A second command brings it up to date.
     ring.heal().await;

@@ -85,6 +85,10 @@ impl Ring {
 
     /// The settings of a replica in `datacenter`.
     pub(crate) fn settings(&self, datacenter: &str) -> CqlSettings {
+        self.settings_with(datacenter, &[])
+    }
+
+    fn settings_with(&self, datacenter: &str, more: &[&str]) -> CqlSettings {
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
@@ -92,12 +96,17 @@ impl Ring {
         }
         let line = ["handbill", "--scylla-nodes", NODES, "--scylla-keyspace", &self.keyspace];
         let datacenter = ["--scylla-datacenter", datacenter];
-        Line::try_parse_from([&line[..], &datacenter].concat()).unwrap().settings
+        Line::try_parse_from([&line[..], &datacenter, more].concat()).unwrap().settings
     }
 
     /// The store of a replica in `datacenter`.
     pub(crate) async fn store(&self, datacenter: &str) -> CqlStore {
-        let settings = self.settings(datacenter);
+        self.store_with(datacenter, &[]).await
+    }
+
+    /// The store of a replica in `datacenter` with `more` options.
+    pub(crate) async fn store_with(&self, datacenter: &str, more: &[&str]) -> CqlStore {
+        let settings = self.settings_with(datacenter, more);
         CqlStore::connect(&settings, CqlTimeouts::default(), Random::System, |_| {}).await.unwrap()
     }
 

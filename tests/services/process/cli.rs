@@ -115,6 +115,7 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
         (&[&scylla[..], &redis].concat(), "scylla-fence-consistency", "one"),
         (&[&scylla[..], &redis].concat(), "scylla-replication-factor", "0"),
         (&[&scylla[..], &redis].concat(), "scylla-tablets", "maybe"),
+        (&[&scylla[..], &redis].concat(), "scylla-compression", "zip"),
         (&[&scylla[..], &redis].concat(), "scylla-username", "alone"),
         (&[&scylla[..], &redis].concat(), "scylla-password-file", &absent),
         (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
@@ -167,13 +168,15 @@ fn an_empty_variable_counts_as_not_set() {
 }
 
 /// The options of the cluster.
-const OF_SCYLLA: [&str; 12] = [
+const OF_SCYLLA: [&str; 14] = [
     "scylla-nodes",
     "scylla-keyspace",
     "scylla-datacenter",
+    "scylla-rack",
     "scylla-fence-consistency",
     "scylla-replication-factor",
     "scylla-tablets",
+    "scylla-compression",
     "scylla-username",
     "scylla-password-file",
     "scylla-ca-file",
@@ -401,9 +404,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     // Settings of servers that are not used by default have no default either.
     let of_servers =
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
-    assert_eq!(of_servers.count(), 24, "{help}");
+    assert_eq!(of_servers.count(), 26, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 69, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 71, "an option that this test does not know:\n{help}");
 }
 
 #[test]

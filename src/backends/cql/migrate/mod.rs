@@ -114,6 +114,7 @@ pub async fn migrate_with(
     random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.scylla_keyspace.as_str();
+    // The lock is in the keyspace, so this cannot happen under it (docs/decisions/0034).
     let made_keyspace = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
     if made_keyspace {
         change_schema(session, &keyspace_statement(settings, datacenter)).await?;
@@ -243,16 +244,18 @@ fn is_already_done(error: &ExecutionError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::FenceConsistency;
+    use crate::config::{CqlCompression, FenceConsistency};
 
     fn settings() -> CqlSettings {
         CqlSettings {
             scylla_nodes: Vec::new(),
             scylla_keyspace: "handbill".to_owned(),
             scylla_datacenter: None,
+            scylla_rack: None,
             scylla_fence_consistency: FenceConsistency::LocalQuorum,
             scylla_replication_factor: 3,
             scylla_tablets: None,
+            scylla_compression: CqlCompression::None,
             scylla_username: None,
             scylla_password_file: None,
             scylla_ca_file: None,

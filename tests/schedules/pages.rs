@@ -1,0 +1,245 @@
+//! The store of an order: one page, whose calls take virtual time and fail by the order's seed.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use handbill::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace};
+use handbill::domain::slug::Slug;
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::clock::Clock;
+use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::random::{Random, index_below};
+use tokio::time::{Instant, sleep};
+
+use super::history::Seen;
+
+/// A fault that is planted in the store. The rules must find each of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    None,
+    /// A read gets the answer of another one that had begun before it.
+    JoinsRunningReads,
+    /// A write does not compare versions.
+    DoesNotCompare,
+    /// The text of a head is the present one, whatever the head says.
+    MixesStates,
+    /// A write that was done sometimes fails with *Nothing was changed*.
+    DeniesWhatItDid,
+}
+
+/// The page, and all states that it had.
+pub(crate) struct Pages {
+    random: Random,
+    fault: Fault,
+    fails: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    record: Option<Record>,
+    log: Vec<Seen>,
+    /// The heads of reads that are under way, oldest first.
+    running: Vec<Head>,
+}
+
+/// A clock in virtual time.
+pub(crate) struct SkewedClock {
+    started: Instant,
+    behind: Duration,
+}
+
+/// Numbers that depend on `seed` alone (`SplitMix64`).
+pub(crate) fn seeded(seed: u64) -> Random {
+    let state = Mutex::new(seed);
+    Random::Controlled(Arc::new(move |bytes: &mut [u8]| {
+        let mut state = state.lock().unwrap();
+        for byte in bytes {
+            *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = *state;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            *byte = (mixed ^ (mixed >> 31)).to_le_bytes()[0];
+        }
+    }))
+}
+
+impl SkewedClock {
+    pub(crate) fn new(behind: Duration) -> Self {
+        Self { started: Instant::now(), behind }
+    }
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> UnixMillis {
+        let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap();
+        UnixMillis::new(1_795_235_400_123 + millis(self.monotonic()) - millis(self.behind))
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+/// The failure of a call of the store.
+fn failure(text: &'static str) -> Box<dyn std::error::Error + Send + Sync> {
+    text.into()
+}
+
+impl Pages {
+    pub(crate) fn new(random: Random, fault: Fault) -> Self {
+        Self { random, fault, fails: AtomicBool::new(false), state: Mutex::default() }
+    }
+
+    /// From now on calls fail now and then.
+    pub(crate) fn begin_to_fail(&self) {
+        self.fails.store(true, Ordering::Relaxed);
+    }
+
+    /// The states that the page had, in their order.
+    pub(crate) fn log(&self) -> Vec<Seen> {
+        self.state().log.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+
+    async fn pause(&self) {
+        sleep(Duration::from_millis(index_below(&self.random, 6) as u64)).await;
+    }
+
+    /// One of `of` calls.
+    fn happens_once_in(&self, of: usize) -> bool {
+        self.fails.load(Ordering::Relaxed) && index_below(&self.random, of) == 0
+    }
+
+    fn may_fail(&self) -> Result<(), StoreError> {
+        if self.happens_once_in(24) { Err(StoreError::Unavailable(failure("not reached"))) } else { Ok(()) }
+    }
+
+    /// `done`, unless its answer is lost.
+    fn answer<T>(&self, done: T) -> Result<T, StoreError> {
+        if self.happens_once_in(24) {
+            return Err(match self.fault {
+                Fault::DeniesWhatItDid => StoreError::Unavailable(failure("a lie")),
+                _ => StoreError::OutcomeUnknown(failure("no answer")),
+            });
+        }
+        Ok(done)
+    }
+}
+
+impl State {
+    fn head(&self) -> Head {
+        match &self.record {
+            Some(Record::Active(page)) => Head::Active(page.head()),
+            Some(Record::Deleted(tombstone)) => Head::Deleted(tombstone.clone()),
+            None => Head::Absent,
+        }
+    }
+
+    fn store(&mut self, record: Record) {
+        self.log.push(match &record {
+            Record::Active(page) => Seen::of(page),
+            Record::Deleted(_) => Seen::Gone,
+        });
+        self.record = Some(record);
+    }
+}
+
+/// `page` with its text under a name of its own, unless it keeps the text of `present`.
+fn stored(page: &Page, present: Option<&Page>) -> Arc<Page> {
+    let kept = match (page.text, present) {
+        (TextPlace::Stored(id), Some(present)) if present.text.stored() == Some(id) => Some(present),
+        _ => None,
+    };
+    Arc::new(match kept {
+        Some(present) => Page { content: present.content.clone(), rendered: present.rendered.clone(), ..page.clone() },
+        None => Page { text: TextPlace::Stored(TextId { version: page.version, nonce: [0; 16] }), ..page.clone() },
+    })
+}
+
+#[async_trait]
+impl PageStore for Pages {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        self.state().store(Record::Active(stored(&page, None)));
+        Ok(InsertResult::Inserted)
+    }
+
+    async fn lookup(&self, _: &Slug) -> Result<Lookup, StoreError> {
+        self.pause().await;
+        self.may_fail()?;
+        let found = match self.state().record.clone() {
+            Some(Record::Active(page)) => Lookup::Active(page),
+            Some(Record::Deleted(tombstone)) => Lookup::Deleted(tombstone),
+            None => Lookup::Absent,
+        };
+        self.pause().await;
+        Ok(found)
+    }
+
+    fn keeps_texts_apart(&self) -> bool {
+        true
+    }
+
+    async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
+        if self.fault == Fault::JoinsRunningReads {
+            let running = self.state().running.first().cloned();
+            if let Some(head) = running {
+                return Ok(head);
+            }
+        }
+        self.pause().await;
+        self.may_fail()?;
+        let head = {
+            let mut state = self.state();
+            let head = state.head();
+            state.running.push(head.clone());
+            head
+        };
+        self.pause().await;
+        self.state().running.pop();
+        Ok(head)
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        self.pause().await;
+        self.may_fail()?;
+        let present = match &self.state().record {
+            Some(Record::Active(page)) => Some(Arc::clone(page)),
+            _ => None,
+        };
+        self.pause().await;
+        let is_there = |page: &Arc<Page>| page.text.stored() == head.text.stored() || self.fault == Fault::MixesStates;
+        let found = present.filter(is_there);
+        Ok(found.map(|page| Arc::new(head.clone().with_text(page.content.clone(), page.rendered.clone()))))
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        self.pause().await;
+        self.may_fail()?;
+        let is_done = {
+            let mut state = self.state();
+            let present = match &state.record {
+                Some(Record::Active(page)) => Some(Arc::clone(page)),
+                _ => None,
+            };
+            let is_expected = |page: &Page| page.version == expected || self.fault == Fault::DoesNotCompare;
+            match present {
+                Some(present) if is_expected(&present) => {
+                    state.store(match next {
+                        Record::Active(page) => Record::Active(stored(&page, Some(&present))),
+                        Record::Deleted(tombstone) => Record::Deleted(tombstone),
+                    });
+                    true
+                }
+                _ => false,
+            }
+        };
+        self.pause().await;
+        if is_done { self.answer(CasResult::Swapped) } else { Ok(CasResult::Stale) }
+    }
+}

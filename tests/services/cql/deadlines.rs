@@ -1,0 +1,39 @@
+//! A store that is told by when its answer is needed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use handbill::ports::deadline::needed_by;
+use handbill::ports::page_store::{InsertResult, Lookup, PageStore, Record, StoreError};
+use scylla_proxy::{Reaction, RequestReaction, RequestRule};
+use tokio::time::Instant;
+
+use super::faults::requests_with;
+use super::server::{PATIENT, proxied};
+use super::traffic::Traffic;
+use crate::support::pages::{edited, page};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_answered_in_time_is_not_sent_and_what_is_not_answered_ends_in_time() {
+    let mut proxied = proxied(PATIENT).await;
+    let page = Arc::new(page("first"));
+    assert_eq!(proxied.store.insert_if_absent(page.clone()).await.unwrap(), InsertResult::Inserted);
+    let edit = || Record::Active(edited(&page, "second"));
+
+    let mut traffic = Traffic::of(&mut proxied);
+    let store = Arc::clone(&proxied.store);
+    let too_late = needed_by(Instant::now(), store.compare_and_set(page.version, edit())).await;
+    assert!(matches!(too_late, Err(StoreError::Unavailable(_))), "{too_late:?}");
+    let too_late = needed_by(Instant::now(), store.lookup(&page.slug)).await;
+    assert!(matches!(too_late, Err(StoreError::Unavailable(_))), "{too_late:?}");
+    assert_eq!(traffic.take_those_with(&[page.slug.as_str()]).requests, 0);
+
+    let silence = RequestRule(requests_with(page.slug.as_str()), RequestReaction::drop_frame());
+    proxied.rules(vec![silence], Vec::new());
+    let began = Instant::now();
+    let unanswered = needed_by(began + Duration::from_secs(1), store.compare_and_set(page.version, edit())).await;
+    assert!(matches!(unanswered, Err(StoreError::Unavailable(_))), "{unanswered:?}");
+    assert!(began.elapsed() < PATIENT.attempt, "the store's own limits are longer: {:?}", began.elapsed());
+    proxied.rules(Vec::new(), Vec::new());
+    assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page));
+}
