@@ -309,6 +309,11 @@ impl AuditLog for CqlStore {
         self.append_once(&permit, &Begun { id: self.random_nonce(), entry, after }).await
     }
 
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        let permit = self.background_permit().await?;
+        self.enter_deletion(&permit, tombstone).await
+    }
+
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {
         let permit = self.background_permit().await?;
         self.settle_takedowns(&permit).await?;

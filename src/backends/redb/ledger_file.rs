@@ -5,16 +5,13 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::folders::{FileSystem, Folders};
+use super::folders::{FILE_MODE, FileSystem, Folders};
 use super::storage::LedgerFile;
 use crate::domain::archive::{Decoded, Decoder, MAX_LINE_BYTES, ledger_header};
 use crate::ports::clock::{Clock, SystemClock};
 
 /// The file in the data directory that holds the ledger of deletions.
 pub const LEDGER_FILE: &str = "handbill.ledger";
-
-/// Only the service's user reads the file, as with the database.
-const FILE_MODE: u32 = 0o600;
 
 /// The name of the ledger while its first lines are written.
 const UNFINISHED_FILE: &str = "handbill.ledger.new";

@@ -2,12 +2,43 @@
 
 use std::sync::Arc;
 
-use handbill::backends::redb::RedbStore;
+use handbill::backends::redb::{RecordCount, RedbStore};
+use handbill::domain::page::Page;
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::page_import::PageImport;
 use handbill::ports::page_scan::{PageScan, ScanLimit};
 use handbill::ports::page_store::{PageStore, Record};
 
 use super::disk::Disk;
-use crate::support::pages::page;
+use crate::support::pages::{CREATED, edited, page};
+
+/// Store with `pages` pages.
+async fn store_of(pages: usize) -> (RedbStore, Vec<Arc<Page>>) {
+    let store = RedbStore::in_memory().unwrap();
+    let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();
+    for page in &pages {
+        store.insert_if_absent(page.clone()).await.unwrap();
+    }
+    (store, pages)
+}
+
+#[tokio::test]
+async fn pages_and_tombstones_are_counted_whatever_order_they_came_in() {
+    let (store, pages) = store_of(5).await;
+    assert_eq!(store.count().await.unwrap(), RecordCount { pages: 5, tombstones: 0 });
+    let delete = |page: &Page| {
+        let tombstone = page.tombstone(UnixMillis::new(CREATED + 1));
+        store.compare_and_set(page.version, Record::Deleted(tombstone))
+    };
+    for page in [&pages[1], &pages[4], &pages[1]] {
+        delete(page).await.unwrap();
+    }
+    let edited = edited(&pages[0], "edited");
+    store.compare_and_set(pages[0].version, Record::Active(edited)).await.unwrap();
+    assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 2 });
+    store.insert_tombstone_if_absent(page("elsewhere").tombstone(UnixMillis::new(CREATED + 1))).await.unwrap();
+    assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 3 });
+}
 
 #[tokio::test]
 async fn a_damaged_record_is_named_and_the_scan_goes_on() {

@@ -211,3 +211,20 @@ fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survive
     assert_eq!(create(server.address, "Text.").status, 201);
     drop(directory);
 }
+
+#[test]
+fn a_takedown_that_is_not_in_the_ledger_ends_with_1_and_says_what_to_do() {
+    // Nobody can write a ledger where a directory has its name.
+    let operated = Operated::start(|directory| {
+        fs::create_dir_all(directory.join("data/handbill.ledger")).unwrap();
+        Vec::new()
+    });
+    let slug = publish(operated.server.address, "Text.");
+    let taken = operated.command(&["takedown", "--reason", "spam", "--by", "desk", &slug], "");
+    assert_eq!(taken.status.code(), Some(1), "{taken:?}");
+    let line = text(&taken.stdout);
+    assert!(line.starts_with(&format!("{slug}\tnot_in_ledger\t")) && line.contains("a restore could"), "{line}");
+    assert_eq!(status(operated.server.address, &format!("/{slug}")), 410);
+    let (.., log) = operated.server.stop();
+    assert!(log.contains("a deletion is not in the ledger of deletions"), "{log}");
+}
