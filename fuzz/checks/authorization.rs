@@ -5,20 +5,19 @@
 //! the right credentials for HTTP Basic. Neither byte occurs in a real query string or header. The replacement helps
 //! inputs to come close to opening the page.
 
+#[path = "../../tests/support/unlimited.rs"]
+mod unlimited;
+
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use axum::Router;
 use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
-use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, PublicSettings, Publishing, public_router};
+use handbill::app::Deps;
 use handbill::backends::redb::RedbStore;
-use handbill::domain::client::{ForwardedHeader, Peer};
-use handbill::domain::origin::Origin;
-use handbill::mcp::HostCheck;
+use handbill::domain::client::Peer;
 use handbill::ports::random::Random;
-use handbill::ports::rate_limiter::Quotas;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::BodyExt;
@@ -132,15 +131,7 @@ impl Service {
         let next = AtomicU8::new(0);
         let count = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
         let deps = Deps { random: Random::Controlled(Arc::new(count)), ..Deps::system() };
-        let base_url = Origin::parse("https://pages.example").unwrap();
-        let settings = PublicSettings {
-            quotas: Quotas { create: None, edit: None, token: None, preview: None },
-            proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
-            hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
-            base_url,
-            publishing: Publishing::default(),
-        };
-        let router = public_router(Arc::new(RedbStore::in_memory().unwrap()), settings, &deps);
+        let router = unlimited::router(Arc::new(RedbStore::in_memory().unwrap()), &deps);
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };
         let page = r#"{"title": "A page", "content": "Text"}"#;
         let created = service.ask(Method::POST, "/api/pages", "", &[], "application/json", page).unwrap();

@@ -9,6 +9,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::deps::Deps;
 use super::error::StartError;
+use super::store_size::StoreSize;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
 use crate::backends::creates_file::CreatesFile;
@@ -80,7 +81,7 @@ impl Backends {
     }
 
     /// The backends of `settings`. A cluster is connected to in the background, and is not ready until then. The first
-    /// thing that is read there is which creates `policy` allows.
+    /// thing read from it is the switch of creates, for `policy`.
     pub(super) async fn open(
         settings: &Settings,
         deps: &Deps,
@@ -92,6 +93,9 @@ impl Backends {
                 let store = Arc::new(open_embedded(&settings.embedded, &deps.metrics).await?);
                 deps.metrics.store_available.set(1);
                 deps.metrics.store_writable.set(1);
+                let data_dir = settings.embedded.data_dir.clone();
+                let size = StoreSize::measured(Arc::clone(&store), data_dir, Arc::clone(&deps.metrics)).await;
+                tokio::spawn(size.follow());
                 let pages: Arc<dyn PageStore> = Arc::clone(&store) as _;
                 let backends = if settings.redis.redis_url.is_empty() {
                     Self::in_process(pages, settings.rate_limits.network_limits.clone(), deps)

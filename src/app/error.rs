@@ -35,6 +35,11 @@ pub enum StartError {
     /// Without Redis, each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
+    /// Subjects have limits, and nothing says where requests name them.
+    #[error(
+        "--limit-tier limits subjects: say with --limit-subject-header or --limit-subject-meta where requests name them"
+    )]
+    NoSubjectNames,
     /// The settings of Redis make no sense.
     #[error(transparent)]
     Redis(#[from] redis::OpenError),

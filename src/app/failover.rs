@@ -3,8 +3,8 @@
 use tokio::runtime::Builder;
 
 use super::error::FailoverError;
-use crate::backends::cql;
-use crate::config::{FailoverSettings, StoreKind};
+use crate::backends::cql as backend;
+use crate::config::{ClusterSettings, FailoverSettings, StoreKind};
 use crate::telemetry::logs::{self, LogQueue};
 
 /// Moves the writing of pages to another datacentre. Lines for the operator go to `say`. Returns the last of them.
@@ -13,12 +13,14 @@ pub fn failover(
     log: &LogQueue,
     say: impl Fn(&str) + Send,
 ) -> Result<String, FailoverError> {
-    logs::install(&settings.logs, log, None);
-    if settings.store.store == StoreKind::Embedded {
+    let ClusterSettings { store, cql, logs } = &settings.cluster;
+    logs::install(logs, log, None);
+    if store.store == StoreKind::Embedded {
         return Err(FailoverError::Embedded);
     }
     let options = &settings.options;
-    let plan = cql::FailoverPlan { to: options.to.clone(), is_forced: options.force, copies_pages: !options.skip_copy };
+    let plan =
+        backend::FailoverPlan { to: options.to.clone(), is_forced: options.force, copies_pages: !options.skip_copy };
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(cql::failover(&settings.cql, &plan, say))?)
+    Ok(runtime.block_on(backend::failover(cql, &plan, say))?)
 }

@@ -12,6 +12,7 @@ mod operators;
 mod operators_api;
 mod remote_records;
 mod startup;
+mod store_size;
 mod sweep;
 pub mod upkeep;
 mod watched_file;
@@ -35,8 +36,9 @@ pub use self::operators_api::{Operated, operators_router};
 use self::startup::{announce, listen, server_limits, server_metrics};
 pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
+use crate::api::request::subject::SubjectNames;
 use crate::backends::{cql, redis};
-use crate::config::{self, ContactSettings, HttpSettings, MigrateSettings, Settings, StoreKind, TraceChoice};
+use crate::config::{self, ClusterSettings, ContactSettings, HttpSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Http, Public, SiteSettings, guarded, router};
@@ -68,6 +70,8 @@ pub struct Publishing {
     pub policy: PublishingPolicy,
     /// Networks that have limits of their own.
     pub tiers: LimitTiers,
+    /// The places in which requests name one of those who share an address.
+    pub subjects: SubjectNames,
     /// The operators' contacts and wishes, as pages show them.
     pub site: SiteSettings,
 }
@@ -83,7 +87,10 @@ impl Publishing {
             registry_proof: settings.http.mcp_registry_auth.clone(),
             edge_caching: settings.edge.caching(),
         };
-        Self { policy, tiers: LimitTiers::new(&limits.limit_tier, limits.rate_window), site }
+        let tiers = LimitTiers::new(&limits.limit_tier, limits.rate_window);
+        let subjects =
+            SubjectNames { header: limits.limit_subject_header.clone(), meta: limits.limit_subject_meta.clone() };
+        Self { policy, tiers, subjects, site }
     }
 }
 
@@ -108,7 +115,7 @@ pub fn public_router(store: Arc<dyn PageStore>, settings: PublicSettings, deps: 
 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Public {
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
-    let Publishing { policy, tiers, site } = publishing;
+    let Publishing { policy, tiers, subjects, site } = publishing;
     let Deps { clock, random, metrics } = deps;
     let mut service = PageService::new(
         backends.store,
@@ -142,9 +149,11 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Pub
         service: service.clone(),
         base_url: base_url.clone(),
         proxies: proxies.clone(),
+        subjects: subjects.clone(),
         metrics: Arc::clone(metrics),
     };
-    router(Http::new(service, base_url, proxies, site), mcp::router(tools, hosts, guarded), telemetry)
+    let http = Http::new(service, base_url, proxies, site).naming_subjects(subjects);
+    router(http, mcp::router(tools, hosts, guarded), telemetry)
 }
 
 fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
@@ -156,6 +165,11 @@ fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
 /// does not touch the store's files, so that it can run beside the process that serves.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
     let has_redis = !settings.redis.redis_url.is_empty();
+    let limits = &settings.rate_limits;
+    let names_subjects = limits.limit_subject_header.is_some() || limits.limit_subject_meta.is_some();
+    if limits.limit_tier.iter().any(|tier| tier.subject.is_some()) && !names_subjects {
+        return Err(StartError::NoSubjectNames);
+    }
     if settings.store.store == StoreKind::Scylla {
         if !has_redis {
             return Err(StartError::NoRedis);
@@ -267,7 +281,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
 }
 
 /// Updates the store's schema. Returns a summary for the operator.
-pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, MigrateError> {
+pub fn migrate(settings: &ClusterSettings, log: &LogQueue) -> Result<String, MigrateError> {
     logs::install(&settings.logs, log, None);
     match settings.store.store {
         StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),

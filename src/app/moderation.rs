@@ -87,7 +87,7 @@ impl Moderation {
         loop {
             looks.tick().await;
             match self.reload_switch(&*switch).await {
-                // `/readyz` and the log say so already, and no page can be created.
+                // `/readyz` and the log report this already, and until then no page can be created.
                 Err(StoreError::Unavailable(cause)) if cause.is::<NotReachedError>() => {}
                 read => {
                     let failure = read.err().map(|error| chain(&error));

@@ -12,7 +12,7 @@ use tower::ServiceExt;
 
 use super::deps::Deps;
 use crate::backends::cql::CqlStore;
-use crate::config::{CqlSettings, LogSettings};
+use crate::config::ClusterSettings;
 use crate::operators::{self, OperatorsApi};
 use crate::service::{Operators, PublishingPolicy};
 use crate::telemetry::logs::{self, LogQueue};
@@ -24,12 +24,12 @@ pub struct ClusterOperators {
 }
 
 impl ClusterOperators {
-    /// The routes over the cluster of `cql`, which is waited for up to `--schema-wait`. Each action of an operator is logged
-    /// to `log`. Errors are one line for the operator.
-    pub fn reach(cql: &CqlSettings, logs: &LogSettings, log: &LogQueue) -> Result<Self, String> {
-        let filter = logs::install(logs, log, None);
+    /// The routes over the cluster of `settings`, which is waited for up to `--schema-wait`. Each action of an operator is
+    /// logged to `log`. Errors are one line for the operator.
+    pub fn reach(settings: &ClusterSettings, log: &LogQueue) -> Result<Self, String> {
+        let filter = logs::install(&settings.logs, log, None);
         let runtime = Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let store = runtime.block_on(CqlStore::reach(cql)).map_err(|error| error.to_string())?;
+        let store = runtime.block_on(CqlStore::reach(&settings.cql)).map_err(|error| error.to_string())?;
         let (store, Deps { clock, random, metrics }) = (Arc::new(store), Deps::system());
         let operators =
             Operators::new(Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _, clock, random);

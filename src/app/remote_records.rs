@@ -17,8 +17,8 @@ use crate::ports::page_store::{Record, StoreError};
 /// Asks the operators' listener for a path. It may block.
 pub type Ask = Arc<dyn Fn(&str) -> Result<Bytes, String> + Send + Sync>;
 
-/// The records of a running process. Its pages have no HTML, because none travels. The process decides how large a batch
-/// is.
+/// The records of a running process. Its pages have no HTML, because an archive has none. The process decides how large
+/// a batch is.
 pub(super) struct RemoteRecords {
     ask: Ask,
     /// The first batch, which also says how many records there are.

@@ -6,14 +6,14 @@ use tokio::runtime::Builder;
 
 use super::error::SweepError;
 use crate::backends::cql as backend;
-use crate::config::{MigrateSettings, StoreKind, SweepOptions, SweepSettings};
+use crate::config::{ClusterSettings, StoreKind, SweepOptions, SweepSettings};
 use crate::ports::clock::{Clock, SystemClock};
 use crate::telemetry::logs::{self, LogQueue};
 
 /// Deletes texts in the cluster that no page shows any more, and logs each tenth that is done. Returns a line for the
 /// operator.
 pub fn sweep(settings: &SweepSettings, log: &LogQueue) -> Result<String, SweepError> {
-    let MigrateSettings { store, cql, logs } = &settings.store;
+    let ClusterSettings { store, cql, logs } = &settings.cluster;
     logs::install(logs, log, None);
     if store.store == StoreKind::Embedded {
         return Err(SweepError::Embedded);

@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
+use crate::domain::network_limits::SubjectQuota;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::quota::{Decision, Quota};
 use crate::domain::slug::Slug;
@@ -146,8 +147,15 @@ impl PageStore for Instrumented<dyn PageStore> {
 
 #[async_trait]
 impl RateLimiter for Instrumented<dyn RateLimiter> {
-    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
-        let (decision, took, span) = self.time("decide", "limits", self.inner.check(kind, quota, client)).await;
+    async fn check_within(
+        &self,
+        kind: LimitKind,
+        quota: Quota,
+        client: Client,
+        subject: Option<SubjectQuota>,
+    ) -> Decision {
+        let deciding = self.inner.check_within(kind, quota, client, subject);
+        let (decision, took, span) = self.time("decide", "limits", deciding).await;
         let limit = kind.name();
         let outcome = if decision.admitted { "admitted" } else { "refused" };
         self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();

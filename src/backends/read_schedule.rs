@@ -20,7 +20,7 @@ pub(super) const HUNG_AFTER: Duration = Duration::from_secs(1);
 /// Least time between the beginnings of two reads that several readers share.
 const PACE: Duration = Duration::from_millis(5);
 
-/// Readers from which on reads are paced.
+/// Number of waiting readers from which on reads are paced.
 const SEVERAL: usize = 4;
 
 /// How long readers are refused after a read of a sick partition has failed.

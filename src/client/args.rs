@@ -131,7 +131,7 @@ pub enum KeysCommand {
         #[command(flatten)]
         keys: KeysArgs,
     },
-    /// Keep the pages and keys of an export
+    /// Keep the pages and keys of an export, or an address and its key on two lines
     Import {
         /// The export; - or nothing reads standard input
         file: Option<PathBuf>,

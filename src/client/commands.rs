@@ -162,19 +162,23 @@ fn export(file: Option<PathBuf>, keys: KeysArgs) -> Result<(), ClientError> {
 }
 
 fn import(file: Option<&Path>, keys: KeysArgs) -> Result<(), ClientError> {
-    let mut text = read_text(file)?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    let imported = key_file::parse(&text)
+    let imported = key_file::parse_import(&read_text(file)?)
         .map_err(|line| ClientError::Failed(format!("line {line} is not a kept page; nothing was imported")))?;
     let keys = KeyFile::in_directory(keys.keys_dir)?;
     let locked = keys.lock()?;
     let mut pages = keys.pages()?;
     let before = pages.len();
     for page in imported {
-        if !page.reference().is_some_and(|reference| pages.iter().any(|kept| kept.is(&reference))) {
-            pages.push(page);
+        match page.reference().and_then(|reference| pages.iter().find(|kept| kept.is(&reference))) {
+            None => pages.push(page),
+            // Only the server knows which of the two is right.
+            Some(kept) if kept.edit_key != page.edit_key => {
+                let url = &page.url;
+                eprintln!(
+                    "handbill: another key of {url} is kept, and stays: `handbill keys forget {url}`, then import again"
+                );
+            }
+            Some(_) => {}
         }
     }
     locked.replace(&pages)?;

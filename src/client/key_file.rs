@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use directories::ProjectDirs;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::error::ClientError;
 use super::reference::PageReference;
@@ -179,6 +180,26 @@ pub(super) fn parse(text: &str) -> Result<Vec<KeptPage>, usize> {
     Ok(pages)
 }
 
+/// The pages in `text`, which is an export, or has addresses, each with its key on the next line: as `publish` shows a key
+/// that it cannot keep, as a shell gets it, and as the editor's download has it. The error is that of [`parse`].
+pub(super) fn parse_import(text: &str) -> Result<Vec<KeptPage>, usize> {
+    let key_in = |line: &str| line.rfind("hbk_").and_then(|at| EditKey::parse(&line[at..]).ok());
+    let mut entries = String::new();
+    let mut lines = text.lines().map(str::trim).peekable();
+    while let Some(line) = lines.next() {
+        // The number of lines stays the same, so that an error names the right one.
+        if let Some(key) = lines.peek().copied().and_then(key_in).filter(|_| !line.is_empty()) {
+            lines.next();
+            entries.push('\n');
+            entries.push_str(&json!({"url": line, "edit_key": key.reveal()}).to_string());
+        } else {
+            entries.push_str(line);
+        }
+        entries.push('\n');
+    }
+    parse(&entries)
+}
+
 /// Options that create a file which only the user can read.
 pub(super) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
@@ -258,6 +279,31 @@ mod tests {
             fs::write(file.path(), format!("{good}{}\n{good}", damaged.trim_end())).unwrap();
             let Err(error) = file.pages() else { panic!("{damaged} is accepted") };
             assert!(error.to_string().contains("line 2 of"), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_address_and_the_key_on_the_next_line_are_an_entry_too() {
+        let (one, two) = (page("a-page-22222222"), page("b-page-22222222"));
+        let bare = |page: &KeptPage| KeptPage { title: None, source: None, ..page.clone() };
+        let two_lines = |page: &KeptPage, words: &str| format!("{}\r\n{words}{}\r\n", page.url, page.edit_key);
+        let text = format!(
+            "{}\n{}{}",
+            two_lines(&one, ""),
+            lines(&[page("c-page-22222222")]).unwrap(),
+            two_lines(&two, "Edit key (shown this once): ")
+        );
+        assert!(parse_import(&text).unwrap() == [bare(&one), page("c-page-22222222"), bare(&two)]);
+        let address = &one.url;
+        let key = &one.edit_key;
+        for (damaged, line) in [
+            (format!("{address}\n"), 1),
+            (format!("\n{address}\n\n{key}\n"), 2),
+            (format!("{address}\n{key}x\n"), 1),
+            (format!("words\n{key}\n"), 2),
+            (format!("{key}\n{address}\n"), 1),
+        ] {
+            assert!(parse_import(&damaged) == Err(line), "{damaged}");
         }
     }
 

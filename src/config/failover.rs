@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
+use super::ClusterSettings;
 
 /// The settings that `failover` uses.
 #[derive(Args, Debug)]
@@ -10,12 +10,8 @@ use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
 pub struct FailoverSettings {
     #[command(flatten, next_help_heading = "Failover")]
     pub options: FailoverOptions,
-    #[command(flatten, next_help_heading = "Store")]
-    pub store: StoreSettings,
-    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cql: CqlSettings,
-    #[command(flatten, next_help_heading = "Logs")]
-    pub logs: LogSettings,
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
 }
 
 /// The options of `failover` itself.

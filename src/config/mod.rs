@@ -3,6 +3,7 @@
 //! A value that makes no sense stops the start with one line. A setting that depends on another or on the machine is
 //! checked where it is used. Each subcommand has only the settings that it uses.
 
+mod cluster;
 mod cluster_load;
 mod cql;
 mod edge;
@@ -22,6 +23,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Command};
 
+pub use self::cluster::ClusterSettings;
 pub use self::cluster_load::ClusterLoadSettings;
 pub use self::cql::{CqlCompression, CqlSettings, FenceConsistency};
 pub use self::edge::{EdgeSettings, PurgeMethod};
@@ -81,18 +83,6 @@ pub struct ServeSettings {
     pub check_config: bool,
     #[command(flatten)]
     pub settings: Settings,
-}
-
-/// The settings that `migrate` uses.
-#[derive(Args, Debug)]
-#[expect(missing_docs, reason = "as for `Settings`")]
-pub struct MigrateSettings {
-    #[command(flatten, next_help_heading = "Store")]
-    pub store: StoreSettings,
-    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cql: CqlSettings,
-    #[command(flatten, next_help_heading = "Logs")]
-    pub logs: LogSettings,
 }
 
 /// The settings that `args` give, in a test.

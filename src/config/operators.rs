@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
+use super::ClusterSettings;
 
 /// Settings of the operators' listener.
 #[derive(Args, Debug)]
@@ -37,12 +37,8 @@ pub struct OperatorAccess {
 #[derive(Args, Debug)]
 #[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct OperatedSettings {
-    #[command(flatten, next_help_heading = "Store")]
-    pub store: StoreSettings,
-    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cql: CqlSettings,
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub access: OperatorAccess,
-    #[command(flatten, next_help_heading = "Logs")]
-    pub logs: LogSettings,
 }

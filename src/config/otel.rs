@@ -32,7 +32,7 @@ pub struct Traces {
 pub struct Sampling {
     /// The share of the traces that begin here, from 0 to 1.
     pub share: f64,
-    /// Whether the part of a trusted proxy decides on a trace that began there.
+    /// Whether a trace that a trusted proxy began is sent if and only if the proxy samples it.
     pub follows_the_proxy: bool,
 }
 
@@ -120,7 +120,7 @@ impl<F: Fn(&str) -> Option<String>> Reader<F> {
                 None => {}
                 Some("http/protobuf") => break,
                 Some(_) => {
-                    // The address is then one that does not speak HTTP.
+                    // The collector at this address expects another protocol.
                     self.ignore(name, "traces are sent as http/protobuf only, so none are sent");
                     return None;
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::MigrateSettings;
+use super::ClusterSettings;
 
 /// The settings that `sweep` uses.
 #[derive(Args, Debug)]
@@ -14,7 +14,7 @@ pub struct SweepSettings {
     #[command(flatten, next_help_heading = "Sweep")]
     pub options: SweepOptions,
     #[command(flatten)]
-    pub store: MigrateSettings,
+    pub cluster: ClusterSettings,
 }
 
 /// The options of `sweep` itself.

@@ -24,8 +24,8 @@ impl Authority {
         let port = authority.port_u16();
         let written = port.map_or(authority.host().len(), |port| authority.host().len() + 1 + port.to_string().len());
         if let Host::Domain(name) = &host {
-            // The URL standard allows more characters. If they were accepted, a wildcard in the settings would pass for
-            // a name.
+            // The URL standard allows further characters, such as `*`, so a wildcard in the settings would pass for a
+            // name.
             if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte)) {
                 return Err(NotAnAuthority);
             }
@@ -34,7 +34,7 @@ impl Authority {
         if authority.as_str().len() == written { Ok(Self { host, port }) } else { Err(NotAnAuthority) }
     }
 
-    /// Whether a request that asks for `asked` asks for this host. If this authority has no port, any port is accepted.
+    /// Whether `asked`, which a request names, is this host. If this authority has no port, any port is accepted.
     pub fn admits(&self, asked: &Self) -> bool {
         self.host == asked.host && self.port.is_none_or(|port| asked.port == Some(port))
     }

@@ -8,7 +8,7 @@ use url::Url;
 
 use super::link_hosts::parse_host;
 
-/// Every byte that is not unreserved in an address (RFC 3986 §2.3) is encoded.
+/// All bytes are encoded but the unreserved ones (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// The destination of a message to the operators.

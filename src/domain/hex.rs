@@ -7,7 +7,8 @@ pub fn encode(bytes: &[u8]) -> String {
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
-/// The bytes that `digits` stand for, in either case; `None` if a digit is none, or one is missing.
+/// The bytes of hexadecimal `digits`, in upper or lower case; `None` if a character is no digit, or the last digit is
+/// missing.
 pub fn decode(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let pairs = digits.as_bytes().chunks(2);

@@ -31,6 +31,7 @@ pub mod quota;
 pub mod registry_proof;
 pub mod selection;
 pub mod slug;
+pub mod subject;
 pub mod takedown;
 pub mod text_edits;
 pub mod timestamp;

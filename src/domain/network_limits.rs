@@ -11,6 +11,7 @@ use thiserror::Error;
 
 use super::client::Client;
 use super::quota::Quota;
+use super::subject::Subject;
 
 /// The largest factor. With the largest limit, a window still counts fewer than 2^32 attempts.
 const MAX_FACTOR: u32 = 4096;
@@ -18,11 +19,22 @@ const MAX_FACTOR: u32 = 4096;
 /// The setting's value for no limits on networks.
 const NONE: &str = "none";
 
-/// A network with a window: that of one client, or a wider one.
+/// A network with a window: that of one client or a part of it, or a wider one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Network {
     address: IpAddr,
     prefix: u8,
+    /// If there is one, only its part of the network is meant.
+    subject: Option<Subject>,
+}
+
+/// A subject, and the attempts that it has within those of its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubjectQuota {
+    /// The subject.
+    pub subject: Subject,
+    /// The attempts that its window admits.
+    pub quota: Quota,
 }
 
 /// One window that an attempt must fit into.
@@ -62,7 +74,7 @@ impl Network {
                     .into()
             }
         };
-        Self { address, prefix }
+        Self { address, prefix, subject: None }
     }
 }
 
@@ -80,7 +92,8 @@ impl fmt::Display for Network {
         match (self.address, self.prefix) {
             (IpAddr::V4(address), 32) => write!(f, "{address}"),
             (address, prefix) => write!(f, "{address}/{prefix}"),
-        }
+        }?;
+        self.subject.map_or(Ok(()), |subject| write!(f, "#{subject}"))
     }
 }
 
@@ -88,15 +101,19 @@ impl NetworkLimits {
     /// No limits on networks: only clients have windows.
     pub const NONE: Self = Self(Vec::new());
 
-    /// The windows that an attempt of `client` must fit into: the client's own with `quota`, then those of wider
-    /// networks, the widest last.
-    pub fn windows(&self, quota: Quota, client: Client) -> Vec<Window> {
+    /// The windows that an attempt of `client` must fit into: that of its subject, the client's own with `quota`, then those
+    /// of wider networks, the widest last.
+    pub fn windows(&self, quota: Quota, client: Client, subject: Option<SubjectQuota>) -> Vec<Window> {
         let own = Network::from(client);
+        let subject = subject.map(|SubjectQuota { subject, quota }| Window {
+            network: Network { subject: Some(subject), ..own },
+            quota,
+        });
         let wider = self.0.iter().filter(|wider| wider.is_ipv6 == own.address.is_ipv6()).map(|wider| Window {
             network: Network::of(own.address, wider.prefix),
             quota: Quota { limit: quota.limit.saturating_mul(wider.factor), ..quota },
         });
-        [Window { network: own, quota }].into_iter().chain(wider).collect()
+        subject.into_iter().chain([Window { network: own, quota }]).chain(wider).collect()
     }
 }
 
@@ -148,7 +165,7 @@ mod tests {
 
     fn windows(limits: &str, address: &str) -> Vec<(String, u32)> {
         let client = Client::from(address.parse::<IpAddr>().unwrap());
-        let windows = limits.parse::<NetworkLimits>().unwrap().windows(QUOTA, client);
+        let windows = limits.parse::<NetworkLimits>().unwrap().windows(QUOTA, client, None);
         windows.into_iter().map(|window| (window.network.to_string(), window.quota.limit)).collect()
     }
 
@@ -169,6 +186,17 @@ mod tests {
         assert_eq!(windows(limits, "192.0.2.7"), named(&[("192.0.2.7", 10), ("192.0.2.0/24", 320)]));
         assert_eq!(windows("ipv6/56=8", "::ffff:192.0.2.7"), named(&[("192.0.2.7", 10)]));
         assert_eq!(windows("none", "2001:db8:1:203::4"), named(&[("2001:db8:1:203::/64", 10)]));
+    }
+
+    #[test]
+    fn a_subject_has_a_window_of_its_own_within_those_of_its_client() {
+        let client = Client::from("192.0.2.7".parse::<IpAddr>().unwrap());
+        let subject = SubjectQuota { subject: Subject::named("ada").unwrap(), quota: Quota { limit: 2, ..QUOTA } };
+        let windows = "ipv4/24=32".parse::<NetworkLimits>().unwrap().windows(QUOTA, client, Some(subject));
+        let limits: Vec<_> = windows.iter().map(|window| window.quota.limit).collect();
+        assert_eq!(limits, [2, 10, 320]);
+        assert_eq!(windows[0].network.to_string(), format!("192.0.2.7#{}", subject.subject));
+        assert_eq!(windows[1].network.to_string(), "192.0.2.7");
     }
 
     #[test]

@@ -82,7 +82,8 @@ mod tests {
     fn a_title_is_trimmed_then_counted_in_scalar_values() {
         let longest = "é".repeat(MAX_CHARS);
         assert_eq!(Title::parse(&format!("  {longest}\n")).unwrap().as_str(), longest);
-        assert_eq!(Title::parse(&"é".repeat(201)), Err(TitleError::TooLong { chars: 201 }));
+        let chars = MAX_CHARS + 1;
+        assert_eq!(Title::parse(&"é".repeat(chars)), Err(TitleError::TooLong { chars }));
     }
 
     #[test]

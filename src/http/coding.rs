@@ -90,7 +90,8 @@ pub(super) fn accepted(request: &HeaderMap) -> impl Iterator<Item = Coding> {
             *slot = Some(slot.map_or(weight, |other: f32| other.max(weight)));
         }
         for (at, (coding, weight)) in weighed.iter_mut().enumerate() {
-            // A coding that is not mentioned is not accepted. The bytes as they are come after all that is mentioned.
+            // A coding that is not mentioned is not accepted. The uncompressed form comes after all codings that the
+            // client names.
             let unmentioned = if *coding == Coding::Identity { f32::MIN_POSITIVE } else { 0.0 };
             *weight = named[at].or(any).unwrap_or(unmentioned);
         }

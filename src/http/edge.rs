@@ -1,4 +1,4 @@
-//! The words to shared caches about a page (contract, decision 21).
+//! The header fields that shared caches read (contract, decision 21).
 //!
 //! Each representation names its page as a group, so that a cache can drop all of them at once: `Cache-Groups`
 //! (RFC 9875), and the names that caches had for it before, `Surrogate-Key` and `Cache-Tag`. The answer to a change
@@ -16,12 +16,13 @@ const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-/// Names the group of `page`.
+/// Adds the fields that name the group of `page`.
 pub(super) fn mark_group(fields: &mut HeaderMap, page: &impl Described) {
-    let slug = HeaderValue::from_str(page.slug().as_str()).expect("a slug is ASCII");
-    fields.insert(CACHE_GROUPS, group(page.slug().as_str()));
-    fields.insert(SURROGATE_KEY, slug.clone());
-    fields.insert(CACHE_TAG, slug);
+    let slug = page.slug().as_str();
+    let name = field_value(slug);
+    fields.insert(CACHE_GROUPS, group(slug));
+    fields.insert(SURROGATE_KEY, name.clone());
+    fields.insert(CACHE_TAG, name);
 }
 
 /// Lets shared caches keep what is answered with `fields`, if operators allow it.
@@ -38,5 +39,9 @@ pub(super) fn invalidation(slug: &str) -> [(HeaderName, HeaderValue); 1] {
 
 /// A list of one string, as structured fields write it (RFC 9651).
 fn group(slug: &str) -> HeaderValue {
-    HeaderValue::from_str(&format!("\"{slug}\"")).expect("a slug is ASCII")
+    field_value(&format!("\"{slug}\""))
+}
+
+fn field_value(text: &str) -> HeaderValue {
+    HeaderValue::from_str(text).expect("a slug is ASCII")
 }

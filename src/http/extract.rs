@@ -13,17 +13,18 @@ use super::etag::precondition;
 use super::state::Http;
 use crate::api::request::body::{Fields, RequestBody, declared_as_json, parse};
 use crate::api::request::credential;
-use crate::domain::client::Client;
+use crate::domain::subject::Requester;
 use crate::service::{Body, BodyReadError, Credential, Precondition};
 
-/// The client, as rate limits count it.
-pub(super) struct ClientAddr(pub(super) Client);
+/// The sender of the request, as rate limits count it.
+pub(super) struct ClientAddr(pub(super) Requester);
 
 impl FromRequestParts<Arc<Http>> for ClientAddr {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, http: &Arc<Http>) -> Result<Self, Infallible> {
-        Ok(Self(http.proxies.client(parts)))
+        let (client, subject) = (http.proxies.client(parts), http.subjects.in_headers(&parts.headers));
+        Ok(Self(Requester { client, subject }))
     }
 }
 

@@ -73,7 +73,7 @@ impl FastPath {
         let is_plain = headers.get_all(HOST).iter().count() == 1
             && !headers.contains_key(TRANSFER_ENCODING)
             && !is_too_large(&head.uri, headers)
-            && !self.warning.concerns(&head.extensions, headers);
+            && self.warning.untrusted_sender(&head.extensions, headers).is_none();
         if !is_plain {
             return None;
         }

@@ -65,10 +65,10 @@ struct SlugParameter {
 )]
 pub(super) async fn create(
     State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
+    ClientAddr(requester): ClientAddr,
     body: JsonBody<CreatePage>,
 ) -> Response {
-    let attempt = http.service.create(client, body.read().await.map(Into::into)).await;
+    let attempt = http.service.create(requester, body.read().await.map(Into::into)).await;
     respond(attempt, &http, |created| {
         let headers = [
             (LOCATION, location(&http, &created.page)),
@@ -151,14 +151,14 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugPar
 )]
 pub(super) async fn update(
     State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
+    ClientAddr(requester): ClientAddr,
     SlugParam(slug): SlugParam,
     BearerKey(credential): BearerKey,
     IfMatch(precondition): IfMatch,
     body: JsonBody<UpdatePage>,
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
-    let attempt = http.service.update(client, &slug, &credential, body, &precondition).await;
+    let attempt = http.service.update(requester, &slug, &credential, body, &precondition).await;
     respond(attempt, &http, |page| {
         (page_fields(&*page, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
     })
@@ -184,12 +184,12 @@ pub(super) async fn update(
 )]
 pub(super) async fn delete(
     State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
+    ClientAddr(requester): ClientAddr,
     SlugParam(slug): SlugParam,
     BearerKey(credential): BearerKey,
     IfMatch(precondition): IfMatch,
 ) -> Response {
-    let attempt = http.service.delete(client, &slug, &credential, Ok(()), &precondition).await;
+    let attempt = http.service.delete(requester, &slug, &credential, Ok(()), &precondition).await;
     respond(attempt, &http, |()| (StatusCode::NO_CONTENT, edge::invalidation(&slug)).into_response())
 }
 

@@ -3,6 +3,7 @@
 use http::HeaderValue;
 
 use crate::api::request::client_addr::TrustedProxies;
+use crate::api::request::subject::SubjectNames;
 use crate::domain::contact::Contact;
 use crate::domain::edge_caching::EdgeCaching;
 use crate::domain::origin::Origin;
@@ -35,12 +36,14 @@ pub struct Http {
     pub(super) base_url: Origin,
     /// The proxies whose forwarding headers are trusted.
     pub(super) proxies: TrustedProxies,
+    /// The places in which requests name one of those who share an address.
+    pub(super) subjects: SubjectNames,
     /// The operators' contacts and wishes.
     pub(super) site: SiteSettings,
     /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
     /// tag must change with them.
     pub(super) origin_tag: String,
-    /// The words to shared caches on HTML and Markdown, if they may keep these.
+    /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
     pub(super) edge: Option<HeaderValue>,
     /// Compresses pages.
     pub(super) compressor: Compressor,
@@ -52,7 +55,14 @@ impl Http {
         let settings = format!("{:?} {}", site.abuse_contact, site.noindex_all);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);
         let edge = site.edge_caching.map(|caching| HeaderValue::try_from(caching.directives()).expect("it is ASCII"));
-        Self { service, base_url, proxies, site, origin_tag, edge, compressor: Compressor::new() }
+        let subjects = SubjectNames::default();
+        Self { service, base_url, proxies, subjects, site, origin_tag, edge, compressor: Compressor::new() }
+    }
+
+    /// Reads subjects where `subjects` says.
+    #[must_use]
+    pub fn naming_subjects(self, subjects: SubjectNames) -> Self {
+        Self { subjects, ..self }
     }
 
     /// Whether search engines are asked not to index `page`.

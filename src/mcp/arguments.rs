@@ -19,7 +19,7 @@ pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<S
     Err(BodyError::Malformed(message.to_owned()))
 }
 
-/// Removes the edit key, or whatever was sent as it.
+/// Removes the argument `edit_key`, whatever its value.
 pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
     credential::in_argument(arguments.remove("edit_key").as_ref())
 }

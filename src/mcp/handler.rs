@@ -34,6 +34,7 @@ use crate::api::request::accept::weight;
 use crate::api::request::body::{RequestBody, declared_as_json};
 use crate::api::request::credential::query_holds_key;
 use crate::domain::origin::Origin;
+use crate::domain::subject::Requester;
 use crate::service::ServiceError;
 use crate::telemetry::metrics::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
@@ -156,8 +157,11 @@ impl Server {
         };
         let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
         let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
+        let Mcp { subjects, proxies, .. } = &self.mcp;
+        let subject = subjects.in_meta(&meta.0.0).or_else(|| subjects.in_headers(&head.headers));
+        let requester = Requester { client: proxies.client(head), subject };
         // The future of a call is on the heap, because it is large and many layers of futures surround it.
-        let calling = Box::pin(self.mcp.call(tool, self.mcp.proxies.client(head), call.arguments.unwrap_or_default()));
+        let calling = Box::pin(self.mcp.call(tool, requester, call.arguments.unwrap_or_default()));
         // A panic in a tool is a failed call, not a failed request, and it is counted.
         let result = AssertUnwindSafe(span.run(calling)).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");

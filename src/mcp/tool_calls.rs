@@ -15,9 +15,10 @@ use super::tools::ToolName;
 use crate::api::error::{self, ApiError, Interface};
 use crate::api::request::body::{Fields, parse_object};
 use crate::api::request::client_addr::TrustedProxies;
+use crate::api::request::subject::SubjectNames;
 use crate::api::types::{CreatePage, DeletedBody, Included, Part};
-use crate::domain::client::Client;
 use crate::domain::origin::Origin;
+use crate::domain::subject::Requester;
 use crate::domain::text_edits::TextEdit;
 use crate::service::{Body, PageService, Precondition, ServiceError, UpdateFields};
 use crate::telemetry::metrics::Metrics;
@@ -30,6 +31,8 @@ pub struct Mcp {
     pub base_url: Origin,
     /// The proxies that are believed about a client's address.
     pub proxies: TrustedProxies,
+    /// The places in which calls name one of those who share an address.
+    pub subjects: SubjectNames,
     /// Counts the calls.
     pub metrics: Arc<Metrics>,
 }
@@ -110,16 +113,16 @@ impl Mcp {
     pub(super) async fn call(
         &self,
         tool: ToolName,
-        client: Client,
+        requester: Requester,
         mut arguments: JsonObject,
     ) -> Result<ToolResult, ApiError> {
         // Models fill in null for arguments that they leave out.
         arguments.retain(|_, value| !value.is_null());
         let result = match tool {
-            ToolName::Create => self.create(client, arguments).await,
-            ToolName::Delete => self.delete(client, arguments).await,
+            ToolName::Create => self.create(requester, arguments).await,
+            ToolName::Delete => self.delete(requester, arguments).await,
             ToolName::Get => self.get(arguments).await,
-            ToolName::Update => self.update(client, arguments).await,
+            ToolName::Update => self.update(requester, arguments).await,
         };
         result.map_err(|error| {
             error::log(&error);
@@ -127,9 +130,9 @@ impl Mcp {
         })
     }
 
-    async fn create(&self, client: Client, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    async fn create(&self, requester: Requester, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let body: Body<CreatePage> = parse_object(arguments, &Fields::of(&["title", "content"]));
-        let created = self.service.create(client, body.map(Into::into)).await.outcome?;
+        let created = self.service.create(requester, body.map(Into::into)).await.outcome?;
         Ok(ToolResult::created(&created, &self.base_url))
     }
 
@@ -141,21 +144,21 @@ impl Mcp {
         Ok(ToolResult::page(page.share(), &self.base_url, options?.included()))
     }
 
-    async fn update(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    async fn update(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let options: Body<UpdateOptions> = parse_object(arguments, &UPDATE_FIELDS);
         let included = options.as_ref().map(UpdateOptions::included).ok();
         let body = std::future::ready(options.map(Into::into));
-        let page = self.service.update(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
+        let page = self.service.update(requester, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::page(page, &self.base_url, included.unwrap_or(Included::ALL)))
     }
 
-    async fn delete(&self, client: Client, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+    async fn delete(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
         let slug = take_slug(&mut arguments, &self.base_url)?;
         let credential = take_key(&mut arguments);
         let body = parse_object(arguments, &Fields::of(&["slug", "edit_key"])).map(|Nothing {}| ());
-        self.service.delete(client, &slug, &credential, body, &Precondition::default()).await.outcome?;
+        self.service.delete(requester, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::json(&DeletedBody::new(slug)))
     }
 }

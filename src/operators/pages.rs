@@ -20,6 +20,9 @@ use crate::service::TakedownOutcome;
 /// their share.
 const AT_ONCE: usize = 16;
 
+/// The message of [`TakedownCode::NotInLedger`].
+const NOT_IN_LEDGER: &str = "The page is deleted, but the ledger of deletions could not be written, so a restore could bring the page back. Look at the log, make the ledger writable, and take the page down again.";
+
 /// `POST /takedown`.
 pub(super) async fn take_down(
     State(api): State<Arc<OperatorsApi>>,
@@ -49,10 +52,16 @@ async fn take_one_down(api: &OperatorsApi, text: String, takedown: &Takedown, is
     let result = |outcome| TakedownResult { slug: slug.to_string(), ..result(outcome) };
     let result = match api.operators.take_down(&slug, takedown, is_dry_run).await {
         Ok(TakedownOutcome::TakenDown(tombstone)) => {
-            let (reason, by) = (takedown.reason.code(), takedown.by.as_str());
-            tracing::info!(slug = slug.as_str(), reason, by, "an operator took a page down");
+            log_takedown(&slug, takedown);
             let deleted_at = Some(tombstone.deleted_at.to_string());
             TakedownResult { deleted_at, ..result(TakedownCode::TakenDown) }
+        }
+        Ok(TakedownOutcome::NotInLedger(tombstone, reason)) => {
+            log_takedown(&slug, takedown);
+            error::log(&reason);
+            tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
+            let deleted_at = Some(tombstone.deleted_at.to_string());
+            TakedownResult { deleted_at, message: Some(NOT_IN_LEDGER.to_owned()), ..result(TakedownCode::NotInLedger) }
         }
         Ok(TakedownOutcome::WouldTakeDown(page)) => {
             let title = page.title.as_ref().map(|title| title.as_str().to_owned());
@@ -71,6 +80,11 @@ async fn take_one_down(api: &OperatorsApi, text: String, takedown: &Takedown, is
     };
     api.count("takedown", result.outcome.as_str());
     result
+}
+
+fn log_takedown(slug: &Slug, takedown: &Takedown) {
+    let (reason, by) = (takedown.reason.code(), takedown.by.as_str());
+    tracing::info!(slug = slug.as_str(), reason, by, "an operator took a page down");
 }
 
 /// `GET /inspect/{slug}`.

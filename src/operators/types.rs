@@ -47,7 +47,7 @@ pub struct TakedownAnswer {
 /// The result for one page.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TakedownResult {
-    /// The slug, or the text that is none.
+    /// The slug, or the text that is no slug.
     pub slug: String,
     /// The result.
     pub outcome: TakedownCode,
@@ -74,6 +74,8 @@ pub enum TakedownCode {
     AlreadyDeleted,
     /// No page ever had this slug.
     NotFound,
+    /// The page is deleted, but the ledger of deletions could not be written.
+    NotInLedger,
     /// The text is no slug and no address of a page.
     NotASlug,
     /// The store did not answer, or cannot read the page.
@@ -88,14 +90,15 @@ impl TakedownCode {
             Self::WouldTakeDown => "would_take_down",
             Self::AlreadyDeleted => "already_deleted",
             Self::NotFound => "not_found",
+            Self::NotInLedger => "not_in_ledger",
             Self::NotASlug => "not_a_slug",
             Self::Failed => "failed",
         }
     }
 
-    /// Whether the page cannot be read any more, or never could.
+    /// Whether the page cannot be read any more, or never could, and no restore brings it back.
     pub fn is_fine(self) -> bool {
-        !matches!(self, Self::NotASlug | Self::Failed)
+        !matches!(self, Self::NotInLedger | Self::NotASlug | Self::Failed)
     }
 }
 

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 
 use crate::domain::client::Client;
+use crate::domain::network_limits::SubjectQuota;
 use crate::domain::quota::{Decision, Quota};
 
 /// The kinds of limited operations. Each has its own windows.
@@ -39,7 +40,19 @@ impl LimitKind {
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
     /// Decides one attempt by `client` and counts it if it is admitted, in one atomic step.
-    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision;
+    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+        self.check_within(kind, quota, client, None).await
+    }
+
+    /// Does the same if the attempt is also within the quota of a `subject` of `client`. It is counted for both or for
+    /// neither.
+    async fn check_within(
+        &self,
+        kind: LimitKind,
+        quota: Quota,
+        client: Client,
+        subject: Option<SubjectQuota>,
+    ) -> Decision;
 }
 
 /// The quota of each limit; `None` if the limit is off.

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::error::ServiceError;
 use super::request::{Body, CreateFields};
 use super::{Limited, PageService, StoreBudget};
-use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageVersion, TextPlace};
 use crate::domain::slug::{Slug, SlugSuffix};
+use crate::domain::subject::Requester;
 use crate::domain::title::Title;
 use crate::ports::page_store::InsertResult;
 use crate::ports::random::index_below;
@@ -31,10 +31,10 @@ pub struct Created {
 impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
     /// stored, without anyone having its key.
-    pub async fn create(&self, client: Client, body: Body<CreateFields>) -> Limited<Created> {
+    pub async fn create(&self, requester: impl Into<Requester>, body: Body<CreateFields>) -> Limited<Created> {
         match body.and_then(CreateFields::check) {
             Ok((title, content)) => {
-                self.admit_within_deadline(LimitKind::Create, client, self.publish(title, content)).await
+                self.admit_within_deadline(LimitKind::Create, requester, self.publish(title, content)).await
             }
             Err(error) => Limited::rejected_before_limit(error.into()),
         }

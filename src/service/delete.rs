@@ -3,8 +3,8 @@
 use super::error::ServiceError;
 use super::request::{Body, Credential, Precondition};
 use super::{Limited, PageService, StoreBudget};
-use crate::domain::client::Client;
 use crate::domain::slug::Slug;
+use crate::domain::subject::Requester;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
 
@@ -16,7 +16,7 @@ impl PageService {
     /// After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may or may not have been deleted.
     pub async fn delete(
         &self,
-        client: Client,
+        requester: impl Into<Requester>,
         slug: &str,
         credential: &Credential,
         body: Body<()>,
@@ -25,7 +25,7 @@ impl PageService {
         match Slug::parse(slug) {
             Ok(slug) => {
                 let deletion = self.delete_page(&slug, credential, body, precondition);
-                self.admit_within_deadline(LimitKind::Edit, client, deletion).await
+                self.admit_within_deadline(LimitKind::Edit, requester, deletion).await
             }
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }

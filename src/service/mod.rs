@@ -49,10 +49,10 @@ use std::time::Duration;
 use rand::RngExt;
 use tokio::time::Instant;
 
-use crate::domain::client::Client;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
+use crate::domain::subject::Requester;
 use crate::ports::clock::SharedClock;
 use crate::ports::deadline::needed_by;
 use crate::ports::page_store::{Head, Lookup, PageStore};
@@ -169,26 +169,28 @@ impl PageService {
         self.quotas
     }
 
-    /// Does `work` within [`DEADLINE`] if `client` is within its limit.
+    /// Does `work` within [`DEADLINE`] if `requester` is within its limits.
     async fn admit_within_deadline<T>(
         &self,
         kind: LimitKind,
-        client: Client,
+        requester: impl Into<Requester>,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
-        self.admit(kind, client, within_deadline(Instant::now(), work)).await
+        self.admit(kind, requester, within_deadline(Instant::now(), work)).await
     }
 
-    /// Does `work`, which keeps its own deadline, if `client` is within its limit.
+    /// Does `work`, which keeps its own deadline, if `requester` is within its limits.
     async fn admit<T>(
         &self,
         kind: LimitKind,
-        client: Client,
+        requester: impl Into<Requester>,
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
+        let requester = requester.into();
+        let (client, subject) = (requester.client, self.tiers.subject_quota(kind, requester));
         let mut quota = None;
         if let Some(limit) = self.tiers.quota(kind, client, self.quotas.of(kind)) {
-            let decision = self.limiter.check(kind, limit, client).await;
+            let decision = self.limiter.check_within(kind, limit, client, subject).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
             }

@@ -36,10 +36,13 @@ pub struct Operators {
 }
 
 /// The outcome of a takedown.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum TakedownOutcome {
     /// The page is deleted from now on, and the audit says so.
     TakenDown(Tombstone),
+    /// The page is deleted, now or since earlier, but perhaps not in the ledger: a restore of an older backup could bring
+    /// it back. Trying again adds it.
+    NotInLedger(Tombstone, Arc<ServiceError>),
     /// The page can be read. A dry run changes nothing.
     WouldTakeDown(Arc<Page>),
     /// The page was deleted before, by an operator or with its key. Nothing was changed.
@@ -92,7 +95,10 @@ impl Operators {
                 let mut store_budget = StoreBudget::new();
                 let page = match store_budget.wait(self.store.lookup(slug)).await? {
                     Lookup::Active(page) => page,
-                    Lookup::Deleted(tombstone) => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
+                    Lookup::Deleted(tombstone) if is_dry_run => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
+                    Lookup::Deleted(tombstone) => {
+                        return Ok(self.in_ledger(tombstone, TakedownOutcome::AlreadyDeleted).await);
+                    }
                     Lookup::Absent => return Ok(TakedownOutcome::NotFound),
                 };
                 if is_dry_run {
@@ -101,13 +107,21 @@ impl Operators {
                 let tombstone = page.head().taken_down(takedown.clone(), self.clock.now());
                 let swapped = self.store.compare_and_set(page.version, Record::Deleted(tombstone.clone()));
                 match store_budget.wait(swapped).await? {
-                    CasResult::Swapped => return Ok(TakedownOutcome::TakenDown(tombstone)),
+                    CasResult::Swapped => return Ok(self.in_ledger(tombstone, TakedownOutcome::TakenDown).await),
                     // The page's owner changed or deleted it between the read and the write.
                     CasResult::Stale => tokio::time::sleep(self.jitter()).await,
                 }
             }
         })
         .await
+    }
+
+    /// The outcome of a takedown whose page has become or was `tombstone`.
+    async fn in_ledger(&self, tombstone: Tombstone, outcome: fn(Tombstone) -> TakedownOutcome) -> TakedownOutcome {
+        match StoreBudget::new().wait(self.audit.ensure_in_ledger(&tombstone)).await {
+            Ok(()) => outcome(tombstone),
+            Err(error) => TakedownOutcome::NotInLedger(tombstone, Arc::new(error)),
+        }
     }
 
     /// The page or tombstone under `slug`.

@@ -3,9 +3,9 @@
 use super::error::{BodyError, ServiceError};
 use super::request::Body;
 use super::{Limited, PageService};
-use crate::domain::client::Client;
 use crate::domain::content::{Content, ContentError};
 use crate::domain::markdown::Rendered;
+use crate::domain::subject::Requester;
 use crate::domain::title::{Title, TitleError};
 use crate::ports::rate_limiter::LimitKind;
 
@@ -21,7 +21,7 @@ pub struct PreviewFields {
 /// A page as it would be published.
 #[derive(Debug)]
 pub struct Preview {
-    /// The title; `None` if there is none yet. A preview may come before the title, a page may not.
+    /// The title; `None` if there is none yet. A preview needs no title, unlike a page.
     pub title: Option<Title>,
     /// The HTML of the content.
     pub rendered: Rendered,
@@ -30,12 +30,12 @@ pub struct Preview {
 impl PageService {
     /// Renders a page without publishing it. The checks and their order are those of a create; the limit is that of
     /// previews.
-    pub async fn preview(&self, client: Client, body: Body<PreviewFields>) -> Limited<Preview> {
+    pub async fn preview(&self, requester: impl Into<Requester>, body: Body<PreviewFields>) -> Limited<Preview> {
         let work = |(title, content): (Option<Title>, Content)| async move {
             Ok::<_, ServiceError>(Preview { title, rendered: self.rendering.render(&content).await })
         };
         match body.and_then(PreviewFields::check) {
-            Ok(fields) => self.admit_within_deadline(LimitKind::Preview, client, work(fields)).await,
+            Ok(fields) => self.admit_within_deadline(LimitKind::Preview, requester, work(fields)).await,
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }

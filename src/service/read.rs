@@ -41,9 +41,9 @@ impl PageService {
         }
     }
 
-    /// The page under `slug` as [`PageService::read`] returns it, or the value that `unchanged` makes of the page's head.
-    /// `unchanged` is asked only if that saves a read of the text, and if the head is that of the page as it would be
-    /// returned.
+    /// The page under `slug` as [`PageService::read`] returns it, or the value that `unchanged` makes of the page's
+    /// head. `unchanged` is called only if that saves a read of the text, and only if the page would be returned with
+    /// this head.
     pub async fn read_unless<T>(
         &self,
         slug: &str,

@@ -61,7 +61,7 @@ impl PageService {
         }
     }
 
-    /// The key of `client` if it opens the page that `client` names. Hashes are compared in constant time. Whether a
+    /// Checks the slug and the key of `client`, and returns the key. Hashes are compared in constant time. Whether a
     /// page exists is not a secret, so the answer for a missing page may take another time.
     async fn authenticated(&self, client: TokenClient) -> Result<EditKey, ServiceError> {
         let slug = Slug::parse(&client.id).map_err(|_| TokenError::WrongClient)?;

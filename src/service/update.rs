@@ -10,12 +10,12 @@ use super::error::{BodyError, ServiceError};
 use super::request::{Body, Credential, Precondition, TextUpdate, Update, UpdateFields};
 use super::write_turns::Place;
 use super::{Limited, PageService, StoreBudget, within_deadline};
-use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageEdit, PageHead, PageState, PageVersion, TextPlace};
 use crate::domain::slug::Slug;
+use crate::domain::subject::Requester;
 use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
@@ -99,14 +99,14 @@ impl PageService {
     /// [`ServiceError::DeadlinePassed`] the update may or may not have been made.
     pub async fn update(
         &self,
-        client: Client,
+        requester: impl Into<Requester>,
         slug: &str,
         credential: &Credential,
         body: impl Future<Output = Body<UpdateFields>>,
         precondition: &Precondition,
     ) -> Limited<Arc<Page>> {
         match Slug::parse(slug) {
-            Ok(slug) => self.admit(LimitKind::Edit, client, self.edit(&slug, credential, body, precondition)).await,
+            Ok(slug) => self.admit(LimitKind::Edit, requester, self.edit(&slug, credential, body, precondition)).await,
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }
     }

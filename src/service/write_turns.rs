@@ -5,9 +5,8 @@
 //!
 //! A writer takes its place before it reads the page's head, so that no write of this process can come between that
 //! read and its turn without being handed on. A page that was handed on counts only if it is newer than the head that
-//! its receiver has read. The receiver read that head after its request began, so the page has been in the newer state
-//! since then too, if not for long: any answer may rest on it. The store checks with each write whether the page still
-//! is in that state.
+//! its receiver has read. The receiver read that head after its request began, so the newer state also began after
+//! that, and an answer may rest on it. The store checks with each write whether the page still is in that state.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -109,8 +109,8 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
     response
 }
 
-/// Records reads that are answered at once. The result is the same as that of [`observe`], whose parts are left out that
-/// such a read does not need: it has no event but its end, is never abandoned, and no span of it is exported.
+/// Records reads that are answered at once. The result is the same as that of [`observe`]. Parts of that are left out,
+/// because such a read has no event but its end, is never abandoned, and has no span that is exported.
 pub struct ReadyReads {
     telemetry: RequestTelemetry,
     /// The histogram of each method, route and status that was observed.

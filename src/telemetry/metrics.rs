@@ -149,6 +149,20 @@ pub struct PurgeLabels {
     pub outcome: &'static str,
 }
 
+/// Label of a file of the embedded store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct FileLabels {
+    /// `database`, `ledger` or `reserve`.
+    pub file: &'static str,
+}
+
+/// Label of the embedded store's pages and of the room on its volume.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StateLabels {
+    /// Pages are `active` or `deleted`, room is `free` or `used`.
+    pub state: &'static str,
+}
+
 /// Labels of a decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
@@ -176,6 +190,9 @@ pub struct Metrics {
     pub store: Durations<CallLabels>,
     pub store_available: Gauge,
     pub store_writable: Gauge,
+    pub store_files: Family<FileLabels, Gauge>,
+    pub store_volume: Family<StateLabels, Gauge>,
+    pub store_pages: Family<StateLabels, Gauge>,
     pub commit_writes: Histogram,
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
@@ -293,6 +310,9 @@ impl Metrics {
                 "handbill_store_writable",
                 "1 while this replica may write pages: always with the embedded store, by the fence in a cluster",
             ),
+            store_files: declare.bytes("handbill_store", "How large the files of the embedded store are"),
+            store_volume: declare.bytes("handbill_store_volume", "Room on the volume of the embedded store"),
+            store_pages: declare.plain("handbill_store_pages", "Pages in the embedded store"),
             commit_writes: declare.instrument(
                 "handbill_store_commit_writes",
                 "Writes that shared one commit of the embedded store",
@@ -414,6 +434,9 @@ mod tests {
         for family in [&metrics.store, &metrics.limiter] {
             record(family, operation, outcome, Duration::ZERO);
         }
+        metrics.store_files.get_or_create(&FileLabels { file: "database" }).inc();
+        metrics.store_volume.get_or_create(&StateLabels { state: "free" }).inc();
+        metrics.store_pages.get_or_create(&StateLabels { state: "active" }).inc();
         metrics.decisions.get_or_create(&DecisionLabels { limit: "create", outcome }).inc();
         metrics.tool_calls.get_or_create(&ToolLabels { tool: "get_page", outcome }).inc();
         metrics.operator_actions.get_or_create(&OperatorLabels { action: "takedown", outcome }).inc();

@@ -140,7 +140,9 @@ class Chart(unittest.TestCase):
             "cache.pages=1GiB", "cache.store=1KiB", "cache.store=64MiB", "moderation.abuseContact=abuse@pages.example",
             "moderation.abuseContact=nobody", "moderation.abuseContact=ftp://pages.example", "moderation.securityContact=https://pages.example/x",
             "moderation.noindexAll=true", "mcp.registryAuth=v", "mcp.registryAuth=v=MCPv1; k=ed25519; p=AAAA", "limits.networks=ipv6/48=5000",
-            "limits.tiers={192.0.2.0/24=9999999/1}", "redis.timeout=50ms", "redis.timeout=90s",
+            "limits.tiers={192.0.2.0/24=9999999/1}", "limits.tiers={192.0.2.0/24=9/9:1/}", "limits.subjectHeader=x-end-user",
+            "limits.subjectHeader=x end", "limits.subjectMeta=openai/subject", "limits.subjectMeta=a b",
+            "redis.timeout=50ms", "redis.timeout=90s",
             "edge.maxAge=1m", "edge.maxAge=32d", "edge.maxAge=500ms", "edge.staleIfError=1h30m", "edge.staleWhileRevalidate=soon",
             "edge.purgeUrls={http://cache:6081/}", "edge.purgeUrls={ftp://cache/x}", "edge.purgeMethod=delete", "edge.purgeTokenSecret=caches",
         ):  # fmt: skip

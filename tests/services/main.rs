@@ -25,3 +25,5 @@ mod replica;
 #[path = "../support/mod.rs"]
 mod support;
 mod turns;
+#[path = "../support/unlimited.rs"]
+mod unlimited;

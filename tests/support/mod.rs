@@ -6,3 +6,4 @@ pub(crate) mod document;
 pub(crate) mod exchange;
 pub(crate) mod pages;
 pub(crate) mod revision;
+pub(crate) mod scans;

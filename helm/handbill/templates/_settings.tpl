@@ -72,6 +72,8 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- include "handbill.variable" (list "HANDBILL_RATE_WINDOW" .Values.limits.window) }}
 {{- include "handbill.variable" (list "HANDBILL_NETWORK_LIMITS" .Values.limits.networks) }}
 {{- include "handbill.variable" (list "HANDBILL_LIMIT_TIER" (join "," .Values.limits.tiers)) }}
+{{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_HEADER" .Values.limits.subjectHeader) }}
+{{- include "handbill.variable" (list "HANDBILL_LIMIT_SUBJECT_META" .Values.limits.subjectMeta) }}
 {{- include "handbill.variable" (list "HANDBILL_PAGE_CACHE" .Values.cache.pages) }}
 {{- with .Values.edge }}
 {{- include "handbill.variable" (list "HANDBILL_EDGE_MAX_AGE" .maxAge) }}

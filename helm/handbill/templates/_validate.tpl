@@ -53,6 +53,9 @@
 {{- if and (not (kindIs "invalid" $v.replicaCount)) (lt (int $v.replicaCount) 1) -}}
 {{- $faults = append $faults "replicaCount is 0: set at least 1, or uninstall the release" -}}
 {{- end -}}
+{{- if and (contains ":" (regexReplaceAll "[^,]*=" (join "," $v.limits.tiers) "")) (not $v.limits.subjectHeader) (not $v.limits.subjectMeta) -}}
+{{- $faults = append $faults "limits.tiers limits subjects: say with limits.subjectHeader or limits.subjectMeta where requests name them" -}}
+{{- end -}}
 {{- end -}}
 
 {{- if and $v.autoscaling.enabled (not (or (dig "requests" "cpu" "" ($v.resources | default dict)) (dig "limits" "cpu" "" ($v.resources | default dict)))) -}}

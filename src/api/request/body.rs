@@ -197,7 +197,7 @@ pub fn why_not_json(error: &serde_json::Error) -> String {
 
 /// Why JSON does not have the right shape. The text quotes no value, and quotes a name only if it cannot be a key.
 fn wrong_shape(path: &str, reason: &str, fields: &Fields) -> String {
-    // A key is longer than 32 bytes, and the beginning of a key has the prefix of keys.
+    // A name of at most 32 bytes holds no whole key, and one without the prefix of keys is no beginning of a key.
     let is_plain = |name: &str| {
         let is_word = name.bytes().all(|byte| byte.is_ascii_alphabetic() || b"_-".contains(&byte));
         (1..=32).contains(&name.len()) && is_word && !name.starts_with(PREFIX)

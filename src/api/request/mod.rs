@@ -7,6 +7,7 @@ pub mod client_addr;
 pub mod credential;
 mod forwarded;
 pub mod raw_post;
+pub mod subject;
 
 /// Largest request body, in bytes (spec §8: 128 KB).
 pub const MAX_BODY_BYTES: usize = 131_072;

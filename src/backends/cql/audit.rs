@@ -69,7 +69,7 @@ struct BegunRow {
     read_at: Option<CqlTimestamp>,
 }
 
-/// A takedown that was begun, as its entry will be.
+/// A takedown that was begun, with its future entry.
 struct Begun {
     id: Nonce,
     entry: AuditEntry,
@@ -243,11 +243,12 @@ impl CqlStore {
         }
     }
 
-    /// A number of entries that the audit has had at some time; the present one unless others have added some.
+    /// The number of entries that the audit has had at some time: the present number, unless other processes have added
+    /// entries since.
     async fn known_end(&self, permit: &Permit<'_>) -> Result<u64, StoreError> {
         let mut end = self.audit_end.lock().await;
         if *end == 0 {
-            // Whole partitions are passed over by their last entry.
+            // A partition that has its last entry is full and can be skipped.
             while !self.entries_after(permit, &self.operated.read_audit, *end + BUCKET - 1, 1).await?.is_empty() {
                 *end += BUCKET;
             }
@@ -306,6 +307,11 @@ impl AuditLog for CqlStore {
         let permit = self.background_permit().await?;
         let after = self.known_end(&permit).await?;
         self.append_once(&permit, &Begun { id: self.random_nonce(), entry, after }).await
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        let permit = self.background_permit().await?;
+        self.enter_deletion(&permit, tombstone).await
     }
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {

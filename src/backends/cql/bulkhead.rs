@@ -5,9 +5,9 @@
 //!   that does not answer, leaves the permits of all other pages alone. An operation that waits for its share does not
 //!   hold up those behind it. The share holds even if nobody else waits: a permit cannot be taken back from an operation
 //!   that hangs.
-//! * An operation without an answer for a while is silent. After two silent operations in a row on one slug, further ones
-//!   on it are refused at once for a while, and after silent operations on two slugs of a range those on the whole range.
-//!   Then one is let in to try in each such while, until one is answered.
+//! * An operation without an answer for a while is silent. After two silent operations in a row on one slug, further
+//!   operations on it are refused at once for a while. Silent operations on two slugs of a range have the same effect
+//!   on the whole range. At the end of each while one operation is admitted as a trial, until one is answered.
 //!
 //! A range is one of [`RANGES`] equal parts of the partitioner's tokens. The tablets of a table are ranges too, and their
 //! number is a power of two, so a range has whole tablets, or is a part of one.
@@ -31,8 +31,8 @@ pub(super) fn range_of(token: i64) -> u32 {
 /// Silent operations in a row after which a slug counts as sick, and slugs with such operations after which a range does.
 const SILENT: usize = 2;
 
-/// Slugs without a running operation that are remembered because they were sick. Beyond them, those whose time is over
-/// are forgotten.
+/// Number of slugs without a running operation that are remembered because they were sick. If there are more, those
+/// whose time is over are forgotten.
 const REMEMBERED: usize = 1024;
 
 /// How operations share the permits.
@@ -40,7 +40,7 @@ const REMEMBERED: usize = 1024;
 pub(super) struct Limits {
     /// How many operations run at once.
     pub(super) permits: usize,
-    /// How many of them may be those of one slug, or of one range.
+    /// How many of them may belong to one slug, or to one range.
     pub(super) share: usize,
     /// When an operation without an answer counts as silent; `None` if nothing is ever refused.
     pub(super) silence: Option<Silence>,
@@ -80,11 +80,11 @@ enum Part {
 #[derive(Debug, Default)]
 struct PartState {
     running: Vec<Running>,
-    /// The slugs of those that have ended in silence since the last answer: as many as matter.
+    /// The slugs of operations that have ended in silence since the last answer, at most [`SILENT`].
     ended_silently: Vec<Slug>,
-    /// When the last answer came. Operations that began before it say nothing about the part as it is now.
+    /// When the last answer came. Operations that began before that answer say nothing about the present.
     answered_at: Option<Instant>,
-    /// While the part is sick: when the next operation is let in to try.
+    /// When the next trial is admitted; `None` if the part is not sick.
     next_try: Option<Instant>,
 }
 
@@ -138,13 +138,13 @@ impl PartState {
         let is_known = self.ended_silently.contains(&slug);
         match self.ended_silently.len() {
             SILENT.. if is_known => {}
-            // A second slug takes the place of what one slug has filled.
+            // One slug may have filled the list; a second slug must get in, because two make a range sick.
             SILENT.. => self.ended_silently[0] = slug,
             _ => self.ended_silently.push(slug),
         }
     }
 
-    /// An operation of a sick part is let in to try.
+    /// An operation of a sick part is admitted as a trial.
     fn tries(&mut self, now: Instant, silence: &Silence) {
         if self.next_try.is_some() {
             self.next_try = Some(now + silence.refused_for);

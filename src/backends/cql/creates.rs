@@ -62,7 +62,8 @@ impl CreatesSwitch for CqlStore {
         let (mut failures, mut pauses) = (Failures::default(), Pauses::new());
         let budget = creates.hourly_budget.map(u32::cast_signed);
         while Instant::now() < permit.deadline {
-            // This also completes an attempt whose outcome is unknown. If that was done, the next one changes nothing.
+            // This read also completes an attempt whose outcome is unknown. If that attempt was done, repeating it
+            // changes nothing.
             let before = self.read_switch(&permit, &self.operated.read_switch_serially).await?.revision;
             let values = (before.unwrap_or(0).saturating_add(1), creates.paused, budget, before);
             match self.attempt(&permit, &self.operated.change_switch, values).await {

@@ -109,7 +109,7 @@ pub async fn failover(
     let fence = FenceTable::on(&session, settings, plan);
     let before = fence.read().await?;
     if before.datacenter.as_deref() == Some(plan.to.as_str()) {
-        // The other datacentre may have missed the row, if it was forced.
+        // If the last move was forced, the other datacentre may have missed the row.
         fence.replace(&before, Some(&plan.to), None).await?;
         return Ok(format!("The datacentre {} writes already.", plan.to));
     }
@@ -180,8 +180,8 @@ impl<'a> FenceTable<'a> {
 
     /// Replaces `before`, and returns the row that then stands.
     ///
-    /// An answer that did not come leaves open where the row is. So the change is made again, in a further epoch, until it
-    /// was answered: only then a quorum of each datacentre has it.
+    /// Without an answer it is unknown which copies have the row. So the change is repeated, each time in a further
+    /// epoch, until it is answered: then a quorum of each datacentre has it.
     async fn replace(
         &self,
         before: &FenceRow,

@@ -49,7 +49,7 @@ pub(super) enum Refusal {
     /// No permit was free in time.
     #[error("too many calls wait for the database")]
     Overloaded,
-    /// The pages of the same slug or token range are not answered.
+    /// Operations on the same slug or token range get no answer.
     #[error("the database does not answer for this page or its token range")]
     Silent,
 }
@@ -99,7 +99,7 @@ impl Gate {
                 Entry::Waits(ticket) => {
                     let (admit, admitted) = oneshot::channel();
                     state.waiting.insert(ticket, admit);
-                    // Made at once, so that a caller that disconnects gives its place up.
+                    // The pass exists while its caller waits: dropping it gives the place up if the caller disconnects.
                     (self.pass(ticket), admitted)
                 }
             }
@@ -135,7 +135,7 @@ impl Drop for Pass<'_> {
             return;
         }
         for ticket in state.bulkhead.leave(Instant::now(), self.ticket, self.is_answered.load(Ordering::Relaxed)) {
-            // One that has just given up drops its own pass, and so leaves again.
+            // A caller that has just given up drops its own pass, which lets the next one in.
             if let Some(admit) = state.waiting.remove(&ticket) {
                 let _ = admit.send(());
             }
@@ -221,7 +221,7 @@ mod tests {
         let mut admitted = Box::pin(gate.enter(&three, 3));
         assert!(admitted.as_mut().now_or_never().is_none());
         drop(running);
-        // It was let in, and is dropped before it notices.
+        // The operation was admitted, and is dropped before it notices.
         drop(admitted);
         assert!(gate.enter(&slug(4), 4).await.is_ok());
         assert!(is_idle(&gate));

@@ -75,7 +75,9 @@ impl CqlStore {
         was_done: bool,
     ) {
         if was_done {
-            tokio::join!(self.delete_texts(permit, tombstone), self.enter_deletion(permit, tombstone));
+            let (_, entered) =
+                tokio::join!(self.delete_texts(permit, tombstone), self.enter_deletion(permit, tombstone));
+            report_missing(entered);
         }
         self.close_takedown(permit, note, was_done).await;
     }
@@ -89,8 +91,8 @@ impl CqlStore {
         self.repeat(permit, request).await
     }
 
-    /// Enters `tombstone`, which the page's head is now.
-    async fn enter_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
+    /// Enters `tombstone`, which is now the page's head. Doing it again changes nothing.
+    pub(super) async fn enter_deletion(&self, permit: &Permit<'_>, tombstone: &Tombstone) -> Result<(), StoreError> {
         let takedown = tombstone.takedown.as_ref();
         let values = (
             tombstone.slug.as_str(),
@@ -104,12 +106,10 @@ impl CqlStore {
             self.session.execute_unpaged(&self.operated.enter_deletion, values).await?;
             Ok(())
         };
-        if let Err(error) = self.repeat(permit, request).await {
-            tracing::warn!(%error, "a deletion is not in the ledger yet; an export finds it by the page");
-        }
+        self.repeat(permit, request).await
     }
 
-    /// The head of `slug`, after every write of it that was interrupted was completed.
+    /// The head of `slug`. Every interrupted write of it is completed first.
     pub(super) async fn settled_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.statements.read_head_serially, (slug.as_str(),)).await?;
@@ -129,11 +129,17 @@ impl CqlStore {
         let permit = self.background_permit().await?;
         match self.settled_head(&permit, &slug).await? {
             Stored::Deleted(tombstone) => {
-                self.enter_deletion(&permit, &tombstone).await;
+                report_missing(self.enter_deletion(&permit, &tombstone).await);
                 Ok(Some(tombstone))
             }
             Stored::Active(..) | Stored::Absent => Ok(None),
         }
+    }
+}
+
+fn report_missing(entered: Result<(), StoreError>) {
+    if let Err(error) = entered {
+        tracing::warn!(%error, "a deletion is not in the ledger yet; an export finds it by the page");
     }
 }
 

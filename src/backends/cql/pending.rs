@@ -8,7 +8,7 @@ use thiserror::Error;
 use super::store::CqlStore;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
 use crate::domain::creates::Creates;
-use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
@@ -80,6 +80,10 @@ impl PageScan for PendingStore {
 impl AuditLog for PendingStore {
     async fn append(&self, entry: AuditEntry) -> Result<(), StoreError> {
         self.store()?.append(entry).await
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), StoreError> {
+        self.store()?.ensure_in_ledger(tombstone).await
     }
 
     async fn list(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, StoreError> {

@@ -1,5 +1,5 @@
-//! How many requests may be sent again: a share of all requests, so that a database that fails is not asked more often
-//! because of it.
+//! Limits the requests that are sent again to a share of all requests, so that a failing database does not get many
+//! more requests than a healthy one.
 //!
 //! Each request earns a tenth of a retry. The savings are bounded, so a long good time does not pay for a storm. The
 //! request that a slow read sends to a second node counts as a retry when it was sent. Reading back the outcome of a write

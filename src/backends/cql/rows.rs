@@ -27,8 +27,8 @@ use crate::ports::page_store::Cause;
 const ACTIVE: &str = "active";
 const DELETED: &str = "deleted";
 
-/// The columns of a head.
-#[derive(DeserializeRow)]
+/// The columns of a head, as they are read and written. They are all the static columns of the table.
+#[derive(Default, DeserializeRow, SerializeRow)]
 pub(super) struct HeadRow {
     state: Option<String>,
     version: Option<i64>,
@@ -212,23 +212,11 @@ impl NonceRow {
     }
 }
 
-/// Every static column and the slug: the head as it is after a write, whatever it was before.
+/// The head under `slug` as it is after a write, whatever it was before.
 #[derive(SerializeRow)]
 pub(super) struct HeadImage {
-    state: &'static str,
-    version: i64,
-    created_at: CqlTimestamp,
-    updated_at: Option<CqlTimestamp>,
-    deleted_at: Option<CqlTimestamp>,
-    title: Option<String>,
-    key_hash: Option<Vec<u8>>,
-    current_text_version: Option<i64>,
-    current_text_nonce: Option<Vec<u8>>,
-    link_origins: Option<Vec<String>>,
-    renderer_version: Option<i32>,
-    takedown_reason: Option<&'static str>,
-    takedown_by: Option<String>,
-    nonces: Vec<u8>,
+    #[scylla(flatten)]
+    head: HeadRow,
     slug: String,
 }
 
@@ -244,45 +232,39 @@ pub(super) struct Replacement {
 impl HeadImage {
     /// The image of an active page.
     pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces) -> Self {
-        Self {
-            state: ACTIVE,
-            version: head.version.get().cast_signed(),
-            created_at: CqlTimestamp(head.created_at.get()),
+        let row = HeadRow {
+            state: Some(ACTIVE.to_owned()),
+            version: Some(head.version.get().cast_signed()),
+            created_at: Some(CqlTimestamp(head.created_at.get())),
             updated_at: Some(CqlTimestamp(head.updated_at.get())),
-            deleted_at: None,
             title: head.title.as_ref().map(|title| title.as_str().to_owned()),
             key_hash: Some(head.key_hash.as_bytes().to_vec()),
             current_text_version: Some(text.version.get().cast_signed()),
             current_text_nonce: Some(text.nonce.to_vec()),
             link_origins: (!head.link_origins.is_empty()).then(|| head.link_origins.clone()),
             renderer_version: Some(i32::from(head.renderer_version)),
-            takedown_reason: None,
-            takedown_by: None,
-            nonces: nonces.as_bytes().to_vec(),
-            slug: head.slug.as_str().to_owned(),
-        }
+            nonces: Some(nonces.as_bytes().to_vec()),
+            // A page has nothing that belongs to a tombstone.
+            ..HeadRow::default()
+        };
+        Self { head: row, slug: head.slug.as_str().to_owned() }
     }
 
     /// The image of a deleted page.
     pub(super) fn of_tombstone(tombstone: &Tombstone, nonces: &Nonces) -> Self {
         let takedown = tombstone.takedown.as_ref();
-        Self {
-            state: DELETED,
-            version: tombstone.version.get().cast_signed(),
-            created_at: CqlTimestamp(tombstone.created_at.get()),
-            updated_at: None,
+        let row = HeadRow {
+            state: Some(DELETED.to_owned()),
+            version: Some(tombstone.version.get().cast_signed()),
+            created_at: Some(CqlTimestamp(tombstone.created_at.get())),
             deleted_at: Some(CqlTimestamp(tombstone.deleted_at.get())),
-            title: None,
-            key_hash: None,
-            current_text_version: None,
-            current_text_nonce: None,
-            link_origins: None,
-            renderer_version: None,
-            takedown_reason: takedown.map(|takedown| takedown.reason.code()),
+            takedown_reason: takedown.map(|takedown| takedown.reason.code().to_owned()),
             takedown_by: takedown.map(|takedown| takedown.by.clone()),
-            nonces: nonces.as_bytes().to_vec(),
-            slug: tombstone.slug.as_str().to_owned(),
-        }
+            nonces: Some(nonces.as_bytes().to_vec()),
+            // A tombstone keeps neither title nor key, and points to no text.
+            ..HeadRow::default()
+        };
+        Self { head: row, slug: tombstone.slug.as_str().to_owned() }
     }
 
     /// This image in place of the head `expected`.

@@ -26,7 +26,8 @@ const READS_AT_ONCE: usize = 8;
 /// The most slugs that one request asks for.
 pub(super) const MAX_KEYS: usize = 1000;
 
-/// Slugs whose density on the ring tells how many there are in all. The estimate is then off by a few per cent.
+/// Number of slugs from whose density on the ring the total is estimated. With so many, the estimate is off by a few
+/// per cent.
 const SAMPLE: usize = 1000;
 
 /// How long an estimate is used.
@@ -106,8 +107,8 @@ fn size_of(record: &Result<Record, UnreadableRecord>) -> usize {
     }
 }
 
-/// Removes the keys beyond `count`, except those with the token of the last that stays. Returns whether keys remain on
-/// the ring after these.
+/// Keeps the first `count` keys, and those after them that have the token of the last. Returns whether the ring has
+/// further keys.
 fn cut(keys: &mut VecDeque<Key>, count: usize) -> bool {
     let Some(&(last, _)) = count.checked_sub(1).and_then(|last| keys.get(last)) else { return false };
     let same = keys.iter().skip(count).take_while(|(token, _)| *token == last).count();
@@ -145,7 +146,7 @@ impl PageScan for CqlStore {
         let mut after = after.map_or(Ok(BEGINNING), token_of)?;
         let count = limit.records.clamp(1, MAX_KEYS);
         loop {
-            // One more shows whether this is the end.
+            // One key more than the limit shows whether the scan ends here.
             let mut keys = self.keys_after(after, count + 1).await?;
             let has_more = cut(&mut keys, count);
             let Some(&(end, _)) = keys.back() else { return Ok(ScanBatch { records: Vec::new(), next: None }) };

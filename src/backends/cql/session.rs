@@ -299,8 +299,8 @@ impl RetrySession for ReadRetriesLeft {
     }
 }
 
-/// Sends a slow read to a second node, as long as the budget has a retry. The store takes it from the budget when the
-/// read has ended, because the driver does not say that it has sent it.
+/// Sends a slow read to a second node, as long as the budget has a retry. The driver does not report that second
+/// request, so the store takes a retry from the budget when the read has ended.
 #[derive(Debug)]
 pub(super) struct SecondReads(pub(super) RetryBudget);
 
@@ -314,7 +314,7 @@ impl SpeculativeExecutionPolicy for SecondReads {
     }
 }
 
-/// Whether another node may succeed. One that has too much to do is not helped by asking another.
+/// Whether another node may succeed. If a node has too much to do, sending its work to another node makes things worse.
 fn may_succeed_elsewhere(error: &RequestAttemptError) -> bool {
     match error {
         RequestAttemptError::BrokenConnectionError(_) | RequestAttemptError::UnableToAllocStreamId => true,

@@ -35,13 +35,6 @@ use crate::domain::slug::Slug;
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
-/// Assignments of every column of [`HEAD`].
-const HEAD_IMAGE: &str = "state = :state, version = :version, created_at = :created_at, updated_at = :updated_at, \
-                          deleted_at = :deleted_at, title = :title, key_hash = :key_hash, \
-                          current_text_version = :current_text_version, current_text_nonce = :current_text_nonce, \
-                          link_origins = :link_origins, renderer_version = :renderer_version, \
-                          takedown_reason = :takedown_reason, takedown_by = :takedown_by, nonces = :nonces";
-
 /// The statements, prepared for one keyspace.
 pub(super) struct Statements {
     /// Binds the slug, yields a [`super::rows::HeadRow`].
@@ -130,6 +123,8 @@ impl Statements {
         let repeatable = async |cql, consistency| preparing.repeatable(cql, consistency).await;
         let conditional = async |cql| preparing.conditional(cql).await;
         let pages = format!("{keyspace}.pages");
+        // A write sets every column, so that nothing of the earlier head stays.
+        let assignments = HEAD.split(", ").map(|column| format!("{column} = :{column}")).collect::<Vec<_>>().join(", ");
         let head = format!("SELECT DISTINCT {HEAD}, WRITETIME(version) AS written_at FROM {pages} WHERE slug = ?");
         let text_key = "slug = ? AND text_version = ? AND text_nonce = ?";
         Ok(Self {
@@ -166,10 +161,10 @@ impl Statements {
                 Consistency::LocalQuorum,
             )
             .await?,
-            create_head: conditional(format!("UPDATE {pages} SET {HEAD_IMAGE} WHERE slug = :slug IF state = null"))
+            create_head: conditional(format!("UPDATE {pages} SET {assignments} WHERE slug = :slug IF state = null"))
                 .await?,
             replace_head: conditional(format!(
-                "UPDATE {pages} SET {HEAD_IMAGE} WHERE slug = :slug \
+                "UPDATE {pages} SET {assignments} WHERE slug = :slug \
                  IF state = 'active' AND version = :expected_version AND updated_at = :expected_updated_at"
             ))
             .await?,

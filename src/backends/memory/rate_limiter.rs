@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use lru::LruCache;
 
 use crate::domain::client::Client;
-use crate::domain::network_limits::{Network, NetworkLimits, Window};
+use crate::domain::network_limits::{Network, NetworkLimits, SubjectQuota, Window};
 use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
@@ -80,11 +80,11 @@ impl MemoryRateLimiter {
 
     /// Counts an attempt that another limiter has just admitted. If that makes more attempts than `quota` allows, the
     /// oldest are forgotten, because they would leave the window first.
-    pub fn count(&self, kind: LimitKind, quota: Quota, client: Client) {
+    pub fn count(&self, kind: LimitKind, quota: Quota, client: Client, subject: Option<SubjectQuota>) {
         let mut windows = self.windows(kind);
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
-        for Window { network, quota } in self.networks.windows(quota, client) {
+        for Window { network, quota } in self.networks.windows(quota, client, subject) {
             let counted = windows.get_or_insert_mut(network, Counted::new);
             counted.push_back(now);
             while counted.len() > usize::try_from(quota.limit).unwrap_or(usize::MAX) {
@@ -119,12 +119,18 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
-    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
+    async fn check_within(
+        &self,
+        kind: LimitKind,
+        quota: Quota,
+        client: Client,
+        subject: Option<SubjectQuota>,
+    ) -> Decision {
         let mut windows = self.windows(kind);
         // The time is read under the lock, so that decisions are made in the order of their times.
         let now = self.clock.monotonic();
         drop_ended(&mut windows, quota, now);
-        let asked = self.networks.windows(quota, client);
+        let asked = self.networks.windows(quota, client, subject);
         let mut has_room = |Window { network, quota }: &Window| {
             windows.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
         };

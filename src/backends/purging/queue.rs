@@ -1,7 +1,7 @@
 //! Purges that wait to be repeated.
 //!
-//! They are in memory only. Those that are lost with the process, or given up, cost no more than the bound that
-//! operators were told: after it no cache shows the old page any more.
+//! They are in memory only. A purge that is lost with the process, or given up, does limited harm: no cache shows the
+//! old page for longer than operators allow caches to keep one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use crate::telemetry::metrics::{Metrics, PurgeLabels};
 /// Pause before purges are repeated.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 
-/// Least time for which a purge is repeated, whatever caches are allowed to keep.
+/// Shortest time for which a purge is repeated, even if caches may keep a page only for a shorter time.
 const SHORTEST_REPEATING: Duration = Duration::from_mins(10);
 
 /// Most purges that wait. Each takes about 100 bytes.
@@ -132,8 +132,8 @@ impl Shared {
         }
     }
 
-    /// Repeats every purge that waits, once, or until one fails: then its cache is probably away, and the others wait for
-    /// the next time.
+    /// Repeats each waiting purge once, and stops at the first failure: its cache is probably down, and the other
+    /// purges wait for the next round.
     async fn repeat_all(&self) {
         let mut left = self.queue().waiting.len();
         while left > 0 {

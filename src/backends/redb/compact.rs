@@ -12,9 +12,9 @@ use std::path::Path;
 use redb::{Database, Key, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, TableHandle, Value};
 
 use super::audit::AUDIT;
-use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, FILE_MODE, backend};
+use super::data_dir::{COMPACTING_FILE, DATABASE_FILE, backend};
 use super::error::OpenError;
-use super::folders::{FileSystem, Folders};
+use super::folders::{FILE_MODE, FileSystem, Folders};
 use super::panics::caught;
 use super::record;
 use super::storage::{DEFAULT_CACHE_BYTES, Storage};

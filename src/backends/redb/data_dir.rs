@@ -9,8 +9,9 @@ use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend, StorageError};
 
 use super::error::OpenError;
-use super::folders::{self, FileSystem, Folders};
+use super::folders::{self, FILE_MODE, FileSystem, Folders};
 use super::ledger_file::Ledger;
+use super::reserve;
 use super::storage::{DEFAULT_CACHE_BYTES, LedgerFile, Storage};
 use super::tables;
 
@@ -25,9 +26,6 @@ const UNFINISHED_FILE: &str = "handbill.redb.new";
 
 /// The name of the new database file while the database is being compacted.
 pub(super) const COMPACTING_FILE: &str = "handbill.redb.compact";
-
-/// Mode of the files: only the service's user can read them, as with the directory.
-pub(super) const FILE_MODE: u32 = 0o600;
 
 /// A data directory that no other process uses during the life of this value.
 #[derive(Debug)]
@@ -47,7 +45,7 @@ impl DataDir {
         folders::create_all(&FileSystem, directory).map_err(|reason| OpenError::io(directory, reason))?;
         let lock = lock(directory)?;
         let database = directory.join(DATABASE_FILE);
-        // It has texts, and would stay for ever if nobody compacted again.
+        // The rest of an interrupted compaction holds texts, and only the next compaction would remove it.
         let _ = fs::remove_file(directory.join(COMPACTING_FILE));
         match fs::metadata(&database) {
             // `redb` would create a new database in an empty file.
@@ -83,6 +81,14 @@ impl Storage for DataDir {
 
     fn cache_bytes(&self) -> usize {
         self.cache_bytes
+    }
+
+    fn take_reserve(&self) -> io::Result<()> {
+        reserve::make(&self.directory)
+    }
+
+    fn give_reserve(&self) -> io::Result<()> {
+        reserve::remove(&self.directory)
     }
 
     fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {

@@ -91,6 +91,11 @@ impl OpenError {
         matches!(self, Self::InUse(_))
     }
 
+    /// Whether the volume is full.
+    pub(super) fn is_about_room(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+
     /// Whether opening the store again would fail even on a disk that works.
     pub(super) fn is_final(&self) -> bool {
         match self {

@@ -11,6 +11,9 @@ use std::path::Path;
 /// user may read pages on disk.
 const MODE: u32 = 0o700;
 
+/// The mode of a new file in it.
+pub(super) const FILE_MODE: u32 = 0o600;
+
 /// Operations of the file system. Tests use an implementation that loses power.
 pub(super) trait Folders {
     /// Whether there is a directory at `path`.

@@ -17,9 +17,9 @@
 //!
 //! A reader that began before rule 1 or during the flux finds another generation once rule 2 was followed, so it adds
 //! nothing old. A reader that adds a state began after the last change was on disk and ended before the next one was
-//! marked, so it read the current state. From rule 1 on nobody gets the state that is about to end, so a reader that
-//! saw the new state from the database is never followed by one that gets the old state from here. And rule 2 comes
-//! before the answer, so a reader that begins after the answer cannot get the old state either.
+//! marked, so it read the current state. After rule 1 nobody gets the old state from here, so nobody gets it after
+//! another reader has seen the new state in the database. Rule 2 comes before the answer, so a reader that begins after
+//! the answer does not get the old state either.
 //!
 //! An insert changes no known state: only pages are known, and the slug had none. A slug is marked for each
 //! compare-and-set, whether its condition holds or not.
@@ -293,8 +293,8 @@ mod tests {
             self.seen.push(Seen { began, ended: self.now, version });
         }
 
-        /// Whether a reader saw an older version than an earlier reader or than was acknowledged before it began, or
-        /// whether a version is known that the database does not hold.
+        /// Whether one of three things is wrong: a reader saw an older version than an earlier reader; a reader saw an
+        /// older version than the one acknowledged before it began; the database does not hold the known version.
         fn is_wrong(&self, may_lose: bool) -> bool {
             let known = self.known.get(&self.slug).is_some_and(|known| known.version.get() != self.stored);
             let told =

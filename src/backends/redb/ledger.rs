@@ -17,6 +17,7 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableError};
 use tracing::error;
 
 use super::record;
+use super::reserve;
 use super::storage::LedgerFile;
 use super::tables::PAGES;
 use super::unlogged::UNLOGGED;
@@ -25,12 +26,20 @@ use crate::domain::page::Tombstone;
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Record;
 
+/// Why deletions wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// The volume is full.
+    NoRoom,
+    Other,
+}
+
 /// The writer's view of the ledger.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     file: Option<Box<dyn LedgerFile>>,
-    /// Whether the last attempt to write failed, so that the log says it once.
-    is_failing: bool,
+    /// How the last attempt to write failed, if it did, so that the log says it once.
+    failure: Option<Failure>,
     /// Deletions that are committed and not in the file.
     waiting: Vec<Tombstone>,
     /// Deletions that are in the file and still in [`UNLOGGED`].
@@ -46,38 +55,41 @@ impl Ledger {
     ) -> Result<(), redb::Error> {
         self.logged.clear();
         self.waiting.clear();
+        self.file = None;
         match file {
             Ok(Some(file)) => {
-                self.waiting = if file.is_new() { all_tombstones(database)? } else { unlogged(database)? };
+                let missing = if file.is_new() { all_tombstones(database) } else { unlogged(database) };
+                self.waiting = missing.inspect_err(|_| self.failure = Some(Failure::Other))?;
                 self.file = Some(file);
-                self.write();
+                self.append();
             }
-            Ok(None) => self.file = None,
+            Ok(None) => self.failure = None,
             Err(reason) => {
-                self.waiting = unlogged(database)?;
                 self.failed(&reason);
+                self.waiting = unlogged(database)?;
             }
         }
         Ok(())
     }
 
-    /// Adds deletions that were just committed, and those before that could not be written.
-    pub(super) fn add(
-        &mut self,
-        deleted: impl Iterator<Item = Tombstone>,
-        reopen: impl FnOnce() -> io::Result<Option<Box<dyn LedgerFile>>>,
-    ) {
+    /// Deletions that were just committed, to be written.
+    pub(super) fn add(&mut self, deleted: impl Iterator<Item = Tombstone>) {
         self.waiting.extend(deleted);
-        if self.waiting.is_empty() {
-            return;
-        }
-        if self.file.is_none() {
-            match reopen() {
-                Ok(file) => self.file = file,
-                Err(reason) => return self.failed(&reason),
-            }
-        }
-        self.write();
+    }
+
+    /// Whether the file could not be opened.
+    pub(super) fn is_unavailable(&self) -> bool {
+        self.file.is_none() && self.failure.is_some()
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_complete(&self) -> bool {
+        self.waiting.is_empty() && self.failure.is_none()
+    }
+
+    /// Whether deletions wait because the volume is full.
+    pub(super) fn lacks_room(&self) -> bool {
+        self.failure == Some(Failure::NoRoom)
     }
 
     /// Deletions that the next transaction removes from [`UNLOGGED`].
@@ -90,13 +102,20 @@ impl Ledger {
         self.logged.clear();
     }
 
-    fn write(&mut self) {
+    /// Writes what waits, if the file is open.
+    pub(super) fn write(&mut self) {
+        if !self.is_unavailable() && !self.is_complete() {
+            self.append();
+        }
+    }
+
+    fn append(&mut self) {
         let lines: String = self.waiting.iter().map(ledger_line).collect();
         // A store in memory has no ledger.
         let written = self.file.as_mut().map_or(Ok(()), |file| file.append(lines.as_bytes()));
         match written {
             Ok(()) => {
-                self.is_failing = false;
+                self.failure = None;
                 self.logged.extend(self.waiting.drain(..).map(|tombstone| tombstone.slug));
             }
             Err(reason) => self.failed(&reason),
@@ -104,10 +123,10 @@ impl Ledger {
     }
 
     fn failed(&mut self, reason: &io::Error) {
-        if !self.is_failing {
+        if self.failure.is_none() {
             error!(%reason, "the ledger of deletions cannot be written; each later change tries again");
         }
-        self.is_failing = true;
+        self.failure = Some(if reserve::is_full(reason) { Failure::NoRoom } else { Failure::Other });
     }
 }
 

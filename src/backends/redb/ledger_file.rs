@@ -5,16 +5,13 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::folders::{FileSystem, Folders};
+use super::folders::{FILE_MODE, FileSystem, Folders};
 use super::storage::LedgerFile;
 use crate::domain::archive::{Decoded, Decoder, MAX_LINE_BYTES, ledger_header};
 use crate::ports::clock::{Clock, SystemClock};
 
 /// The file in the data directory that holds the ledger of deletions.
 pub const LEDGER_FILE: &str = "handbill.ledger";
-
-/// Only the service's user reads the file, as with the database.
-const FILE_MODE: u32 = 0o600;
 
 /// The name of the ledger while its first lines are written.
 const UNFINISHED_FILE: &str = "handbill.ledger.new";
@@ -74,8 +71,7 @@ impl Ledger {
         let mut first = Vec::new();
         input.by_ref().take(MAX_LINE_BYTES as u64).read_until(b'\n', &mut first)?;
         if !first.ends_with(b"\n") {
-            // A file that is long or has other text is not ours. A header of ours that was not finished begins as any
-            // header does.
+            // A file that is long or has other text is not ours. An unfinished header of ours begins like a whole one.
             let is_ours = b"{\"sum\":\"".starts_with(&first[..first.len().min(8)]);
             let foreign = || io::Error::new(io::ErrorKind::InvalidData, "its first line is not a header");
             return if is_ours { Ok((Vec::new(), 0)) } else { Err(foreign()) };

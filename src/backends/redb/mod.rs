@@ -32,6 +32,8 @@
 //! for reading only, lookups continue and writes are refused as unavailable. At every batch and every second the writer
 //! tries to open it for writing, so that service resumes without a restart.
 //!
+//! On a full volume deletions go on: they have a [`reserve`] of room that no other write uses.
+//!
 //! If damage prevents opening the file, or if the writer thread has panicked, waiting does not help. The store then
 //! ends, [`RedbStore::fatal_error`] returns the reason, and the process exits for its supervisor.
 //!
@@ -63,17 +65,22 @@ mod compact;
 mod data_dir;
 mod error;
 mod folders;
+mod jobs;
 mod known_states;
 mod ledger;
 mod ledger_file;
+mod opening;
 mod overlay;
 mod panics;
 mod record;
+mod reserve;
 mod scan;
 mod shared;
+mod size;
 mod storage;
 mod store;
 mod tables;
+mod tombstone_count;
 mod unlogged;
 mod upkeep;
 mod writer;
@@ -84,6 +91,7 @@ pub use data_dir::DATABASE_FILE;
 pub use error::{OpenError, WriterError};
 pub use ledger_file::LEDGER_FILE;
 pub use shared::Committed;
+pub use size::{RecordCount, Room};
 pub use storage::{LedgerFile, Storage};
 pub use store::RedbStore;
 pub use upkeep::Restoring;

@@ -44,7 +44,7 @@ fn key_of(cursor: &ScanCursor) -> Result<String, StoreError> {
     key.map_err(|_| StoreError::Unavailable(Box::new(ForeignCursorError)))
 }
 
-/// Runs `read` on the database, whatever its state allows. Damage is [`StoreError::Unreadable`], and never a panic.
+/// Runs `read` on the database, if its state allows reads. Damage is [`StoreError::Unreadable`], and never a panic.
 pub(super) fn on_database<T>(
     shared: &Shared,
     read: impl FnOnce(&Database) -> Result<T, redb::Error>,
@@ -84,6 +84,6 @@ pub(super) fn batch(
         });
         last = Some(ScanCursor::new(key));
     }
-    // With a limit of nothing, the scan stays where it is.
+    // If the limit allows no record, the scan stays where it is.
     Ok(ScanBatch { records, next: last.or_else(|| after.map(ScanCursor::new)) })
 }

@@ -29,6 +29,16 @@ pub trait Storage: Debug + Send + Sync {
         DEFAULT_CACHE_BYTES
     }
 
+    /// Takes up room that only deletions may use, on the volume of the bytes. Does nothing if it is taken up already.
+    fn take_reserve(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Frees the room of [`Storage::take_reserve`]. Does nothing if it is free already.
+    fn give_reserve(&self) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Opens the ledger of deletions; `None` if deletions need not outlive these bytes.
     fn ledger(&self) -> io::Result<Option<Box<dyn LedgerFile>>> {
         Ok(None)

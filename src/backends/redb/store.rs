@@ -20,11 +20,12 @@ use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore,
 
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
+use super::jobs::{Job, LedgerError, Write};
 use super::panics::{Panicked, caught};
 use super::shared::{Committed, DbState, Shared, cause};
 use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
 use super::tables::{self, Operation, Outcome};
-use super::writer::{Job, Write, Writer};
+use super::writer::Writer;
 
 /// Size of the queue of writes, including the batch that is being committed, in bytes: eight full batches.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;
@@ -150,6 +151,15 @@ impl RedbStore {
         self.jobs.send(Job::Write(Write { operation, bytes, answer, permit })).map_err(|_| closed())?;
         // If there is no answer, the writer has failed, perhaps in the middle of this write.
         answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(cause(&Arc::new(ClosedError)))))
+    }
+
+    /// Adds what the ledger of deletions lacks.
+    pub(super) async fn complete_ledger(&self) -> Result<(), StoreError> {
+        let (done, completed) = oneshot::channel();
+        let closed = || StoreError::Unavailable(cause(&Arc::new(ClosedError)));
+        self.jobs.send(Job::CompleteLedger { done }).map_err(|_| closed())?;
+        let completed: Result<(), LedgerError> = completed.await.map_err(|_| closed())?;
+        completed.map_err(|error| StoreError::Unavailable(error.into()))
     }
 
     /// Runs `query` on a thread that may block.

@@ -19,7 +19,9 @@ use super::audit;
 use super::error::OpenError;
 use super::panics::caught;
 use super::record::{self, RecordError};
+use super::reserve;
 use super::storage::Boxed;
+use super::tombstone_count;
 use super::unlogged;
 
 /// The records, by slug.
@@ -62,6 +64,14 @@ impl Operation {
         match self {
             Self::Insert(_) | Self::InsertTombstone(_) | Self::Audit(_) => None,
             Self::CompareAndSet { next, .. } => Some(next.slug()),
+        }
+    }
+
+    /// Whether the write may use the room that is kept for deletions: it is one, or says what an operator did.
+    pub(super) fn may_use_reserve(&self) -> bool {
+        match self {
+            Self::CompareAndSet { next: Record::Deleted(_), .. } | Self::Audit(_) => true,
+            Self::Insert(_) | Self::CompareAndSet { next: Record::Active(_), .. } | Self::InsertTombstone(_) => false,
         }
     }
 
@@ -249,8 +259,10 @@ fn stage<'a>(
         .clone()
         .map(|operation| stage_one(transaction, &mut pages, &mut slugs, operation))
         .collect::<Result<_, _>>()?;
+    let mut meta = transaction.open_table(META)?;
+    tombstone_count::add(&mut meta, &pages, deleted(operations.clone(), &outcomes).count() as u64)?;
+    meta.insert(BATCH_KEY, batch)?;
     unlogged::stage(transaction, logged, deleted(operations, &outcomes))?;
-    transaction.open_table(META)?.insert(BATCH_KEY, batch)?;
     Ok(outcomes)
 }
 
@@ -316,6 +328,11 @@ pub(super) fn hash(slug: &Slug) -> u64 {
 #[derive(Debug, Error)]
 #[error("the key of the record is damaged")]
 struct HiddenError;
+
+/// Whether `error` means that the volume is full.
+pub(super) fn is_about_room(error: &redb::Error) -> bool {
+    matches!(error, redb::Error::Io(error) if reserve::is_full(error))
+}
 
 /// Whether reopening the file may help after `error`, because the bytes themselves are not at fault.
 pub(super) fn is_about_the_disk(error: &redb::Error) -> bool {

@@ -45,7 +45,8 @@ pub struct Restoring {
 }
 
 impl Restoring {
-    /// Begins in `data_dir`, which must not have a database. The remains of an interrupted restore are removed.
+    /// Begins a restore in `data_dir`, which must not have a database. The remains of an interrupted restore are
+    /// removed.
     pub fn begin(data_dir: &Path) -> Result<Self, OpenError> {
         folders::create_all(&FileSystem, data_dir).map_err(|reason| OpenError::io(data_dir, reason))?;
         let lock = data_dir::lock(data_dir)?;
@@ -74,7 +75,8 @@ impl Restoring {
             let moved = fs::rename(&from, self.data_dir.join(name)).and_then(|()| FileSystem.sync(&self.data_dir));
             moved.map_err(|reason| OpenError::io(&from, reason))
         };
-        // The ledger first: between the two steps there is no database yet, and no deletion is forgotten.
+        // The ledger comes first, so that the process may end between the two steps: there is no database yet, and
+        // every deletion is known.
         place(LEDGER_FILE)?;
         place(DATABASE_FILE)?;
         fs::remove_dir_all(self.directory()).map_err(|reason| OpenError::io(&self.directory(), reason))

@@ -3,23 +3,25 @@
 //! Only this thread opens and closes the database. Readers share the database through a lock. The writer takes the lock
 //! exclusively only to replace the database, never during a commit.
 
+use std::iter;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use redb::Database;
-use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
+use tokio::sync::watch;
 use tracing::{error, info};
 
 use crate::ports::page_store::StoreError;
 
 use super::error::{ClosedError, OpenError, WriterError};
+use super::jobs::{Job, LedgerError, Write, answer, unavailable};
 use super::ledger::Ledger;
-use super::overlay::Overlay;
+use super::opening::{open_for_reading, open_for_writing};
 use super::panics::caught;
+use super::reserve::{Reserve, ReservedError};
 use super::shared::{Committed, DbState, Shared, cause};
 use super::storage::Storage;
-use super::tables::{self, Applied, Operation, Outcome, Outcomes};
+use super::tables::{self, Applied, Outcome, Outcomes};
 
 /// Maximum number of operations in one commit: enough that all waiting callers share one fsync, and few enough that
 /// nobody waits for much more than one commit.
@@ -34,25 +36,6 @@ const BATCH_BYTES: usize = 8 * 1024 * 1024;
 /// operation arrives.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 
-/// A request to the writer.
-pub(super) enum Job {
-    /// Commit an operation.
-    Write(Write),
-    /// Reopen the database, unless it was already replaced since the reader saw the epoch `seen`.
-    Reopen { seen: u64, done: mpsc::SyncSender<()> },
-    /// End the thread, after all earlier requests.
-    Close,
-}
-
-/// An operation, and the channel to its caller.
-pub(super) struct Write {
-    pub(super) operation: Operation,
-    pub(super) bytes: usize,
-    pub(super) answer: oneshot::Sender<Result<Outcome, StoreError>>,
-    /// The operation's share of the queue; dropping it frees the share.
-    pub(super) permit: OwnedSemaphorePermit,
-}
-
 /// The writer thread's own state.
 pub(super) struct Writer {
     shared: Arc<Shared>,
@@ -61,6 +44,7 @@ pub(super) struct Writer {
     next: Option<Job>,
     last_batch: u64,
     ledger: Ledger,
+    reserve: Reserve,
     /// The last field, so that it is dropped last: the storage holds the lock on the data directory.
     storage: Box<dyn Storage>,
 }
@@ -83,7 +67,8 @@ impl Writer {
             .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
             .map_err(|error| OpenError::database(storage.location(), error))?;
         let shared = Arc::new(Shared::new(database));
-        Ok(Self { shared, jobs, next: None, last_batch, ledger, storage })
+        let reserve = Reserve::take(&*storage);
+        Ok(Self { shared, jobs, next: None, last_batch, ledger, reserve, storage })
     }
 
     pub(super) fn shared(&self) -> Arc<Shared> {
@@ -121,6 +106,11 @@ impl Writer {
                     }
                     // This fails only if the reader has reached its time limit and no longer waits.
                     let _ = done.try_send(());
+                }
+                Some(Job::CompleteLedger { done }) => {
+                    self.complete_ledger();
+                    // This fails only if the caller has given up.
+                    let _ = done.send(if self.ledger.is_complete() { Ok(()) } else { Err(LedgerError) });
                 }
                 Some(Job::Close) => break,
                 None => self.open_for_writing_again(),
@@ -174,10 +164,14 @@ impl Writer {
     fn commit(&mut self, mut batch: Vec<Write>) {
         // Drops the writes whose callers have given up: whether such a write is done is left open.
         batch.retain(|write| !write.answer.is_closed());
+        let batch = self.within_the_room(batch);
         if batch.is_empty() {
             return;
         }
         self.open_for_writing_again();
+        if self.cannot_be_opened_for_lack_of_room() && self.gives_room(&batch) {
+            self.open_for_writing_again();
+        }
         let started = Instant::now();
         let number = self.last_batch + 1;
         let shared = Arc::clone(&self.shared);
@@ -204,8 +198,7 @@ impl Writer {
                 self.last_batch = number;
                 drop(changing);
                 self.ledger.forget_logged();
-                let operations = batch.iter().map(|write| &write.operation);
-                self.ledger.add(tables::deleted(operations, &outcomes).cloned(), || self.storage.ledger());
+                self.log_deletions(&batch, &outcomes);
                 let operations = batch.len();
                 answer(batch, outcomes);
                 if let Some(observe) = self.shared.observer.get() {
@@ -218,21 +211,89 @@ impl Writer {
             }
             Ok(Applied::Failed(error)) => {
                 error!(%error, "a batch of writes failed before its commit; reopening the database");
+                let has_more_room = tables::is_about_room(&error) && self.gives_room(&batch);
                 self.reopen();
                 drop(changing);
-                answer(batch, unavailable(&Arc::new(error)));
+                if has_more_room {
+                    self.commit_deletions(batch, error);
+                } else {
+                    answer(batch, unavailable(&Arc::new(error)));
+                }
             }
             Ok(Applied::Unknown(error, outcomes)) => {
                 error!(%error, "a commit failed; reopening the database to see whether it was done");
+                let has_more_room = tables::is_about_room(&error) && self.gives_room(&batch);
                 self.reopen();
                 drop(changing);
-                self.resolve(batch, number, Some(outcomes), &Arc::new(error));
+                let was_not_done = matches!(*self.shared.state(), DbState::Writable(_)) && self.last_batch < number;
+                if has_more_room && was_not_done {
+                    self.commit_deletions(batch, error);
+                } else {
+                    self.resolve(batch, number, Some(outcomes), &Arc::new(error));
+                }
             }
             Err(error) => {
                 error!(%error, "a batch of writes failed; reopening the database to see whether it was committed");
                 self.reopen();
                 drop(changing);
                 self.resolve(batch, number, None, &Arc::new(error));
+            }
+        }
+    }
+
+    /// If only the reserve is left, refuses the writes of `batch` that may not use it, and returns the others.
+    fn within_the_room(&mut self, batch: Vec<Write>) -> Vec<Write> {
+        let may_use_reserve = |write: &Write| write.operation.may_use_reserve();
+        if batch.iter().all(may_use_reserve) || self.reserve.allows_all_writes(&*self.storage) {
+            return batch;
+        }
+        let (deletions, others) = batch.into_iter().partition(may_use_reserve);
+        answer(others, unavailable(&Arc::new(ReservedError)));
+        deletions
+    }
+
+    /// Gives the reserve to the deletions of `batch`, if there are any. Returns whether there is more room.
+    fn gives_room(&mut self, batch: &[Write]) -> bool {
+        batch.iter().any(|write| write.operation.may_use_reserve()) && self.reserve.give(&*self.storage)
+    }
+
+    /// Some file systems need room for opening the database, because they never write in place.
+    fn cannot_be_opened_for_lack_of_room(&self) -> bool {
+        matches!(&*self.shared.state(), DbState::ReadOnly(_, reason) | DbState::Broken(reason) if reason.is_about_room())
+    }
+
+    /// Commits the deletions of `batch`, which failed with `error`. Refuses the other writes.
+    fn commit_deletions(&mut self, batch: Vec<Write>, error: redb::Error) {
+        let (deletions, others) = batch.into_iter().partition(|write: &Write| write.operation.may_use_reserve());
+        answer(others, unavailable(&Arc::new(error)));
+        self.commit(deletions);
+    }
+
+    /// Adds the deletions of `batch`, which is committed, to the ledger.
+    fn log_deletions(&mut self, batch: &[Write], outcomes: &[Result<Outcome, StoreError>]) {
+        let operations = batch.iter().map(|write| &write.operation);
+        self.ledger.add(tables::deleted(operations, outcomes).cloned());
+        self.complete_ledger();
+    }
+
+    /// Adds what the ledger lacks, if it lacks anything.
+    fn complete_ledger(&mut self) {
+        if self.ledger.is_unavailable() {
+            self.catch_up();
+        }
+        self.ledger.write();
+        if self.ledger.lacks_room() && self.reserve.give(&*self.storage) {
+            self.complete_ledger();
+        }
+    }
+
+    /// Opens the ledger again and adds what it lacks.
+    fn catch_up(&mut self) {
+        if let DbState::Writable(database) = &*self.shared.state() {
+            match caught(|| self.ledger.catch_up(self.storage.ledger(), database)) {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => error!(%error, "the deletions that the ledger lacks cannot be read"),
+                Err(panicked) => error!(%panicked, "the deletions that the ledger lacks cannot be read"),
             }
         }
     }
@@ -254,7 +315,7 @@ impl Writer {
             (Some(true), Some(outcomes)) => answer(batch, outcomes),
             (Some(false), _) => answer(batch, unavailable(error)),
             (None, _) | (Some(true), None) => {
-                answer(batch, std::iter::repeat_with(|| Err(StoreError::OutcomeUnknown(cause(error)))));
+                answer(batch, iter::repeat_with(|| Err(StoreError::OutcomeUnknown(cause(error)))));
             }
         }
     }
@@ -301,14 +362,8 @@ impl Writer {
             DbState::Writable(database) | DbState::ReadOnly(database, _) => tables::last_batch(database),
             DbState::Broken(_) | DbState::Closed => return,
         };
-        if let DbState::Writable(database) = &*self.shared.state() {
-            // Only the file shows which deletions the failed commit made.
-            match caught(|| self.ledger.catch_up(self.storage.ledger(), database)) {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => error!(%error, "the deletions that the ledger lacks cannot be read"),
-                Err(panicked) => error!(%panicked, "the deletions that the ledger lacks cannot be read"),
-            }
-        }
+        // Only the file shows which deletions the failed commit made.
+        self.catch_up();
         match last {
             Ok(last) => self.last_batch = last,
             Err(error) => {
@@ -317,30 +372,4 @@ impl Writer {
             }
         }
     }
-}
-
-fn open_for_writing(storage: &dyn Storage) -> Result<Database, OpenError> {
-    let backend = storage.read_write().map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), backend, storage.cache_bytes())
-}
-
-fn open_for_reading(storage: &dyn Storage) -> Result<Database, OpenError> {
-    let overlay =
-        storage.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), Box::new(overlay), storage.cache_bytes())
-}
-
-fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {
-    for (Write { answer, permit, .. }, outcome) in batch.into_iter().zip(outcomes) {
-        drop(permit);
-        // Sending fails if the caller has given up.
-        let _ = answer.send(outcome);
-    }
-}
-
-fn unavailable<E>(error: &Arc<E>) -> impl Iterator<Item = Result<Outcome, StoreError>>
-where
-    E: std::error::Error + Send + Sync + 'static,
-{
-    std::iter::repeat_with(|| Err(StoreError::Unavailable(cause(error))))
 }

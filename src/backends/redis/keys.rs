@@ -33,7 +33,7 @@ mod tests {
     fn named(limits: &str, address: &str) -> Vec<String> {
         let quota = Quota { limit: 1, window: Duration::from_secs(1) };
         let client = Client::from(address.parse::<IpAddr>().unwrap());
-        windows(LimitKind::Create, &limits.parse::<NetworkLimits>().unwrap().windows(quota, client))
+        windows(LimitKind::Create, &limits.parse::<NetworkLimits>().unwrap().windows(quota, client, None))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use super::keys;
 use super::pool::Connection;
 use crate::backends::memory::MemoryRateLimiter;
 use crate::domain::client::Client;
-use crate::domain::network_limits::{NetworkLimits, Window};
+use crate::domain::network_limits::{NetworkLimits, SubjectQuota, Window};
 use crate::domain::quota::{Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
@@ -80,18 +80,24 @@ fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
-    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
-        let windows = self.networks.windows(quota, client);
+    async fn check_within(
+        &self,
+        kind: LimitKind,
+        quota: Quota,
+        client: Client,
+        subject: Option<SubjectQuota>,
+    ) -> Decision {
+        let windows = self.networks.windows(quota, client, subject);
         let attempt = hex_id(&self.random);
         let ask = |connection| self.ask(connection, kind, &windows, &attempt);
         if let Some(decision) = self.redis.call(ask).await {
             if decision.admitted {
-                self.local.count(kind, quota, client);
+                self.local.count(kind, quota, client, subject);
             }
             decision
         } else {
             self.metrics.fallback_decisions.inc();
-            self.local.check(kind, quota, client).await
+            self.local.check_within(kind, quota, client, subject).await
         }
     }
 }

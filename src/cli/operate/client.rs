@@ -46,9 +46,9 @@ pub(super) struct ProcessClient {
 impl Client {
     /// A client of what `settings` name. Work on the cluster itself is logged to `log`.
     pub(super) fn new(settings: &OperatedSettings, log: &LogQueue) -> Result<Self, String> {
-        match settings.store.store {
+        match settings.cluster.store.store {
             StoreKind::Embedded => Self::of_process(&settings.access),
-            StoreKind::Scylla => Ok(Self::Cluster(ClusterOperators::reach(&settings.cql, &settings.logs, log)?)),
+            StoreKind::Scylla => Ok(Self::Cluster(ClusterOperators::reach(&settings.cluster, log)?)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Reads an archive or a ledger, line by line, and refuses whatever was not written so.
+//! Reads an archive or a ledger, line by line, and refuses lines that differ from those that were written.
 
 use sha2::{Digest, Sha256};
 
@@ -43,7 +43,7 @@ pub enum Decoded {
 }
 
 impl Decoder {
-    /// Reads the next line, which `line` has with its line break. After an error, the file as a whole is refused.
+    /// Reads `line`, which is the next line with its line break. After an error, the file as a whole is refused.
     pub fn line(&mut self, line: &[u8]) -> Result<Decoded, ArchiveError> {
         self.lines += 1;
         let number = self.lines;

@@ -11,8 +11,8 @@
 //! line break. `sha256` of the trailer covers all bytes before the trailer's line. So damage is found at its line, and a
 //! file that was cut, shortened or reordered is not complete.
 //!
-//! A page has the hash of its edit key, never the key. It has no HTML: whoever reads the archive renders the content
-//! again, with the renderer of that version, so stored HTML cannot bring in what the renderer would not write.
+//! A page has the hash of its edit key, never the key. It has no HTML: an import renders the content with its own
+//! renderer, so an archive cannot bring in HTML that this renderer would not write.
 //!
 //! A ledger of deletions (`"format":"handbill-ledger"`) has tombstones only and no trailer, because lines are added to it
 //! for years. If its last line was cut, that line was never finished, and does not count.
@@ -101,7 +101,7 @@ impl ArchivedPage {
         }
     }
 
-    /// The page again, with `rendered`, which was made from its content.
+    /// The page, with the HTML in `rendered`, which was made from its content.
     pub fn into_page(self, rendered: Rendered) -> Page {
         let Self { slug, title, content, key_hash, version, created_at, updated_at } = self;
         let text = TextPlace::Unknown;
@@ -135,7 +135,7 @@ pub enum ArchiveError {
         "the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it"
     )]
     Newer(u32),
-    /// The line is not what was written.
+    /// The line was changed after it was written.
     #[error("line {line} is damaged: its checksum does not match")]
     Damaged {
         /// The line's number.
@@ -155,7 +155,7 @@ pub enum ArchiveError {
         /// The fault.
         reason: EntryError,
     },
-    /// The lines before the trailer are not those that were written.
+    /// The lines before the trailer were changed, or some are missing.
     #[error("the file is damaged: lines are missing, doubled or in another order")]
     WrongDigest,
     /// The file ends before its trailer.

@@ -62,8 +62,8 @@ impl<'s> HtmlWriter<'s> {
         self.html
     }
 
-    /// Records that no text before `position` of the source is still to come. A position before an earlier one is
-    /// ignored.
+    /// Records that the text before `position` of the source was written or dropped. A position before an earlier one
+    /// is ignored.
     pub(super) fn text_is_past(&mut self, position: usize) {
         if position > self.passed && self.source.is_char_boundary(position) {
             self.passed = position;

@@ -30,6 +30,8 @@ mod exposed;
 mod heading;
 mod html;
 mod links;
+#[cfg(test)]
+mod pieces;
 mod placeholder;
 mod sanitize;
 mod source;

@@ -11,8 +11,8 @@ use super::placeholder::{LITERAL_BRACKET, LITERAL_MARKER, is_reserved, literal_d
 /// flattened after 32 quotes or 16 lists, and so many fit easily.
 const MARKER_COLUMNS: usize = 256;
 
-/// Longest run of delimiters that may be part of a bare web address. The length is bounded because the rest of a run is
-/// scanned again from each of its characters.
+/// Longest run of delimiters that may be part of a bare web address. A longer run would cost too much, because its rest
+/// is scanned again from each of its characters.
 const MAX_DELIMITERS: usize = 8;
 
 /// The lines that begin with `<` and are left as they are.

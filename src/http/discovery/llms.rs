@@ -96,7 +96,19 @@ Streamable HTTP at `{base_url}{}`, without a session and without a token. Protoc
     text.push_str(
         "\n`update_page` and `delete_page` take the key as the argument `edit_key`. The argument `slug` may also be the page's whole address. To change some words of a long page, send `edits` (each replaces `old`, which occurs exactly once, by `new`) with `include_content` and `include_html` set to false, and `if_updated_at` so that nobody's change is lost. Read a long page in parts with `max_chars` and `offset`. An error is a result with `isError`. Its text is JSON with `error`, `message`, `status` and, if waiting helps, `retry_after` in seconds.",
     );
+    let _ = write!(text, "\n\nOne line adds the server to a client:\n\n{}", set_ups(base_url));
     text
+}
+
+/// The lines that add the server to common clients, as the documentation of each has them. `docs/client.md` has them too.
+fn set_ups(base_url: &Origin) -> String {
+    let url = format!("{base_url}{}", path::MCP);
+    format!(
+        r#"    claude mcp add --transport http handbill {url}
+    codex mcp add handbill --url {url}
+    gemini mcp add --transport http handbill {url}
+    code --add-mcp '{{"name":"handbill","type":"http","url":"{url}"}}'"#
+    )
 }
 
 fn rules() -> String {

@@ -8,7 +8,7 @@ use utoipa::openapi::{ContactBuilder, OpenApi, RefOr, Server};
 use super::answers::{describe_page_errors, describe_token_errors, header};
 use crate::api::metadata::{self, OPERATIONS};
 use crate::api::request::MAX_BODY_BYTES;
-use crate::api::types::{ErrorBody, TokenErrorBody};
+use crate::api::types::{ErrorBody, TokenErrorBody, set_limits};
 use crate::domain::contact::Contact;
 use crate::domain::oauth;
 use crate::domain::origin::Origin;
@@ -49,6 +49,7 @@ pub(in crate::http) fn document(mut described: OpenApi, base_url: &Origin, conta
     let components = described.components.get_or_insert_default();
     components.add_security_scheme("editKey", edit_key());
     components.add_security_scheme("pageToken", page_token(base_url));
+    set_limits(&mut components.schemas);
     for item in described.paths.paths.values_mut() {
         let operations = [&mut item.get, &mut item.post, &mut item.patch, &mut item.delete];
         operations.into_iter().flatten().for_each(complete);

@@ -1,5 +1,6 @@
 //! Warns about proxies that are missing in the settings: behind such a proxy, all clients share one rate limit.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,10 +30,10 @@ impl ForwardedWarning {
         Arc::new(Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) })
     }
 
-    /// Whether a request has a forwarding header from a peer that is not trusted.
-    pub(in crate::http) fn concerns(&self, extensions: &Extensions, headers: &HeaderMap) -> bool {
-        let peer = extensions.get::<Peer>();
-        peer.is_some_and(|Peer(peer)| self.proxies.ignores(peer.ip(), headers))
+    /// The peer of a request with a forwarding header, if the peer is not trusted.
+    pub(in crate::http) fn untrusted_sender(&self, extensions: &Extensions, headers: &HeaderMap) -> Option<IpAddr> {
+        let Peer(peer) = extensions.get::<Peer>()?;
+        self.proxies.ignores(peer.ip(), headers).then(|| peer.ip())
     }
 }
 
@@ -43,10 +44,7 @@ pub(in crate::http) async fn warn(
     request: Request,
     next: Next,
 ) -> Response {
-    let peer = request.extensions().get::<Peer>().map(|Peer(peer)| peer.ip());
-    if let Some(peer) = peer
-        && warning.proxies.ignores(peer, request.headers())
-    {
+    if let Some(peer) = warning.untrusted_sender(request.extensions(), request.headers()) {
         warning.telemetry.metrics.untrusted_forwarded.inc();
         if warning.throttle.allow(warning.telemetry.clock.monotonic()) {
             // A person's address must not be logged. The network of a proxy is what the option needs.

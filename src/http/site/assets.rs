@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn the_style_sheet_is_small_and_loads_nothing() {
         assert!(STYLE.bytes.len() < 8 * 1024, "{} bytes", STYLE.bytes.len());
-        // The style sheet is embedded in an element, which an end tag would end.
+        // An end tag in the style sheet would end the element that holds it.
         for loading in ["url(", "@import", "@font-face", "</"] {
             assert!(!style_sheet().contains(loading), "{loading}");
         }

@@ -39,7 +39,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 /// `POST /`.
 pub(in crate::http) async fn post(
     State(http): State<Arc<Http>>,
-    ClientAddr(client): ClientAddr,
+    ClientAddr(requester): ClientAddr,
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
@@ -53,11 +53,11 @@ pub(in crate::http) async fn post(
         let post = titled(&http, read).await;
         if post.as_ref().is_ok_and(|post| post.is_preview) {
             let fields = post.map(|post| PreviewFields { title: post.title, content: post.content });
-            let attempt = http.service.preview(client, fields).await;
+            let attempt = http.service.preview(requester, fields).await;
             form.answer(attempt, &sent, |preview| form.preview(&preview, &sent))
         } else {
             let fields = post.map(|post| CreateFields { title: post.title, content: post.content });
-            let attempt = http.service.create(client, fields).await;
+            let attempt = http.service.create(requester, fields).await;
             form.answer(attempt, &sent, |created| form.published(&created))
         }
     };

@@ -203,7 +203,7 @@ fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
 enum Source {
     /// At `/<slug>.md`.
     OwnAddress,
-    /// At the address of the HTML, by `Accept`.
+    /// The Markdown that a client asks for by `Accept`, at the address of the HTML.
     Negotiated,
 }
 

@@ -19,7 +19,7 @@ const TARGET: &str = "handbill::telemetry::http";
 /// The queue of the lines, if they are JSON.
 static QUEUE: OnceLock<LogQueue> = OnceLock::new();
 
-/// Whether a directive of the filter has a span in it. It needs the span that only `tracing` makes.
+/// Whether a directive of the filter names a span. Such a directive needs a span, which only `tracing` makes.
 static NEED_SPANS: AtomicBool = AtomicBool::new(false);
 
 /// The end of a request. No field needs an escape.

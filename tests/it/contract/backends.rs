@@ -7,10 +7,9 @@ use std::sync::Arc;
 
 use handbill::backends::memory::MemoryRateLimiter;
 use handbill::backends::redb::RedbStore;
-use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::RateLimiter;
 
-use super::rules::Started;
+use super::rules::{Started, Store};
 use crate::in_process::clock::TestClock;
 
 type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
@@ -18,29 +17,34 @@ type Starting<T> = Pin<Box<dyn Future<Output = Started<T>> + Send>>;
 /// One row: how to start an empty backend.
 type Start<T> = fn() -> Starting<T>;
 
-const STORES: [Start<dyn PageStore>; 2] = [
+const STORES: [Start<dyn Store>; 2] = [
     || {
         Box::pin(async {
             let directory = tempfile::tempdir().unwrap();
-            let backend: Arc<dyn PageStore> = Arc::new(RedbStore::open(directory.path()).unwrap());
+            let backend: Arc<dyn Store> = Arc::new(RedbStore::open(directory.path()).unwrap());
             Started { name: "embedded on disk", backend, _beside: Box::new(directory) }
         })
     },
     || {
         Box::pin(async {
-            let backend: Arc<dyn PageStore> = Arc::new(RedbStore::in_memory().unwrap());
+            let backend: Arc<dyn Store> = Arc::new(RedbStore::in_memory().unwrap());
             Started { name: "embedded in memory", backend, _beside: Box::new(()) }
         })
     },
 ];
 
 /// Every store, each without any page of the test.
-pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
+pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
     let mut started = Vec::new();
     for start in STORES {
         started.push(start().await);
     }
     started
+}
+
+/// Every store, each without any page.
+pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
+    stores().await
 }
 
 /// Every limiter and its name, for rules that hold by any clock.

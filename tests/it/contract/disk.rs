@@ -11,6 +11,10 @@ use redb::StorageBackend;
 /// Unit of space on the disk, in bytes.
 const BLOCK_BYTES: u64 = 4096;
 
+/// Space that is kept for deletions, and the least of it that is, in blocks: a quarter of what a real volume keeps.
+const RESERVED_BLOCKS: u64 = 1024;
+const LEAST_RESERVED_BLOCKS: u64 = 256;
+
 /// Size of the unit that a disk writes at once, in bytes: after a power failure each is completely old or completely new.
 const SECTOR_BYTES: usize = 512;
 
@@ -36,7 +40,12 @@ struct State {
     /// Blocks that have space.
     given: BTreeSet<u64>,
     open_for_writing: bool,
-    full: bool,
+    /// The blocks that can still get space; `None` is any number.
+    free: Option<u64>,
+    /// Whether a block needs new space each time it is written.
+    never_writes_in_place: bool,
+    /// The blocks of space that are kept for deletions.
+    reserved: u64,
     refuses_writes: bool,
     refuses_reads: bool,
     fails_one_read: bool,
@@ -111,14 +120,20 @@ impl Disk {
         Box::new(self.clone())
     }
 
-    /// From now on blocks without space get none. Others can be overwritten, as on real file systems.
+    /// From now on blocks without space get none, but for the space that is kept for deletions. Others can be overwritten,
+    /// as on most file systems.
     pub(crate) fn fill(&self) {
-        self.state().full = true;
+        self.state().free = Some(0);
     }
 
     /// Undoes [`Disk::fill`].
     pub(crate) fn make_room(&self) {
-        self.state().full = false;
+        self.state().free = None;
+    }
+
+    /// From now on each write needs space, as on file systems that never write in place.
+    pub(crate) fn never_write_in_place(&self) {
+        self.state().never_writes_in_place = true;
     }
 
     /// From now on writes, changes of length and syncs fail, as on a file system that was turned read-only.
@@ -219,6 +234,25 @@ impl Storage for Disk {
     fn read_only(&self) -> io::Result<Box<dyn StorageBackend>> {
         Ok(self.handle(false))
     }
+
+    fn take_reserve(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let reserved = RESERVED_BLOCKS.min(state.reserved + state.free.unwrap_or(RESERVED_BLOCKS));
+        if reserved < LEAST_RESERVED_BLOCKS {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let taken = reserved - state.reserved;
+        state.free = state.free.map(|free| free - taken);
+        state.reserved = reserved;
+        Ok(())
+    }
+
+    fn give_reserve(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let given = std::mem::take(&mut state.reserved);
+        state.free = state.free.map(|free| free + given);
+        Ok(())
+    }
 }
 
 /// The disk's file, opened.
@@ -297,8 +331,9 @@ impl StorageBackend for Handle {
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         let mut state = self.writable()?;
         let blocks = offset / BLOCK_BYTES..(offset + data.len() as u64).div_ceil(BLOCK_BYTES);
-        if state.full && !blocks.clone().all(|block| state.given.contains(&block)) {
-            return Err(io::ErrorKind::StorageFull.into());
+        let needed = blocks.clone().filter(|block| state.never_writes_in_place || !state.given.contains(block)).count();
+        if let Some(free) = &mut state.free {
+            *free = free.checked_sub(needed as u64).ok_or(io::ErrorKind::StorageFull)?;
         }
         state.given.extend(blocks);
         let at = usize::try_from(offset).unwrap();

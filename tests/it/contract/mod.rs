@@ -8,5 +8,6 @@ mod disk;
 mod faults;
 mod limiter;
 mod opening;
+mod reserve;
 mod rules;
 mod scan;

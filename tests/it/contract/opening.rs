@@ -150,5 +150,5 @@ fn a_first_start_that_was_cut_short_leaves_nothing_in_the_way_of_the_next() {
     let names = fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name());
     let mut names: Vec<_> = names.collect();
     names.sort();
-    assert_eq!(names, ["handbill.ledger", "handbill.lock", DATABASE_FILE]);
+    assert_eq!(names, ["handbill.ledger", "handbill.lock", DATABASE_FILE, "handbill.reserve"]);
 }

@@ -5,12 +5,9 @@ mod heads_first;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::domain::content::Content;
-use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill::domain::page::{Page, PageVersion, TextPlace};
+use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::domain::title::Title;
 use handbill::ports::clock::Clock;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use serde_json::json;
@@ -19,6 +16,7 @@ use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::spec::read::read_what_no_slug_can_be;
 use crate::support::calls::Published;
+use crate::support::pages::page_at;
 
 #[tokio::test]
 async fn a_read_is_one_lookup_and_changes_nothing() {
@@ -49,20 +47,25 @@ async fn a_page_that_is_ready_is_sent_in_every_representation_without_asking_the
     app.read(&page.slug).await.expect_error(410, "gone");
 }
 
-#[tokio::test]
-async fn a_page_that_another_replica_changed_is_not_sent_as_it_was() {
-    let one = TestApp::new();
-    let other = Setup::new().over_the_store_of(&one).start();
+/// Changes a page at `one` a few times, then deletes it. Fails unless both replicas show each state at once.
+async fn assert_each_change_shows_at_both(one: &TestApp, other: &TestApp) {
     let page = one.published().await;
     for round in 0..3 {
         let content = format!("round {round}");
         one.update(&page, json!({"content": content})).await.expect_status(200);
-        for replica in [&one, &other, &one, &other] {
+        for replica in [one, other, one, other] {
             assert_eq!(replica.page(&page.slug).await["content"], content);
         }
     }
     one.delete(&page).await.expect_status(204);
     other.read(&page.slug).await.expect_error(410, "gone");
+}
+
+#[tokio::test]
+async fn a_page_that_another_replica_changed_is_not_sent_as_it_was() {
+    let one = TestApp::new();
+    let other = Setup::new().over_the_store_of(&one).start();
+    assert_each_change_shows_at_both(&one, &other).await;
 }
 
 #[tokio::test]
@@ -72,28 +75,25 @@ async fn a_path_that_no_slug_can_be_is_answered_without_asking_the_store() {
     assert_eq!(app.store.calls(), Calls::default());
 }
 
+/// A page as an older renderer wrote it, with a link to another site.
+fn written_by_an_older_renderer(app: &TestApp, slug: &str) -> Arc<Page> {
+    let page = page_at(Slug::parse(slug).unwrap(), "Some text.");
+    let rendered = Rendered {
+        html: "<p>as it was</p>".to_owned(),
+        excerpt: "as it was".to_owned(),
+        link_origins: vec!["https://elsewhere.example".to_owned()],
+        renderer_version: RENDERER_VERSION - 1,
+        ..Rendered::default()
+    };
+    Arc::new(Page { rendered, created_at: app.clock.now(), updated_at: app.clock.now(), ..page })
+}
+
 #[tokio::test]
 async fn a_page_that_an_older_renderer_wrote_is_rendered_again_when_it_is_read() {
     let app = TestApp::new();
     let slug = "old-page-2222bbbb";
-    let old = Page {
-        slug: Slug::parse(slug).unwrap(),
-        title: Some(Title::parse("Old page").unwrap()),
-        content: Content::parse("Some text.".to_owned()).unwrap(),
-        rendered: Rendered {
-            html: "<p>as it was</p>".to_owned(),
-            excerpt: "as it was".to_owned(),
-            link_origins: vec!["https://elsewhere.example".to_owned()],
-            renderer_version: RENDERER_VERSION - 1,
-            ..Rendered::default()
-        },
-        key_hash: EditKey::random(|_| 1).hash(),
-        version: PageVersion::FIRST,
-        created_at: app.clock.now(),
-        updated_at: app.clock.now(),
-        text: TextPlace::Unknown,
-    };
-    assert_eq!(app.store.insert_if_absent(Arc::new(old)).await.unwrap(), InsertResult::Inserted);
+    let old = written_by_an_older_renderer(&app, slug);
+    assert_eq!(app.store.insert_if_absent(old).await.unwrap(), InsertResult::Inserted);
     let new = app.publish("New page", "Some text.").await;
 
     let (read, fresh) = (app.page(slug).await, app.page(&new.slug).await);

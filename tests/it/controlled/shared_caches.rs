@@ -20,6 +20,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::heads_first::{HeadsFirst, Reads};
 use crate::in_process::stores::{Fault, Operation, WatchedStore};
 use crate::support::app::BASE_URL;
 use crate::support::exchange::Request;
@@ -91,15 +92,20 @@ impl Noting {
     }
 }
 
-/// A service whose changes are purged at `urls`, over a store that the test controls.
-fn purging(urls: &[String], method: PurgeMethod, token: Option<&str>) -> (TestApp, Arc<WatchedStore>, Arc<Metrics>) {
+/// Purges at `urls`.
+fn purges(urls: &[String], method: PurgeMethod, token: Option<&str>) -> (Purges, Arc<Metrics>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), token.unwrap_or_default()).unwrap();
     let token_file = token.map(|_| file.into_temp_path().keep().unwrap());
     let urls = urls.iter().map(|url| PurgeUrl::parse(url).unwrap()).collect();
     let caches = Caches::new(urls, method, token_file, Origin::parse(BASE_URL).unwrap()).unwrap();
     let metrics = Arc::new(Metrics::new());
-    let purges = Purges::start(caches, Duration::from_mins(1), &metrics);
+    (Purges::start(caches, Duration::from_mins(1), &metrics), metrics)
+}
+
+/// A service whose changes are purged at `urls`, over a store that the test controls.
+fn purging(urls: &[String], method: PurgeMethod, token: Option<&str>) -> (TestApp, Arc<WatchedStore>, Arc<Metrics>) {
+    let (purges, metrics) = purges(urls, method, token);
     let inner = Arc::new(WatchedStore::around(Arc::new(RedbStore::in_memory().unwrap())));
     let store = Purging::new(Arc::clone(&inner) as _, purges);
     (Setup::unlimited().over(Arc::new(store)).start(), inner, metrics)
@@ -182,4 +188,19 @@ async fn a_change_whose_client_has_gone_is_made_and_purged_all_the_same() {
     }
     assert_eq!(cache.asked(), [format!("PURGE /{}", page.slug)]);
     assert_eq!(app.page(&page.slug).await["content"], "new");
+}
+
+#[tokio::test]
+async fn a_store_that_keeps_texts_apart_is_asked_for_heads_first_behind_purges_too() {
+    let (cache, address) = Noting::start().await;
+    let store = HeadsFirst::new();
+    let (purges, _) = purges(&[format!("{address}/{{slug}}")], PurgeMethod::Purge, None);
+    let app = Setup::unlimited().over(Arc::new(Purging::new(Arc::clone(&store) as _, purges))).start();
+    let page = app.published().await;
+    app.read(&page.slug).await.expect_status(200);
+    assert_eq!(store.take_reads(), Reads { heads: 1, texts: 1, lookups: 0 });
+    app.read(&page.slug).await.expect_status(200);
+    assert_eq!(store.take_reads(), Reads { heads: 1, texts: 0, lookups: 0 }, "the text is known");
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    assert_eq!(cache.asked(), [format!("PURGE /{}", page.slug)]);
 }

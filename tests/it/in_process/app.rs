@@ -11,6 +11,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
+use handbill::api::request::subject::SubjectNames;
 use handbill::app::{Deps, PublicSettings, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
 use handbill::domain::authority::Authority;
@@ -106,6 +107,13 @@ impl Setup {
     pub(crate) fn tiers(mut self, tiers: &[&str]) -> Self {
         let tiers: Vec<_> = tiers.iter().map(|tier| LimitTier::parse(tier).unwrap()).collect();
         self.settings.publishing.tiers = LimitTiers::new(&tiers, self.settings.window);
+        self
+    }
+
+    /// Requests name subjects there.
+    #[must_use]
+    pub(crate) fn subjects(mut self, subjects: SubjectNames) -> Self {
+        self.settings.publishing.subjects = subjects;
         self
     }
 

@@ -1,5 +1,6 @@
 //! Failed calls: their codes, and that the text alone is enough to recover (contract, decisions 3 and 15).
 
+use handbill::domain::title::MAX_CHARS;
 use serde_json::{Value, json};
 
 use super::client::{Client, TEST_TIMEOUT};
@@ -58,7 +59,7 @@ async fn arguments_that_do_not_fit_are_invalid_body_and_the_message_names_the_fi
         ("create_page", json!({"title": "T", "content": ["c"]}), &["`content`", "as a string"]),
         ("create_page", json!({"title": "", "content": "c"}), &["`title`", "empty"]),
         ("create_page", json!({"title": "a\nb", "content": "c"}), &["`title`", "control characters"]),
-        ("create_page", json!({"title": "T".repeat(201), "content": "c"}), &["`title`", "200"]),
+        ("create_page", json!({"title": "T".repeat(MAX_CHARS + 1), "content": "c"}), &["`title`", "too long"]),
         ("create_page", json!({"title": "T", "content": "c", "tags": []}), &["`tags`", "`title` and `content`"]),
         ("get_page", json!({}), &["`slug`", "missing"]),
         ("get_page", json!({"slug": 7}), &["`slug`", "as a string"]),

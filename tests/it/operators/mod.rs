@@ -5,10 +5,11 @@ mod creates;
 mod guard;
 mod log;
 mod scan;
+mod subjects;
 mod takedown;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use axum::Router;
@@ -80,8 +81,21 @@ impl Operated {
         Self::with(TokenFile::new(None), directory.path().join("token"), directory)
     }
 
+    /// A service on the store in `data_dir`.
+    fn on(data_dir: &Path) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let token_file = directory.path().join("token");
+        fs::write(&token_file, TOKEN).unwrap();
+        let store = RedbStore::open(data_dir).unwrap();
+        Self::over(store, TokenFile::new(Some(token_file.clone())), token_file, directory)
+    }
+
     fn with(token: TokenFile, token_file: PathBuf, directory: TempDir) -> Self {
-        let store = Arc::new(RedbStore::in_memory().unwrap());
+        Self::over(RedbStore::in_memory().unwrap(), token, token_file, directory)
+    }
+
+    fn over(store: RedbStore, token: TokenFile, token_file: PathBuf, directory: TempDir) -> Self {
+        let store = Arc::new(store);
         let policy = PublishingPolicy::default();
         let setup = Setup::unlimited().policy(policy.clone());
         let app = setup.over(Arc::clone(&store) as Arc<dyn PageStore>).start();

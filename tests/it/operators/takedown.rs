@@ -1,9 +1,10 @@
 //! Taking pages down, looking at them, and the audit.
 
+use std::fs;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use handbill::backends::redb::RedbStore;
+use handbill::backends::redb::{LEDGER_FILE, RedbStore};
 use handbill::domain::audit::AuditAction;
 use handbill::domain::takedown::{Takedown, TakedownReason};
 use handbill::domain::timestamp::UnixMillis;
@@ -210,4 +211,29 @@ async fn a_tombstone_and_its_entry_in_the_audit_are_written_together_or_not_at_a
     let store = RedbStore::open(directory.path()).unwrap();
     assert_eq!(audited(&store).await, [(taken.slug.to_string(), tombstone.deleted_at)]);
     assert_eq!(store.lookup(&taken.slug).await.unwrap(), Lookup::Deleted(tombstone));
+}
+
+#[tokio::test]
+async fn a_takedown_that_is_not_in_the_ledger_says_so_until_the_ledger_has_every_deletion_again() {
+    let data = tempfile::tempdir().unwrap();
+    let before = Operated::on(data.path());
+    let (earlier, page) = (before.app.deleted().await, before.app.published().await);
+    drop(before);
+    // Nobody can write a ledger where a directory has its name.
+    let ledger = data.path().join(LEDGER_FILE);
+    fs::remove_file(&ledger).unwrap();
+    fs::create_dir(&ledger).unwrap();
+
+    let operated = Operated::on(data.path());
+    for _ in 0..2 {
+        assert_eq!(operated.take_down(&[&page.slug]).await, ["not_in_ledger"]);
+        operated.app.get(&format!("/{}", page.slug)).await.expect_status(410);
+    }
+    fs::remove_dir(&ledger).unwrap();
+    assert_eq!(operated.take_down(&[&page.slug]).await, ["already_deleted"]);
+    let ledger = fs::read_to_string(&ledger).unwrap();
+    for slug in [&earlier.slug, &page.slug] {
+        assert!(ledger.contains(slug.as_str()), "{slug}: {ledger}");
+    }
+    assert_eq!(operated.audit().await.len(), 1);
 }

@@ -4,6 +4,9 @@ mod html;
 // The format of records is private to its backend.
 #[path = "../../../src/backends/redb/record.rs"]
 mod record;
+// The unit tests of the renderer have the same pieces.
+#[path = "../../../src/domain/markdown/pieces.rs"]
+mod pieces;
 
 #[path = "../../../fuzz/checks/authorization.rs"]
 mod authorization;

@@ -137,6 +137,16 @@ async fn llms_txt_says_how_to_publish_read_edit_and_delete_what_to_beware_of_and
 }
 
 #[tokio::test]
+async fn llms_txt_adds_the_server_to_the_clients_of_the_documentation_by_the_same_lines() {
+    let docs = include_str!("../../../docs/client.md");
+    let llms = TestApp::new().get(LLMS).await;
+    for program in ["claude mcp add", "codex mcp add", "gemini mcp add", "code --add-mcp"] {
+        let line = docs.split('`').find(|code| code.starts_with(program)).unwrap_or_else(|| panic!("{program}"));
+        assert!(llms.text().contains(&format!("    {line}\n")), "{line}: {}", llms.text());
+    }
+}
+
+#[tokio::test]
 async fn llms_txt_tells_the_limits_in_force() {
     let text = Setup::new().limits(0, 7).token_limit(0).start().get(LLMS).await.text().to_owned();
     assert!(text.contains("- Creates: not limited."), "{text}");

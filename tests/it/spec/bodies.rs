@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
+use handbill::domain::title::MAX_CHARS;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};
@@ -216,7 +217,7 @@ async fn content_that_is_too_large_answers_413_whatever_else_is_wrong() {
     let bodies = [
         json!({"title": "", "content": content}),
         json!({"title": "a\nb", "content": content}),
-        json!({"title": "a".repeat(201), "content": content}),
+        json!({"title": "a".repeat(MAX_CHARS + 1), "content": content}),
         json!({"title": 1, "content": content}),
         json!({"titel": "T", "content": content}),
     ];

@@ -5,6 +5,7 @@ use serde_json::json;
 use crate::support::app::{BASE_URL, Setup, TestApp};
 use crate::support::exchange::Request;
 
+const MAX_TITLE_CHARS: usize = 200;
 const MAX_CONTENT_BYTES: usize = 102_400;
 
 fn body(title: &str, content: &str) -> String {
@@ -75,23 +76,23 @@ async fn a_title_is_trimmed() {
 }
 
 #[tokio::test]
-async fn a_title_of_200_characters_is_accepted_and_one_of_201_is_not() {
+async fn a_title_of_200_characters_is_accepted_and_a_longer_one_is_not() {
     let app = Setup::unlimited().start();
     // Scalar values are counted, and not bytes or what looks like one character.
     for character in ["a", "é", "漢", "\u{1f600}"] {
-        let longest = character.repeat(200);
+        let longest = character.repeat(MAX_TITLE_CHARS);
         let page = app.publish(&longest, "c").await;
         assert_eq!(app.page(&page.slug).await["title"], longest.as_str());
-        let answer = app.create(body(&character.repeat(201), "c")).await;
+        let answer = app.create(body(&character.repeat(MAX_TITLE_CHARS + 1), "c")).await;
         assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
     }
-    app.create(body(&"e\u{301}".repeat(101), "c")).await.expect_error(400, "invalid_body");
+    app.create(body(&"e\u{301}".repeat(MAX_TITLE_CHARS / 2 + 1), "c")).await.expect_error(400, "invalid_body");
 }
 
 #[tokio::test]
 async fn a_title_is_counted_after_it_is_trimmed() {
     let app = TestApp::new();
-    app.create(body(&format!("   {}   ", "a".repeat(200)), "c")).await.expect_status(201);
+    app.create(body(&format!("   {}   ", "a".repeat(MAX_TITLE_CHARS)), "c")).await.expect_status(201);
 }
 
 #[tokio::test]

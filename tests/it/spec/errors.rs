@@ -3,6 +3,7 @@
 //! `TestApp::send` checks that every error is JSON with its code and a message, except on the pages for people.
 
 use handbill::api::error::Code;
+use handbill::domain::title::MAX_CHARS;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};
@@ -166,7 +167,7 @@ async fn a_400_names_the_field_or_header_that_is_wrong_and_says_why() {
     let page = app.published().await;
     let update = |body: &str| Request::update(&page.slug, body.to_owned()).key(&page.key);
     let create = |body: &str| Request::create(body.to_owned());
-    let long = json!({"title": "t".repeat(201), "content": "c"}).to_string();
+    let long = json!({"title": "t".repeat(MAX_CHARS + 1), "content": "c"}).to_string();
     let holds_key = json!({"content": page.key}).to_string();
     for (request, named, why) in [
         (create(r#"{"content": "c"}"#), "`title`", "is missing"),

@@ -1,5 +1,6 @@
 //! `POST /`: the form of the home page, and Markdown from a shell (contract, decision 19).
 
+use handbill::domain::title::MAX_CHARS;
 use serde_json::Value;
 
 use crate::support::app::{BASE_URL, Setup, TestApp};
@@ -49,7 +50,7 @@ fn two_lines(answer: &Answer) -> (String, String) {
     ((*url).to_owned(), key.to_owned())
 }
 
-/// The page that `answer`, in text, has published.
+/// The page that was published, found by the address in `answer`, which is text.
 async fn published(app: &TestApp, answer: &Answer) -> Value {
     let (url, _) = two_lines(answer);
     app.page(url.strip_prefix(&format!("{BASE_URL}/")).unwrap()).await
@@ -134,13 +135,13 @@ async fn a_text_without_any_title_answers_400_that_says_where_a_title_may_stand(
 #[tokio::test]
 async fn a_title_from_a_heading_obeys_the_rules_of_titles() {
     let app = TestApp::new();
-    for heading in ["\u{202e}turned", "a\u{2066}b", &"t".repeat(201)] {
+    for heading in ["\u{202e}turned", "a\u{2066}b", &"t".repeat(MAX_CHARS + 1)] {
         let message =
             app.send(markdown(format!("# {heading}\n"))).await.expect_error(400, "invalid_body").field("message");
         assert!(message.contains("`title`"), "{message}");
     }
-    let page = published(&app, &app.send(markdown(format!("# {}\n", "é".repeat(200)))).await).await;
-    assert_eq!(page["title"], "é".repeat(200));
+    let page = published(&app, &app.send(markdown(format!("# {}\n", "é".repeat(MAX_CHARS)))).await).await;
+    assert_eq!(page["title"], "é".repeat(MAX_CHARS));
 }
 
 #[tokio::test]
@@ -195,6 +196,18 @@ async fn a_body_that_is_too_large_is_not_given_back_and_the_form_says_so() {
     let answer = app.send(form(&parts).header("accept", BROWSER)).await;
     assert!(answer.expect_status(413).text().contains(&large[..102_401]), "the text is there");
     app.send(form(&parts)).await.expect_error(413, "content_too_large");
+}
+
+#[tokio::test]
+async fn a_text_that_is_too_large_is_refused_for_its_size_before_a_title_is_missed() {
+    let app = TestApp::new();
+    let large = "x".repeat(102_401);
+    // The heading of such a text is not looked for. This one could be no title.
+    for text in [large.clone(), format!("# \u{202e}\n{large}")] {
+        app.send(markdown(text.clone())).await.expect_error(413, "content_too_large");
+        app.send(form(&[field("content", &text)])).await.expect_error(413, "content_too_large");
+        app.send(markdown(text).query("action=preview")).await.expect_error(413, "content_too_large");
+    }
 }
 
 #[tokio::test]

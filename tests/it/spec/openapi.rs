@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use handbill::api::error::Code;
+use handbill::domain::content::MAX_BYTES;
 use handbill::domain::slug::Slug;
-use handbill::domain::title::{Title, TitleError};
+use handbill::domain::title::{MAX_CHARS, Title, TitleError};
 use serde_json::{Value, json};
 
 use crate::support::app::TestApp;
@@ -133,6 +134,17 @@ fn the_schemas_accept_the_titles_that_the_service_accepts() {
         let parsed = Title::parse(title);
         assert_eq!(valid("CreatePage", title), parsed.is_ok(), "{title:?}");
         assert_eq!(valid("UpdatePage", title), matches!(parsed, Ok(_) | Err(TitleError::Empty)), "{title:?}");
+    }
+}
+
+#[test]
+fn the_schemas_accept_titles_and_contents_as_long_as_the_service_does() {
+    for schema in ["CreatePage", "UpdatePage"] {
+        let properties = &DOCUMENT.0["components"]["schemas"][schema]["properties"];
+        for (field, longest) in [("title", MAX_CHARS), ("content", MAX_BYTES)] {
+            let valid = |length: usize| jsonschema::is_valid(&properties[field], &Value::from("a".repeat(length)));
+            assert!(valid(longest) && !valid(longest + 1), "{schema}: {field}");
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Words to shared caches about a page (contract, decision 21).
+//! The header fields that shared caches read (contract, decision 21).
 
 use serde_json::json;
 

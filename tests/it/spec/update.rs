@@ -1,5 +1,6 @@
 //! Updating a page (spec §4.3).
 
+use handbill::domain::title::MAX_CHARS;
 use serde_json::json;
 
 use crate::support::app::{Setup, TestApp};
@@ -117,16 +118,16 @@ async fn null_content_answers_400_and_keeps_the_page() {
 }
 
 #[tokio::test]
-async fn a_title_of_201_characters_or_with_a_control_character_answers_400_and_keeps_the_page() {
+async fn a_title_that_is_too_long_or_has_a_control_character_answers_400_and_keeps_the_page() {
     let app = TestApp::new();
     let page = app.published().await;
     let before = app.page(&page.slug).await;
-    for title in ["é".repeat(201), "a\nb".to_owned(), "a\0b".to_owned()] {
+    for title in ["é".repeat(MAX_CHARS + 1), "a\nb".to_owned(), "a\0b".to_owned()] {
         let answer = app.update(&page, json!({"title": title, "content": "new"})).await;
         assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
     }
     assert_eq!(app.page(&page.slug).await, before);
-    app.update(&page, json!({"title": "é".repeat(200)})).await.expect_status(200);
+    app.update(&page, json!({"title": "é".repeat(MAX_CHARS)})).await.expect_status(200);
 }
 
 #[tokio::test]

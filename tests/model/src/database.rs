@@ -7,7 +7,7 @@
 /// Any two of three copies are a quorum.
 pub(crate) const PAIRS: [[usize; 2]; 3] = [[0, 1], [0, 2], [1, 2]];
 
-/// More writes than any scenario has, and the text that the page has at the start.
+/// One place for each write, more than any scenario has, and one for the text that the page has at the start.
 pub(crate) const WRITES: usize = 6;
 
 /// A write. The number is also its nonce, the name of the text that it inserts, and the title that it sets.

@@ -106,6 +106,11 @@ async fn in_chromium_no_draft_and_no_key_is_lost() {
 }
 
 #[tokio::test]
+async fn in_chromium_no_accident_loses_a_text_or_a_key() {
+    run("losses.mjs", "chromium").await;
+}
+
+#[tokio::test]
 async fn in_chromium_the_editor_works_without_script() {
     run("scriptless.mjs", "chromium").await;
 }

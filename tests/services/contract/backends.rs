@@ -3,15 +3,19 @@
 use std::sync::Arc;
 
 use handbill::domain::network_limits::NetworkLimits;
-use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::RateLimiter;
 
-use super::rules::Started;
+use super::rules::{Started, Store};
 use super::servers;
 
 /// Every store, each without any page that the test knows of.
-pub(crate) async fn stores() -> Vec<Started<dyn PageStore>> {
+pub(crate) async fn stores() -> Vec<Started<dyn Store>> {
     vec![Started { name: "CQL", backend: Arc::new(servers::cql().await), _beside: Box::new(()) }]
+}
+
+/// Every store, each without any page.
+pub(crate) async fn empty_stores() -> Vec<Started<dyn Store>> {
+    vec![Started { name: "CQL", backend: Arc::new(servers::empty_cql().await), _beside: Box::new(()) }]
 }
 
 /// Every limiter and its name. No test controls the clock of Redis, so `services::redis::window` moves the counted

@@ -1,43 +1,27 @@
 //! The servers that `./tests/run` starts and names in the environment. Without one, every test that needs it fails.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use handbill::backends::cql::{CqlStore, CqlTimeouts, migrate};
+use handbill::backends::cql::CqlStore;
 use handbill::backends::redis::{Redis, TimeLimits};
 use handbill::config::{CqlSettings, RedisSettings};
 use handbill::ports::clock::SystemClock;
-use handbill::ports::random::{Random, index_below};
+use handbill::ports::random::Random;
 use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
+use crate::cql::server::{connected, migrated_settings};
 use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 
 /// A store on the CQL server, in a keyspace that only this run uses.
 pub(crate) async fn cql() -> CqlStore {
-    static KEYSPACE: OnceCell<String> = OnceCell::const_new();
-    let settings = |keyspace: &str| -> CqlSettings {
-        let nodes = from_the_runner("HANDBILL_TEST_CQL");
-        let copies = nodes.split(',').count().min(3).to_string();
-        let server = ["--scylla-nodes", &nodes, "--scylla-replication-factor", &copies];
-        environment::settings(&[&server[..], &["--scylla-keyspace", keyspace]].concat())
-    };
-    let keyspace = KEYSPACE.get_or_init(async || {
-        let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
-        let keyspace = format!("handbill_contract_{}", letters.collect::<String>());
-        migrate(&settings(&keyspace), &Random::System).await.unwrap();
-        keyspace
-    });
-    let settings = settings(keyspace.await);
-    let limits = CqlTimeouts {
-        operation: TEST_TIMEOUT,
-        attempt: TEST_TIMEOUT,
-        permit: TEST_TIMEOUT,
-        in_flight: 256,
-        refused_for: Duration::ZERO,
-        ..CqlTimeouts::default()
-    };
-    CqlStore::connect(&settings, limits, Random::System, |_| {}).await.unwrap()
+    static SETTINGS: OnceCell<CqlSettings> = OnceCell::const_new();
+    connected(SETTINGS.get_or_init(migrated_settings).await).await
+}
+
+/// A store in a keyspace of its own, without any page.
+pub(crate) async fn empty_cql() -> CqlStore {
+    connected(&migrated_settings().await).await
 }
 
 /// Access to the Redis server.

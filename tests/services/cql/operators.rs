@@ -19,9 +19,9 @@ use handbill::ports::page_store::{CasResult, PageStore, Record, StoreError};
 use scylla::client::session::Session;
 use scylla::value::CqlTimestamp;
 
-use super::scan::{all, fresh_store};
-use super::server::{PATIENT, change_schema, drop_keyspace, store_in};
+use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, store_in};
 use crate::support::pages::{CREATED, page};
+use crate::support::scans::{all, of};
 
 async fn inserted(store: &CqlStore) -> Arc<Page> {
     let page = Arc::new(page("a text"));
@@ -160,7 +160,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     store.compare_and_set(page.version, Record::Deleted(deleted.clone())).await.unwrap();
     let expected = [taken, deleted.clone()].map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
     for records in [1, 2, 100] {
-        let found = all(&ledger, ScanLimit { records, ..ScanLimit::DEFAULT }).await;
+        let found = all(&ledger, of(records)).await;
         assert_eq!(found, expected.clone().into(), "{records}");
     }
 

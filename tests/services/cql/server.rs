@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration};
-use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate_with};
+use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate, migrate_with};
 use handbill::config::{CqlSettings, FenceConsistency};
 use handbill::domain::hex;
 use handbill::ports::random::{Random, index_below};
@@ -72,6 +72,24 @@ pub(crate) async fn change_schema(session: &Session, cql: impl Into<String>) {
     let mut statement = Statement::new(cql);
     statement.set_request_timeout(Some(Duration::from_mins(2)));
     session.query_unpaged(statement, ()).await.unwrap();
+}
+
+/// The settings of a keyspace of its own, which is up to date and empty.
+pub(crate) async fn migrated_settings() -> CqlSettings {
+    let settings = settings(&fresh_keyspace(), &[]);
+    migrate(&settings, &Random::System).await.unwrap();
+    settings
+}
+
+/// The store that `settings` name.
+pub(crate) async fn connected(settings: &CqlSettings) -> CqlStore {
+    CqlStore::connect(settings, PATIENT, Random::System, |_| {}).await.unwrap()
+}
+
+/// A store in a keyspace of its own, a session, and the keyspace.
+pub(crate) async fn fresh_store() -> (Arc<CqlStore>, Arc<Session>, String) {
+    let settings = migrated_settings().await;
+    (Arc::new(connected(&settings).await), session().await, settings.scylla_keyspace)
 }
 
 /// Removes a keyspace of [`fresh_keyspace`].

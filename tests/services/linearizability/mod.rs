@@ -13,14 +13,9 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use axum::Router;
-use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, PublicSettings, Publishing, public_router};
+use handbill::app::Deps;
 use handbill::backends::redb::RedbStore;
-use handbill::domain::client::ForwardedHeader;
-use handbill::domain::origin::Origin;
-use handbill::mcp::HostCheck;
 use handbill::ports::page_store::PageStore;
-use handbill::ports::rate_limiter::Quotas;
 
 use self::faulty::{Fault, FaultyStore};
 use self::histories::transport::Network;
@@ -28,6 +23,7 @@ use self::histories::workload::{Outcome, Plan, Progress, run};
 use self::in_process::InProcess;
 use crate::environment::setting;
 use crate::replica::Replica;
+use crate::unlimited;
 
 /// Eight pages at a time with four clients each, as many calls as `LIN_OPS` says.
 fn plan() -> Plan {
@@ -36,15 +32,7 @@ fn plan() -> Plan {
 
 /// A replica in this process, over `store`, without limits.
 pub(crate) fn replica(store: Arc<dyn PageStore>) -> Router {
-    let base_url = Origin::parse("https://pages.example").unwrap();
-    let settings = PublicSettings {
-        quotas: Quotas { create: None, edit: None, token: None, preview: None },
-        proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
-        hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
-        base_url,
-        publishing: Publishing::default(),
-    };
-    public_router(store, settings, &Deps::system())
+    unlimited::router(store, &Deps::system())
 }
 
 async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {

@@ -6,22 +6,22 @@ mod moving;
 mod takedown;
 
 use std::ffi::OsStr;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Instant;
 
 use scylla::client::session::Session;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 
 use crate::cql::server::{drop_keyspace, fresh_keyspace, nodes, session};
 use crate::environment::{TEST_TIMEOUT, from_the_runner};
-use crate::process::client::{Answer, Connection, JSON, get};
+use crate::process::client::get;
 use crate::process::moving::succeeded;
 use crate::process::support::{Server, handbill, run, text};
+use crate::process::takedowns::entries;
 
 /// A keyspace of its own on the CQL server of this run, and a folder for files.
 struct Cluster {
@@ -81,7 +81,7 @@ impl Cluster {
     }
 
     fn audit(&self) -> Vec<Value> {
-        self.done(["audit"]).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        entries(&self.done(["audit"]))
     }
 }
 
@@ -91,21 +91,6 @@ impl Drop for Cluster {
             self.runtime.block_on(drop_keyspace(&self.session, &self.keyspace));
         }
     }
-}
-
-fn create(address: SocketAddr, content: &str) -> Answer {
-    let body = json!({"title": "A page", "content": content}).to_string();
-    Connection::open(address).unwrap().request("POST", "/api/pages", &[JSON], body.as_bytes()).unwrap()
-}
-
-fn publish(address: SocketAddr, content: &str) -> String {
-    let answer = create(address, content);
-    assert_eq!(answer.status, 201, "{answer:?}");
-    answer.json()["slug"].as_str().unwrap().to_owned()
-}
-
-fn status(address: SocketAddr, path: &str) -> u16 {
-    get(address, path).unwrap().status
 }
 
 #[test]

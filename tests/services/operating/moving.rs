@@ -8,6 +8,7 @@ use super::Cluster;
 use crate::process::client::Connection;
 use crate::process::moving::{Known, on, refused, succeeded, writing_while};
 use crate::process::support::{Server, text};
+use crate::process::takedowns::status;
 
 /// An embedded store with pages, and a file with them that was written while the store was used.
 fn exported(cluster: &Cluster, pages: usize) -> (Known, std::net::SocketAddr, std::path::PathBuf) {
@@ -98,7 +99,7 @@ fn an_older_export_brings_nothing_back_into_a_cluster_and_overwrites_nothing() {
     let other = restored.replica(&[]);
     for (slug, (_, page)) in &known.0 {
         let expected = if page.is_some() { 200 } else { 410 };
-        assert_eq!(super::status(other.address, &format!("/{slug}")), expected, "{slug}");
+        assert_eq!(status(other.address, &format!("/{slug}")), expected, "{slug}");
     }
 }
 

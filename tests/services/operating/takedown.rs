@@ -1,23 +1,21 @@
 //! Taking pages down in a cluster, the audit, and the switch of creates, seen through several replicas.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
-use super::{Cluster, create, publish, status};
+use super::Cluster;
 use crate::process::moving::succeeded;
 use crate::process::support::text;
+use crate::process::takedowns::{
+    Load, assert_audited, assert_gone, assert_taken_down, create, publish, publish_some, status,
+};
 
 #[test]
 fn a_hundred_pages_are_taken_down_in_a_cluster_by_one_command_under_load_and_are_410_at_every_replica_at_once() {
     let cluster = Cluster::migrated();
     let replicas = [cluster.replica(&[]), cluster.replica(&[])];
     let addresses = [replicas[0].address, replicas[1].address];
-    let slugs: Vec<String> =
-        (0..100).map(|number| publish(addresses[number % 2], &format!("Unwanted {number}"))).collect();
-    let others: Vec<String> =
-        (0..10).map(|number| publish(addresses[number % 2], &format!("Wanted {number}"))).collect();
+    let slugs = publish_some(&addresses, "Unwanted", 100);
+    let others = publish_some(&addresses, "Wanted", 10);
     // Every replica keeps every page in its cache.
     for address in addresses {
         for slug in &slugs {
@@ -25,58 +23,15 @@ fn a_hundred_pages_are_taken_down_in_a_cluster_by_one_command_under_load_and_are
         }
     }
 
-    let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let load: Vec<_> = (0..4)
-        .map(|number| {
-            let (slugs, is_over, answered) = (slugs.clone(), Arc::clone(&is_over), Arc::clone(&answered));
-            thread::spawn(move || {
-                let mut gone = BTreeSet::new();
-                let mut at = number;
-                while !is_over.load(Ordering::SeqCst) {
-                    let slug = &slugs[at % slugs.len()];
-                    // A page that one replica has shown as gone is gone at the other too.
-                    match status(addresses[at % 2], &format!("/{slug}")) {
-                        200 => assert!(!gone.contains(slug), "a page that was gone can be read again"),
-                        410 => {
-                            gone.insert(slug.clone());
-                            assert_eq!(status(addresses[(at + 1) % 2], &format!("/{slug}")), 410);
-                        }
-                        other => panic!("{other}"),
-                    }
-                    if at % 5 == 0 {
-                        assert_eq!(create(addresses[at % 2], "More text.").status, 201);
-                    }
-                    answered.fetch_add(1, Ordering::SeqCst);
-                    at += 1;
-                }
-            })
-        })
-        .collect();
-
+    let load = Load::begin(&addresses, &slugs);
     let list = slugs.iter().fold(String::new(), |list, slug| format!("{list}https://pages.example/{slug}\n"));
     let taken = cluster.command(["takedown", "--reason", "spam", "--by", "desk"], &list);
-    for address in addresses {
-        for slug in &slugs {
-            for path in [format!("/{slug}"), format!("/{slug}.md"), format!("/api/pages/{slug}")] {
-                assert_eq!(status(address, &path), 410, "{path}");
-            }
-        }
-    }
-    is_over.store(true, Ordering::SeqCst);
-    for thread in load {
-        thread.join().unwrap();
-    }
-    assert!(answered.load(Ordering::SeqCst) > 0, "there was load");
-    let lines: Vec<String> = slugs.iter().map(|slug| format!("{slug}\ttaken_down")).collect();
-    assert_eq!(succeeded(&taken).lines().collect::<Vec<_>>(), lines);
+    assert_gone(&addresses, &slugs);
+    load.stop();
+    assert_taken_down(succeeded(&taken), &slugs);
     assert_eq!(text(&taken.stderr).matches("an operator took a page down").count(), 100);
 
-    let audit = cluster.audit();
-    let numbers: Vec<_> = audit.iter().map(|line| line["number"].as_u64().unwrap()).collect();
-    assert_eq!(numbers, (1..=100).collect::<Vec<_>>());
-    let audited: BTreeSet<_> = audit.iter().map(|line| line["slug"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(audited, slugs.iter().cloned().collect());
-    assert!(audit.iter().all(|line| line["reason"] == "spam" && line["by"] == "desk" && line["action"] == "takedown"));
+    assert_audited(&cluster.audit(), &slugs);
     let texts = |slugs: &[String]| {
         cluster.number(&format!("SELECT count(content) FROM KEYSPACE.pages WHERE slug IN ('{}')", slugs.join("', '")))
     };

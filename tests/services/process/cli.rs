@@ -70,6 +70,9 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
         ("edit-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("token-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("network-limits", &["", "56=8", "ipv6/64=8", "ipv6/56=1", "ipv6/56=8,ipv6/48=8", "everyone"]),
+        ("limit-tier", &["", "192.0.2.0/24", "192.0.2.0/24=1", "192.0.2.0/24=1/1:2/1", "192.0.2.0/24=0/1:1/1"]),
+        ("limit-subject-header", &["", "x end user", "x:"]),
+        ("limit-subject-meta", &["", "end user"]),
         ("preview-limit", &["", "-1", "1.5", "many", "1000001"]),
         ("rate-window", &["", "0s", "1500ms", "60", "1year"]),
         (
@@ -383,6 +386,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         ("edit-limit", "60"),
         ("token-limit", "60"),
         ("network-limits", "ipv6/56=8,ipv6/48=64,ipv6/32=1024"),
+        ("limit-tier", "none"),
+        ("limit-subject-header", "none"),
+        ("limit-subject-meta", "none"),
         ("preview-limit", "600"),
         ("rate-window", "1h"),
         ("otlp-endpoint", "none, and no traces"),
@@ -400,7 +406,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
     assert_eq!(of_servers.count(), 26, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 69, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 71, "an option that this test does not know:\n{help}");
 }
 
 #[test]

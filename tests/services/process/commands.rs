@@ -185,11 +185,26 @@ fn on_a_full_disk_the_key_is_shown_because_it_cannot_be_kept() {
     let key = message.split_whitespace().find(|word| word.starts_with("hbk_")).expect("the key is shown");
     let url = message.split_whitespace().find(|word| word.starts_with(&user.origin())).expect("so is the address");
 
-    // With room again, the shown key can be kept.
+    // With room again, the two lines can be kept as they were shown.
     fs::remove_file(user.key_file()).unwrap();
-    let line = json!({"url": url, "edit_key": key, "title": "T", "created_at": null});
-    user.done(&["keys", "import"], &line.to_string());
+    assert!(message.ends_with(&format!("\n{url}\n{key}\n")), "{message}");
+    user.done(&["keys", "import"], &format!("{url}\n{key}"));
     user.done(&["update", url, "--title", "New"], "");
+}
+
+#[test]
+fn an_import_leaves_a_key_that_is_kept_and_says_that_the_other_one_differs() {
+    let user = User::new();
+    let slug = user.published("text");
+    let kept = user.done(&["key", &slug], "");
+    let other = format!("{}/{slug}\nhbk_{}\n", user.origin(), "x".repeat(43));
+    let output = user.run(&["keys", "import"], &other);
+    assert!(output.status.success() && text(&output.stderr).contains("another key of"), "{output:?}");
+    assert!(!text(&output.stderr).contains("hbk_"), "{output:?}");
+    assert_eq!(user.done(&["key", &slug], ""), kept);
+    user.done(&["keys", "forget", &slug], "");
+    user.done(&["keys", "import"], &other);
+    assert_ne!(user.done(&["key", &slug], ""), kept);
 }
 
 #[test]

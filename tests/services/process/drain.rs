@@ -158,8 +158,7 @@ fn a_hangup_that_is_ignored_from_the_start_stays_ignored() {
     let directory = tempdir().unwrap();
     let server = Server::start_as(handbill_after("trap '' HUP"), directory.path(), &[]);
     server.signal(Signal::HUP);
-    // If it heeded `SIGHUP`, it would say that it drains, or end with 1 as for a second signal, whichever it heard
-    // first.
+    // If it acted on `SIGHUP`, it would log that it drains, or end with exit code 1 as after a second signal.
     server.signal(Signal::TERM);
     let (status, _, log) = server.finish();
     assert_eq!(status.code(), Some(0), "{log}");

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::routing::{get, post};
 use handbill::api::request::client_addr::TrustedProxies;
+use handbill::app::Deps;
 use handbill::domain::client::ForwardedHeader;
 use handbill::server::drain::Phase;
 use handbill::server::{ServerLimits, ServerMetrics, serve};
@@ -19,6 +20,7 @@ use tokio::sync::watch;
 
 use super::client::{Connection, get as get_once};
 use crate::environment::TEST_TIMEOUT;
+use crate::unlimited;
 
 const SOON: Duration = Duration::from_millis(200);
 const NEVER: Duration = Duration::from_hours(1);
@@ -436,7 +438,7 @@ fn the_body_that_never_comes_is_answered_408() {
         let directory = tempfile::tempdir().unwrap();
         let store = handbill::backends::redb::RedbStore::open(directory.path()).unwrap();
         let (_phase, phases) = watch::channel(Phase::Serving);
-        let app = public_router(Arc::new(store));
+        let app = unlimited::router(Arc::new(store), &Deps::system());
         tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));
         let mut client = TcpSocket::new_v4().unwrap().connect(address).await.unwrap();
         let request = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{\"title\"";
@@ -448,16 +450,4 @@ fn the_body_that_never_comes_is_answered_408() {
     });
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert!(answer.contains(r#""error":"timeout""#), "{answer}");
-}
-
-fn public_router(store: Arc<dyn handbill::ports::page_store::PageStore>) -> Router {
-    let base_url = handbill::domain::origin::Origin::parse("http://localhost").unwrap();
-    let settings = handbill::app::PublicSettings {
-        quotas: handbill::ports::rate_limiter::Quotas { create: None, edit: None, token: None, preview: None },
-        proxies: no_proxies(),
-        hosts: handbill::mcp::HostCheck::new(&base_url, Vec::new(), Vec::new()),
-        base_url,
-        publishing: handbill::app::Publishing::default(),
-    };
-    handbill::app::public_router(store, settings, &handbill::app::Deps::system())
 }

@@ -164,6 +164,37 @@ fn on_a_full_volume_no_write_is_done_and_the_store_counts_as_available_since_it_
 }
 
 #[test]
+fn the_size_of_the_store_and_the_room_on_its_volume_are_measured_from_the_start() {
+    let directory = tempdir().unwrap();
+    let server = Server::start(directory.path(), &[]);
+    let pages: Vec<_> = (0..3).map(|_| post(server.address, "Counted", "x").unwrap().json()).collect();
+    let (slug, key) = (pages[0]["slug"].as_str().unwrap(), pages[0]["edit_key"].as_str().unwrap());
+    let authorization = bearer(key);
+    let deleted =
+        request(server.address, "DELETE", &format!("/api/pages/{slug}"), &[("Authorization", &authorization)], b"");
+    assert_eq!(deleted.unwrap().status, 204);
+    assert!(server.stop().0.success());
+
+    let server = Server::start(directory.path(), &[]);
+    let metrics = get(server.admin, "/metrics").unwrap();
+    let value = |series: &str| -> u64 {
+        let value = metrics.text().lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {series} in {}", metrics.text())).parse().unwrap()
+    };
+    assert_eq!(value(r#"handbill_store_pages{state="active"}"#), 2);
+    assert_eq!(value(r#"handbill_store_pages{state="deleted"}"#), 1);
+    for (file, name) in [("database", "handbill.redb"), ("ledger", "handbill.ledger"), ("reserve", "handbill.reserve")]
+    {
+        let bytes = directory.path().join(name).metadata().unwrap().len();
+        assert_eq!(value(&format!(r#"handbill_store_bytes{{file="{file}"}}"#)), bytes);
+        assert!(bytes > 0, "{file}");
+    }
+    for state in ["free", "used"] {
+        assert!(value(&format!(r#"handbill_store_volume_bytes{{state="{state}"}}"#)) > 1_000_000, "{state}");
+    }
+}
+
+#[test]
 fn a_header_of_a_peer_that_is_not_trusted_is_counted_and_told_of_once_without_an_address() {
     const TOLD: &str = "add its network to --trusted-proxies";
     let directory = tempdir().unwrap();

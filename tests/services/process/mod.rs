@@ -20,4 +20,5 @@ mod operators;
 mod scrub;
 mod shell;
 pub(crate) mod support;
+pub(crate) mod takedowns;
 mod traces;

@@ -431,7 +431,9 @@ fn compact_removes_every_deleted_and_replaced_text_byte_by_byte_and_keeps_the_re
     assert!(server.stop().0.success());
     let data = folder.path().join("data");
     let remaining = || {
-        let files = fs::read_dir(&data).unwrap().map(|file| fs::read(file.unwrap().path()).unwrap());
+        // The room for deletions has nothing but zeros, and too many of them for a search.
+        let files = fs::read_dir(&data).unwrap().map(|file| file.unwrap().path());
+        let files = files.filter(|path| !path.ends_with("handbill.reserve")).map(|path| fs::read(path).unwrap());
         let bytes = files.collect::<Vec<_>>().concat();
         let is_there = |number: &usize| !places(&bytes, format!("Unmistakable-{number:04}-text").as_bytes()).is_empty();
         (0..120).filter(is_there).collect::<Vec<_>>()
@@ -487,7 +489,7 @@ fn check_finds_each_of_200_flipped_bits_in_records_keys_and_tree_pages() {
     };
     assert!(succeeded(&check(&whole)).contains(": whole; "));
 
-    // A place is live if the file without its 16 bytes is not whole; a stale copy of a page may lie in free space.
+    // Free space may hold stale copies of pages. A place is in use if `check` notices that its bytes have changed.
     let is_live = |at: usize| {
         let mut blanked = whole.clone();
         blanked[at..at + 16].fill(0xff);

@@ -3,18 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Output;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-use super::client::{Answer, Connection, JSON};
 use super::support::{Server, handbill, run, text};
+use super::takedowns::{
+    Load, assert_audited, assert_gone, assert_taken_down, create, entries, publish, publish_some, status,
+};
 
 const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 
@@ -53,19 +51,8 @@ impl Operated {
     }
 
     fn audit(&self) -> Vec<Value> {
-        self.done(&["audit"], "").lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        entries(&self.done(&["audit"], ""))
     }
-}
-
-fn create(address: SocketAddr, content: &str) -> Answer {
-    let body = json!({"title": "A page", "content": content}).to_string();
-    Connection::open(address).unwrap().request("POST", "/api/pages", &[JSON], body.as_bytes()).unwrap()
-}
-
-fn publish(address: SocketAddr, content: &str) -> String {
-    let answer = create(address, content);
-    assert_eq!(answer.status, 201, "{answer:?}");
-    answer.json()["slug"].as_str().unwrap().to_owned()
 }
 
 /// Replaces the file as a whole, as operators should: the process must not read half of it.
@@ -75,63 +62,21 @@ fn replace(path: &Path, content: &str) {
     fs::rename(&next, path).unwrap();
 }
 
-fn status(address: SocketAddr, path: &str) -> u16 {
-    Connection::open(address).unwrap().get(path).unwrap().status
-}
-
 #[test]
 fn a_hundred_pages_are_taken_down_by_one_command_under_load_and_each_is_410_at_once_and_audited() {
     let operated = Operated::start(|_| Vec::new());
     let address = operated.server.address;
-    let slugs: Vec<String> = (0..100).map(|number| publish(address, &format!("Unwanted {number}"))).collect();
-    let others: Vec<String> = (0..20).map(|number| publish(address, &format!("Wanted {number}"))).collect();
-
-    let (is_over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-    let load: Vec<_> = (0..4)
-        .map(|number| {
-            let (slugs, is_over, answered) = (slugs.clone(), Arc::clone(&is_over), Arc::clone(&answered));
-            thread::spawn(move || {
-                let mut gone = BTreeSet::new();
-                let mut at = number;
-                while !is_over.load(Ordering::SeqCst) {
-                    let slug = &slugs[at % slugs.len()];
-                    match status(address, &format!("/{slug}")) {
-                        200 => assert!(!gone.contains(slug), "a page that was gone can be read again"),
-                        410 => drop(gone.insert(slug.clone())),
-                        other => panic!("{other}"),
-                    }
-                    assert_eq!(create(address, "More text.").status, 201);
-                    answered.fetch_add(1, Ordering::SeqCst);
-                    at += 1;
-                }
-            })
-        })
-        .collect();
+    let slugs = publish_some(&[address], "Unwanted", 100);
+    let others = publish_some(&[address], "Wanted", 20);
+    let load = Load::begin(&[address], &slugs);
 
     let list = slugs.iter().fold(String::new(), |list, slug| format!("{list}http://{address}/{slug}\n"));
     let list = format!("# reported today\n\n{list}");
     let printed = operated.done(&["takedown", "--reason", "spam", "--by", "desk"], &list);
-    for slug in &slugs {
-        for path in [format!("/{slug}"), format!("/{slug}.md"), format!("/api/pages/{slug}")] {
-            assert_eq!(status(address, &path), 410, "{path}");
-        }
-    }
-    is_over.store(true, Ordering::SeqCst);
-    for thread in load {
-        thread.join().unwrap();
-    }
-    assert!(answered.load(Ordering::SeqCst) > 0, "there was load");
-
-    let lines: Vec<String> = slugs.iter().map(|slug| format!("{slug}\ttaken_down")).collect();
-    assert_eq!(printed.lines().collect::<Vec<_>>(), lines);
-    let audit = operated.audit();
-    assert_eq!(
-        audit.iter().map(|line| line["number"].as_u64().unwrap()).collect::<Vec<_>>(),
-        (1..=100).collect::<Vec<_>>()
-    );
-    let audited: BTreeSet<_> = audit.iter().map(|line| line["slug"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(audited, slugs.iter().cloned().collect());
-    assert!(audit.iter().all(|line| line["reason"] == "spam" && line["by"] == "desk" && line["action"] == "takedown"));
+    assert_gone(&[address], &slugs);
+    load.stop();
+    assert_taken_down(&printed, &slugs);
+    assert_audited(&operated.audit(), &slugs);
     for slug in &others {
         assert_eq!(status(address, &format!("/{slug}")), 200);
     }
@@ -265,4 +210,21 @@ fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survive
     server.wait_for_log("the switch of creates can be read again");
     assert_eq!(create(server.address, "Text.").status, 201);
     drop(directory);
+}
+
+#[test]
+fn a_takedown_that_is_not_in_the_ledger_ends_with_1_and_says_what_to_do() {
+    // Nobody can write a ledger where a directory has its name.
+    let operated = Operated::start(|directory| {
+        fs::create_dir_all(directory.join("data/handbill.ledger")).unwrap();
+        Vec::new()
+    });
+    let slug = publish(operated.server.address, "Text.");
+    let taken = operated.command(&["takedown", "--reason", "spam", "--by", "desk", &slug], "");
+    assert_eq!(taken.status.code(), Some(1), "{taken:?}");
+    let line = text(&taken.stdout);
+    assert!(line.starts_with(&format!("{slug}\tnot_in_ledger\t")) && line.contains("a restore could"), "{line}");
+    assert_eq!(status(operated.server.address, &format!("/{slug}")), 410);
+    let (.., log) = operated.server.stop();
+    assert!(log.contains("a deletion is not in the ledger of deletions"), "{log}");
 }

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 /// meanwhile.
 pub(in crate::backends::cql) const LEASE: Duration = Duration::from_secs(10);
 
-/// How long after its lease a write may still be done, at the most: longer than the store waits for an attempt, and than
-/// the servers work on one (2 s and 1 s of contention by their defaults).
+/// Longest time after the end of its lease at which a write may still be done. It is longer than the store waits for an
+/// attempt, and longer than the servers work on one (2 s, and 1 s of contention, by their defaults).
 pub(in crate::backends::cql) const LATE_WRITES: Duration = Duration::from_secs(5);
 
 /// The row of the fence.
@@ -69,7 +69,7 @@ impl Lease {
             (self.until, self.reason) = (None, Fenced::Missing);
             return;
         };
-        // An older row than one that was read before shows nothing about now.
+        // A row that is older than one read before says nothing about the present.
         if epoch < self.epoch {
             return;
         }

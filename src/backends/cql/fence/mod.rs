@@ -34,7 +34,7 @@ const READ_INTERVAL: Duration = Duration::from_secs(2);
 /// Longest time for one read of the fence.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The fence, as a replica reads it for as long as this exists.
+/// The fence as a replica sees it. The replica reads it repeatedly until this value is dropped.
 pub struct Fence {
     shared: Arc<Shared>,
     reader: AbortHandle,
@@ -48,8 +48,8 @@ struct Shared {
 }
 
 impl Fence {
-    /// The fence of `keyspace` for a replica of `datacenter`. It was read once, which may have failed, and is read again
-    /// and again from now on.
+    /// The fence of `keyspace` for a replica of `datacenter`. It has been read once, perhaps without success, and is
+    /// read repeatedly from now on.
     pub async fn open(
         session: Arc<Session>,
         keyspace: &str,

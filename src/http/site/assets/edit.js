@@ -1,30 +1,35 @@
-// The page that edits and deletes one page, with its key in the `Authorization` header and nowhere else.
+// Edits and deletes one page, with its key in the `Authorization` header and nowhere else.
 
-import { KEY_FORM, draft, dropDraft, forget, keep, page, saveDraft } from './keys.js';
+import { dropDraft, findKey, forget, keep, otherDrafts, page, saveDraft, takeDraft } from './keys.js';
 import { preview } from './preview.js';
-import { $, Problem, ask, copy, count, editLink, onShortcut, once, say } from './ui.js';
+import { $, Problem, ask, content, copy, count, editLink, fill, guard, onShortcut, once, say, title } from './ui.js';
 
 const slug = $('page').value;
 const path = `/api/pages/${slug}`;
-const [login, editor, title, content] = [$('login'), $('editor'), $('title'), $('content')];
+const [login, editor] = [$('login'), $('editor')];
 const loginButton = login.querySelector('button');
 
 /** The key, once it has opened the page, and the page as it was read. */
 let key = null;
 let opened = null;
 let isDraftStored = true;
+/** False once this browser was told to forget the key. */
+let isSafe = true;
 
-/** A link may bring the key after `#`, which browsers never send. It leaves the address bar and the history at once. */
+/** A link may bring the key after `#`, which is never sent. It leaves the address bar and the history at once. */
 function takeKeyFromAddress() {
-    const given = location.hash.slice(1);
-    if (!given) return;
+    if (!location.hash) return;
+    const given = findKey(location.hash);
     history.replaceState(null, '', location.pathname);
-    if (KEY_FORM.test(given)) $('key').value = given;
+    if (given) $('key').value = given;
     else say('The link does not hold a key. Enter the key below.');
 }
 
+const hasText = (body) => 'content' in body;
+
 const withKey = (method, fields, etag) => ask(path, {
     method,
+    expect: fields && hasText,
     headers: {
         authorization: `Bearer ${key}`,
         ...(fields && { 'content-type': 'application/json' }),
@@ -37,8 +42,9 @@ const withKey = (method, fields, etag) => ask(path, {
 const asField = (text) => text.replace(/\r\n?/g, '\n');
 
 const open = once(loginButton, async () => {
-    key = $('key').value.trim().replace(/^Bearer\s+/i, '');
-    if (!KEY_FORM.test(key)) throw new Problem('This is not an edit key: a key is hbk_ and 43 letters or digits.');
+    // It may be in an edit link, or in what a shell has printed.
+    key = findKey($('key').value);
+    if (!key) throw new Problem('This is not an edit key: a key is hbk_ and 43 letters or digits.');
     // An update without fields changes nothing, and shows whether the key is right.
     const { body, etag } = await withKey('PATCH', {});
     login.hidden = true;
@@ -46,24 +52,25 @@ const open = once(loginButton, async () => {
     for (const part of [editor, $('keeping'), $('deleting')]) part.hidden = false;
     load(body, etag);
     say('');
-    const unsaved = draft(slug);
-    if (unsaved && (unsaved.title !== title.value || unsaved.content !== content.value)) {
-        title.value = unsaved.title;
-        content.value = unsaved.content;
-        // If the page has changed since, saving shows both texts.
-        opened.etag = unsaved.etag;
-        say('Your unsaved changes are back.');
+    const [unsaved] = otherDrafts(slug);
+    if (unsaved) {
+        takeDraft(unsaved);
+        fill(unsaved);
+        if (hasChanges()) {
+            // If the page has changed since, saving shows both texts.
+            opened.etag = unsaved.etag;
+            say('Your unsaved changes are back.');
+        } else {
+            dropDraft();
+        }
     }
-    count(title, content);
     showKept();
     content.focus();
 });
 
 function load(body, etag) {
     opened = { title: body.title ?? '', content: asField(body.content), etag };
-    title.value = opened.title;
-    content.value = opened.content;
-    count(title, content);
+    fill(opened);
 }
 
 /** The fields that differ from the page as it was read. */
@@ -79,15 +86,15 @@ const hasChanges = () => Object.keys(changes()).length > 0;
 function store() {
     if (!opened) return;
     if (hasChanges()) isDraftStored = saveDraft(slug, { title: title.value, content: content.value, etag: opened.etag });
-    else dropDraft(slug);
+    else dropDraft();
 }
 
 async function save(fields, etag) {
-    if (!count(title, content)) throw new Problem('The text or its title is too long. Shorten it.');
+    if (!count()) throw new Problem('The text or its title is too long. Shorten it.');
     try {
         const saved = await withKey('PATCH', fields, etag);
         load(saved.body, saved.etag);
-        dropDraft(slug);
+        dropDraft();
         $('conflict').hidden = true;
         const kept = page(slug);
         if (kept) keep({ ...kept, title: saved.body.title ?? slug });
@@ -102,7 +109,7 @@ async function save(fields, etag) {
 let theirs = null;
 
 async function showTheirs() {
-    theirs = await ask(path, {});
+    theirs = await ask(path, { expect: hasText });
     $('their-title').textContent = theirs.body.title ?? '';
     $('theirs').value = theirs.body.content;
     $('conflict').hidden = false;
@@ -119,21 +126,13 @@ const saveNow = once($('save'), () => {
 login.addEventListener('submit', open);
 editor.addEventListener('submit', saveNow);
 onShortcut(editor, saveNow);
-let timer;
-editor.addEventListener('input', () => {
-    count(title, content);
-    clearTimeout(timer);
-    timer = setTimeout(store, 300);
-});
-addEventListener('pagehide', store);
-addEventListener('beforeunload', (event) => {
-    if (opened && hasChanges() && !isDraftStored) event.preventDefault();
-});
+guard(editor, store, () => !isSafe || (opened && hasChanges() && !isDraftStored));
 
-$('show-preview').addEventListener('click', once($('show-preview'), () => preview(title.value, content.value)));
+$('show-preview').addEventListener('click', once($('show-preview'), preview));
 $('take-theirs').addEventListener('click', () => {
+    if (!confirm('Give up your own text, and take this one?')) return;
     load(theirs.body, theirs.etag);
-    dropDraft(slug);
+    dropDraft();
     $('conflict').hidden = true;
     say('The form has the text that was saved meanwhile.');
     content.focus();
@@ -144,25 +143,28 @@ $('save-mine').addEventListener('click', once($('save-mine'), () =>
 // The key
 
 function showKept() {
-    const isKept = page(slug) !== null;
-    $('kept').textContent = isKept
-        ? 'The key of this page is kept in this browser. Anyone who uses it can edit the page.'
-        : 'This browser does not keep the key. You need it again the next time.';
-    $('keep-key').hidden = isKept;
-    $('forget-key').hidden = !isKept;
+    // A key that was imported may be another one.
+    const isKept = page(slug)?.edit_key === key;
+    $('kept').hidden = $('forget-key').hidden = !isKept;
+    $('not-kept').hidden = $('keep-key').hidden = isKept;
 }
 
 $('keep-key').addEventListener('click', () => {
     const kept = { slug, url: `${location.origin}/${slug}`, title: opened.title || slug, edit_key: key, created_at: new Date().toISOString() };
-    say(keep(kept) ? 'The key is kept in this browser.' : 'This browser refuses to keep it. Copy an edit link instead.');
+    const isDone = keep(kept);
+    isSafe ||= isDone;
+    say(isDone ? 'The key is kept in this browser.' : 'This browser refuses to keep it. Copy an edit link instead.');
     showKept();
 });
 $('forget-key').addEventListener('click', () => {
     forget(slug);
-    say('This browser has forgotten the key.');
+    isSafe = false;
+    say('This browser has forgotten the key. Without a copy, the page can never be changed.');
     showKept();
 });
-$('copy-link').addEventListener('click', () => copy(editLink(slug, key), 'The edit link, which is a secret,'));
+$('copy-link').addEventListener('click', async () => {
+    isSafe = await copy(editLink(slug, key), 'The edit link, which is a secret,') || isSafe;
+});
 
 // Deleting
 
@@ -177,8 +179,9 @@ $('not-sure').addEventListener('click', () => {
 $('is-sure').addEventListener('click', once($('is-sure'), async () => {
     await withKey('DELETE');
     forget(slug);
-    dropDraft(slug);
+    dropDraft();
     opened = null;
+    isSafe = true;
     for (const part of [editor, $('keeping'), $('deleting'), $('preview'), $('conflict')]) part.hidden = true;
     say('The page was deleted. Its address is never used again.');
 }));

@@ -1,41 +1,39 @@
-// The home page: writing, previewing and publishing, and the list of pages published from this browser.
+// The home page: writing, previewing, publishing, and the pages published from this browser.
 
-import { draft, dropDraft, exportKeys, forget, importKeys, keep, pages, saveDraft } from './keys.js';
+import { dropDraft, exportKeys, forget, importKeys, isPage, keep, otherDrafts, pages, saveDraft, takeDraft } from './keys.js';
 import { form, preview } from './preview.js';
-import { $, Problem, ask, copy, count, download, editLink, onShortcut, once, say } from './ui.js';
+import { $, Problem, ask, content, copy, count, download, editLink, fill, guard, onShortcut, once, say, title } from './ui.js';
 
-const [editor, title, content] = [$('editor'), $('title'), $('content')];
+const editor = $('editor');
 
 /** The page that was just published, and whether its key is safe: kept here, copied or downloaded. */
 let published = null;
 let isSafe = true;
+
 let isDraftStored = true;
-
-// The draft
-
-let timer;
 function store() {
-    clearTimeout(timer);
-    const fields = { title: title.value, content: content.value };
-    if (fields.title || fields.content) isDraftStored = saveDraft('', fields);
-    else dropDraft('');
+    // The fields of a page that was published are empty.
+    const isEmpty = !title.value && !content.value;
+    isDraftStored = isEmpty || saveDraft('', { title: title.value, content: content.value });
+    if (isEmpty) dropDraft();
 }
 
-function changed() {
-    count(title, content);
-    clearTimeout(timer);
-    timer = setTimeout(store, 300);
+function open(draft, words) {
+    takeDraft(draft);
+    fill(draft);
+    say(words);
 }
 
-editor.addEventListener('input', changed);
-addEventListener('pagehide', () => !published && store());
-document.addEventListener('visibilitychange', () => document.hidden && !published && store());
-addEventListener('beforeunload', (event) => {
-    const unsaved = !published && !isDraftStored && (title.value || content.value);
-    if (!isSafe || unsaved) event.preventDefault();
+guard(editor, store, () => !isSafe || !isDraftStored);
+$('other-draft').addEventListener('click', () => {
+    if (!isSafe) return;
+    store();
+    // The oldest: each has its turn.
+    open(otherDrafts('').at(-1), 'This is another draft. The one before is kept.');
+    list();
 });
 
-// A heading with markup is left in the text: the server takes its text as the title.
+// A heading with markup is left to the server, which takes its text as the title.
 const HEADING = /^\uFEFF?#[ \t]+([^\n*_`[\]<>&\\~]*?)[ \t]*#*[ \t]*(?:\n+|$)/;
 
 /** Moves a leading heading to the title, if there is none yet. */
@@ -46,26 +44,29 @@ function liftHeading() {
     title.value = found[1];
     content.value = rest;
     say('The first heading became the title.');
-    changed();
+    count();
+    store();
 }
 
 content.addEventListener('paste', () => setTimeout(liftHeading));
 
 async function openFile(file) {
-    if (!file) return;
+    if (!file || !isSafe) return;
     let text;
     try {
         text = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
     } catch {
         throw new Problem(`${file.name} is not a text in UTF-8. Nothing was changed.`);
     }
-    if (content.value.trim() && !confirm(`Replace the text by ${file.name}?`)) return;
+    if (content.value.trim()) {
+        if (!confirm(`Replace the text by ${file.name}?`)) return;
+        title.value = '';
+    }
     content.value = text;
-    title.value = '';
     say(`${file.name} was opened.`);
     liftHeading();
     if (!title.value && !/^#/m.test(content.value)) title.value = file.name.replace(/\.\w{1,8}$/, '');
-    changed();
+    count();
     store();
 }
 
@@ -78,55 +79,59 @@ for (const type of ['dragenter', 'dragover', 'dragleave', 'drop']) {
         if (!event.dataTransfer?.types.includes('Files')) return;
         event.preventDefault();
         content.classList.toggle('dropping', type === 'dragenter' || type === 'dragover');
+        if (type === 'drop') drop(event);
     });
 }
-editor.addEventListener('drop', once(editor, (event) => openFile(event.dataTransfer?.files[0])));
+const drop = once(editor, (event) => openFile(event.dataTransfer.files[0]));
 
 // Publishing
 
 const publishButton = editor.querySelector('[value=publish]');
 const previewButton = editor.querySelector('[value=preview]');
 
+const UNKNOWN = 'If the page was published, nobody has its key. Your text is still here: publish it again.';
+
 const publish = once(publishButton, async () => {
     store();
-    if (!count(title, content)) throw new Problem('The text or its title is too long. Shorten it, or split it over several pages.');
+    if (!count()) throw new Problem('The text or its title is too long. Shorten it, or split it over several pages.');
     say('Publishing…');
-    const { body } = await ask('/', { method: 'POST', body: form(title.value, content.value, 'publish') });
-    const heading = title.value.trim() || body.slug;
-    published = { slug: body.slug, url: body.url, title: heading, edit_key: body.edit_key, created_at: body.created_at };
-    // The key is stored before anything else happens to the page.
+    let made;
+    // The key may be on its way.
+    isSafe = false;
+    try {
+        ({ body: made } = await ask('/', { method: 'POST', body: form('publish'), expect: isPage, unknown: UNKNOWN }));
+    } finally {
+        isSafe = true;
+    }
+    published = { ...made, title: title.value.trim() || made.slug };
+    // The key is stored before anything else happens. The draft may take the room that it needs.
     isSafe = keep(published);
-    dropDraft('');
-    show(isSafe);
-});
-
-const show = (isKept) => {
-    const { url, edit_key: key } = published;
-    editor.hidden = true;
-    $('preview').hidden = true;
-    $('address').href = url;
-    $('address').textContent = url;
-    $('key').textContent = key;
-    $('kept').textContent = isKept
-        ? 'The key is kept in this browser; a private window forgets it when it is closed. Keep a copy elsewhere too: nobody can recover a lost key. On a computer that others use, forget it here.'
-        : 'This browser does not keep it. Copy it now: it is shown this once, and nobody can recover a lost key.';
-    $('forget-key').hidden = !isKept;
+    dropDraft();
+    isSafe ||= keep(published);
+    title.value = content.value = '';
+    editor.hidden = $('preview').hidden = true;
+    $('address').href = $('address').textContent = published.url;
+    $('key').textContent = published.edit_key;
+    showKept(isSafe);
     $('published').hidden = false;
     list();
     say('');
     $('published-name').focus();
     scrollTo(0, 0);
-};
+});
+
+function showKept(isKept) {
+    $('kept').hidden = $('forget-key').hidden = !isKept;
+    $('not-kept').hidden = isKept;
+}
 
 editor.addEventListener('submit', (event) => {
     event.preventDefault();
     if (event.submitter === previewButton) showPreview();
     else publish();
 });
-const showPreview = once(previewButton, () => preview(title.value, content.value));
+const showPreview = once(previewButton, preview);
 onShortcut(editor, () => content.value ? publish() : say('Write a text first.'));
-
-// The key of the page that was just published
 
 const safe = (isDone) => { isSafe ||= isDone; };
 $('copy-address').addEventListener('click', () => copy(published.url, 'The address'));
@@ -140,8 +145,8 @@ $('save-key').addEventListener('click', () => {
 $('forget-key').addEventListener('click', () => {
     forget(published.slug);
     isSafe = false;
-    $('forget-key').hidden = true;
-    $('kept').textContent = 'This browser has forgotten it. Copy it now, if you have not: it is shown until you leave this page.';
+    showKept(false);
+    say('This browser has forgotten the key.');
     list();
 });
 $('another').addEventListener('click', () => {
@@ -150,14 +155,10 @@ $('another').addEventListener('click', () => {
     isSafe = true;
     $('key').textContent = '';
     $('published').hidden = true;
-    title.value = '';
-    content.value = '';
     editor.hidden = false;
-    changed();
+    count();
     title.focus();
 });
-
-// The pages published from this browser
 
 function element(name, text, attributes) {
     const made = Object.assign(document.createElement(name), attributes);
@@ -186,32 +187,39 @@ function list() {
     }));
     $('mine-hint').hidden = $('export').hidden = kept.length === 0;
     $('mine-none').hidden = kept.length > 0;
+    $('other-draft').hidden = otherDrafts('').length === 0;
 }
 
 $('export').addEventListener('click', () => download('handbill-keys.jsonl', exportKeys()));
 $('import').addEventListener('change', once($('import'), async () => {
-    let added;
-    try {
-        // The pages' addresses have the service's own origin, which may not be the one that this browser uses.
-        const own = document.querySelector('link[rel=canonical]')?.href ?? location.href;
-        added = importKeys(await $('import').files[0].text(), [location.origin, new URL(own).origin]);
-    } catch {
-        throw new Problem('This is not a file of exported keys. Nothing was changed.');
-    } finally {
-        $('import').value = '';
-    }
+    // The service's own origin may not be the one that this browser uses.
+    const own = document.querySelector('link[rel=canonical]')?.href ?? location.href;
+    const text = await $('import').files[0].text();
+    $('import').value = '';
+    const { added, differ, none } = importKeys(text, [location.origin, new URL(own).origin]);
     list();
-    say(added === 1 ? 'One key was added.' : `${added} keys were added.`);
+    say(`Keys added: ${added}. ${differ ? `Pages with another key here, which stays: ${differ}. ` : ''}${
+        none ? `Lines that are no key of this site: ${none}.` : ''}`);
 }));
-addEventListener('storage', list);
 
-const before = draft('');
-if (before && !title.value && !content.value) {
-    title.value = before.title;
-    content.value = before.content;
-    say('Your draft is back.');
+// The fields may have a text already: the browser's, after a reload or a crash, or the server's, with an error.
+function restore() {
+    const drafts = otherDrafts('');
+    const words = $('status').textContent || 'Your draft is back.';
+    const own = drafts.find((draft) => [draft.title, ''].includes(title.value) && [draft.content, ''].includes(content.value));
+    if (own) {
+        open(own, words);
+    } else if (drafts[0] && !content.defaultValue) {
+        store();
+        if (isDraftStored) open(drafts[0], words);
+    }
+    count();
+    $('pick').hidden = $('mine').hidden = false;
+    list();
 }
-count(title, content);
-$('pick').hidden = false;
-$('mine').hidden = false;
-list();
+
+// Another tab may change them.
+for (const event of ['storage', 'pageshow']) addEventListener(event, list);
+// After a crash the browser fills in the fields when the document is complete.
+if (document.readyState === 'complete') restore();
+else addEventListener('load', restore);

@@ -1,53 +1,37 @@
-// Keys and drafts, kept in this browser's storage. A browser may refuse to store: then `false` says so, and nothing fails.
+// Keys and drafts in this browser's storage. A browser may refuse to store: then `false` says so, and nothing fails.
 
 const KEY = 'handbill:key:';
 const DRAFT = 'handbill:draft:';
-const SLUG = /^[0-9a-z]+(-[0-9a-z]+)*-[2-9b-df-hj-km-np-tv-z]{8}$/;
+const SLUG = /^[0-9a-z-]+-[2-9b-z]{8}$/;
 
-/** The form of an edit key. */
-export const KEY_FORM = /^hbk_[0-9A-Za-z]{43}$/;
+/** The edit key in `text`, such as an edit link. */
+export const findKey = (text) => /hbk_[0-9A-Za-z]{43}(?![0-9A-Za-z])/.exec(text)?.[0];
 
-function read(name) {
+/** The result of `work` on the storage, or `otherwise` if the browser refuses. */
+function stored(work, otherwise = null) {
     try {
-        return JSON.parse(localStorage.getItem(name));
+        return work(localStorage);
     } catch {
-        return null;
+        return otherwise;
     }
 }
 
-function write(name, value) {
-    try {
-        const text = JSON.stringify(value);
-        localStorage.setItem(name, text);
-        return localStorage.getItem(name) === text;
-    } catch {
-        return false;
-    }
-}
+const raw = (name) => stored((storage) => storage.getItem(name));
+const read = (name) => stored(() => JSON.parse(raw(name)));
+const remove = (name) => stored((storage) => storage.removeItem(name));
+const namesFrom = (beginning) => stored((storage) => Object.keys(storage).filter((name) => name.startsWith(beginning)), []);
+const write = (name, text) => stored((storage) => {
+    storage.setItem(name, text);
+    return raw(name) === text;
+}, false);
 
-function remove(name) {
-    try {
-        localStorage.removeItem(name);
-    } catch {
-        // Nothing is stored, so nothing needs to be removed.
-    }
-}
-
-function isPage(page) {
-    return page && SLUG.test(page.slug) && KEY_FORM.test(page.edit_key);
-}
+/** Whether `page` is one that can be kept: a slug with a key. */
+export const isPage = (page) => SLUG.test(page?.slug) && Boolean(page.edit_key) && findKey(page.edit_key) === page.edit_key;
 
 /** Every page whose key is kept, the newest first. */
-export function pages() {
-    let names = [];
-    try {
-        names = Object.keys(localStorage).filter((name) => name.startsWith(KEY));
-    } catch {
-        // There is no storage.
-    }
-    const kept = names.map(read).filter(isPage);
-    return kept.sort((a, b) => String(b.created_at).localeCompare(String(a.created_at)));
-}
+export const pages = () => namesFrom(KEY).map(read).filter(isPage)
+    .map((page) => ({ ...page, title: `${page.title || page.slug}`, created_at: `${page.created_at ?? ''}` }))
+    .sort((a, b) => b.created_at.localeCompare(a.created_at));
 
 /** The kept page `slug`, with its key. */
 export function page(slug) {
@@ -56,28 +40,69 @@ export function page(slug) {
 }
 
 /** Keeps `{ slug, url, title, edit_key, created_at }`. Returns whether it is stored. */
-export const keep = (kept) => isPage(kept) && write(KEY + kept.slug, kept);
+export const keep = (kept) => isPage(kept) && write(KEY + kept.slug, JSON.stringify(kept));
 
 export const forget = (slug) => remove(KEY + slug);
 
-/**
- * Adds the keys of an export that are not here yet, if their pages are at one of `origins`. Returns how many; throws if
- * `text` is no export. The form is that of `handbill keys export`: one JSON object a line.
- */
+/** Adds the keys in `text` of pages at one of `origins`: a JSON object a line, or an address and its key on the next line. */
 export function importKeys(text, origins) {
-    const kept = text.split('\n').filter((line) => line.trim()).map((line) => {
-        const { url, edit_key, title, created_at } = JSON.parse(line);
+    const counts = { added: 0, here: 0, differ: 0, none: 0 };
+    let address;
+    for (const line of text.split('\n').map((line) => line.trim())) {
+        if (!line) continue;
+        if (/^https?:\S+$/.test(line)) address = line;
+        else counts[importLine(line, address, origins)] += 1;
+    }
+    return counts;
+}
+
+function importLine(line, address, origins) {
+    try {
+        const { url, edit_key, title, created_at } = line[0] === '{' ? JSON.parse(line) : { url: address, edit_key: findKey(line) };
         const { origin, pathname } = new URL(url);
         const slug = pathname.slice(1);
-        return { origin, slug, url, title: title || slug, edit_key, created_at: created_at ?? '' };
-    });
-    return kept.filter(({ origin, ...added }) => origins.includes(origin) && !page(added.slug) && keep(added)).length;
+        const here = page(slug);
+        if (here && origins.includes(origin)) return here.edit_key === edit_key ? 'here' : 'differ';
+        return origins.includes(origin) && keep({ slug, url, title, edit_key, created_at }) ? 'added' : 'none';
+    } catch {
+        return 'none';
+    }
 }
 
 export const exportKeys = () => pages()
     .map(({ url, edit_key, title, created_at }) => `${JSON.stringify({ url, edit_key, title, created_at })}\n`).join('');
 
-/** The draft of the page `slug`, or with '' that of a new page. */
-export const draft = (slug) => read(DRAFT + slug);
-export const saveDraft = (slug, fields) => write(DRAFT + slug, fields);
-export const dropDraft = (slug) => remove(DRAFT + slug);
+// Drafts of the page `slug`, or with '' of a new page. Each tab writes to a place of its own.
+
+let place = null;
+let written = null;
+
+/** The drafts that this tab does not write, the newest first. */
+export const otherDrafts = (slug) => namesFrom(DRAFT + slug)
+    .filter((name) => name !== place && (name + '~').startsWith(`${DRAFT}${slug}~`))
+    .map((name) => ({ ...read(name), name }))
+    .filter((draft) => typeof draft.content === 'string')
+    .sort((a, b) => (b.at ?? 0) - (a.at ?? 0));
+
+/** From now on this tab writes `draft`. */
+export function takeDraft({ name }) {
+    place = name;
+    written = raw(name);
+}
+
+export function saveDraft(slug, fields) {
+    // Another tab may have written there since.
+    if (!place || raw(place) !== written) {
+        place = DRAFT + slug;
+        if (raw(place) !== null) place += `~${Date.now()}`;
+    }
+    const text = JSON.stringify({ ...fields, at: Date.now() });
+    const isStored = write(place, text);
+    if (isStored) written = text;
+    return isStored;
+}
+
+export function dropDraft() {
+    if (place && raw(place) === written) remove(place);
+    place = null;
+}

@@ -1,11 +1,11 @@
-// Shared by both pages of the editor: requests with readable errors, messages, counting, copying.
+// Shared by both pages of the editor: fields, requests, messages, copying.
 
 const MAX_BYTES = 102400;
 const MAX_CHARS = 200;
 
 export const $ = (id) => document.getElementById(id);
 
-/** Says `text` where people and screen readers notice it. */
+/** Says `text` where everybody notices it. */
 export function say(text) {
     $('status').textContent = text;
     if (text) $('status').scrollIntoView({ block: 'nearest' });
@@ -24,22 +24,25 @@ function wait(seconds) {
     return seconds < 90 ? `in ${seconds} seconds` : `at ${at}, in ${Math.ceil(seconds / 60)} minutes`;
 }
 
-function words(status, body, retryAfter) {
+const UNKNOWN = 'It is not known whether anything was changed. Your text is still here.';
+
+function words(status, body, retryAfter, unknown) {
     switch (status) {
         case 401: return 'This is not the edit key of this page. Nothing was changed.';
         case 404: return 'There is no page at this address.';
         case 410: return 'This page was deleted. It cannot be brought back.';
         case 429: return `This network has reached its limit. Nothing was changed; try again ${wait(retryAfter)}.`;
     }
-    const message = body?.message?.replaceAll('`', '') ?? `The server answered with the status ${status}. Try again later.`;
+    const message = body?.message?.replaceAll('`', '') ?? `The server answered with the status ${status}. ${unknown}`;
     // The server's words are for shells too.
     return message.startsWith('The page has no title')
         ? 'The page has no title. Write one above the text, or begin the text with a heading such as # My page.'
         : message;
 }
 
-/** Sends a request and returns the answer's body, as JSON, and its entity tag. Any failure is a `Problem`. */
-export async function ask(path, { headers, ...options }) {
+/** Sends a request. Returns its answer's body, as JSON, and entity tag. Any failure is a `Problem`, also a body that `expect` refuses. */
+export async function ask(path, { headers, expect = () => true, unknown = UNKNOWN, ...options }) {
+    const wasOnline = navigator.onLine;
     let response;
     let body = null;
     try {
@@ -52,16 +55,22 @@ export async function ask(path, { headers, ...options }) {
         const text = await response.text();
         body = text && JSON.parse(text);
     } catch {
-        if (!response) {
-            throw new Problem(navigator.onLine
-                ? 'The server did not answer, so it is not known whether anything was changed. Your text is still here.'
-                : 'You are offline. Your text is kept in this browser; try again once you are back.');
-        }
+        // No answer, half of one, or that of a gateway.
     }
-    if (!response.ok || body === null) {
-        throw new Problem(words(response.status, body, Number(response.headers.get('retry-after')) || 5), response.status);
+    if (response?.ok && body !== null && expect(body)) return { body, etag: response.headers.get('etag') };
+    if (response && !response.ok) {
+        throw new Problem(words(response.status, body, Number(response.headers.get('retry-after')) || 5, unknown), response.status);
     }
-    return { body, etag: response.headers.get('etag') };
+    throw new Problem(wasOnline || response
+        ? `No whole answer came. ${unknown}`
+        : 'You are offline. Your text is still here; try again once you are back.');
+}
+
+let running = 0;
+function run(more) {
+    running += more;
+    // Words that are typed while a text is sent would come too late.
+    title.readOnly = content.readOnly = running > 0;
 }
 
 /** Runs `work` once at a time, and says how it failed. `control` shows that it runs. */
@@ -70,18 +79,23 @@ export function once(control, work) {
         event?.preventDefault();
         if (control.getAttribute('aria-disabled') === 'true') return;
         control.setAttribute('aria-disabled', 'true');
+        run(1);
         try {
             await work(event);
         } catch (problem) {
             say(problem instanceof Problem ? problem.message : `This failed: ${problem.message}`);
         } finally {
             control.removeAttribute('aria-disabled');
+            run(-1);
         }
     };
 }
 
+/** The fields of the page. */
+export const [title, content] = [$('title'), $('content')];
+
 /** Counts title and text, shows it, and returns whether both fit. */
-export function count(title, content) {
+export function count() {
     const bytes = new TextEncoder().encode(content.value).length;
     const chars = [...title.value.trim()].length;
     const left = bytes > MAX_BYTES ? `, ${(bytes - MAX_BYTES).toLocaleString('en')} too many` : '';
@@ -93,14 +107,37 @@ export function count(title, content) {
     return !left && !long;
 }
 
-/** Copies `text`. Returns whether it worked. */
+/** Puts a text into the fields. */
+export function fill(text) {
+    title.value = text.title;
+    content.value = text.content;
+    count();
+}
+
+/** Calls `store` while `form` is written and when it is left, and warns before that if `isUnsafe()`. */
+export function guard(form, store, isUnsafe) {
+    let timer;
+    form.addEventListener('input', () => {
+        count();
+        clearTimeout(timer);
+        timer = setTimeout(store, 300);
+    });
+    addEventListener('pagehide', store);
+    document.addEventListener('visibilitychange', () => document.hidden && store());
+    addEventListener('beforeunload', (event) => {
+        store();
+        if (isUnsafe()) event.preventDefault();
+    });
+}
+
+/** Copies `text`, or shows it. Returns whether it was copied. */
 export async function copy(text, what) {
     try {
         await navigator.clipboard.writeText(text);
         say(`${what} was copied.`);
         return true;
     } catch {
-        say('This browser does not let the page copy. Select the text and copy it yourself.');
+        say(`This browser does not let the page copy. Select this and copy it yourself: ${text}`);
         return false;
     }
 }

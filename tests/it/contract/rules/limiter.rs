@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill::domain::client::Client;
+use handbill::domain::network_limits::SubjectQuota;
 use handbill::domain::quota::Quota;
+use handbill::domain::subject::Subject;
 use handbill::ports::rate_limiter::LimitKind;
 
 use super::super::backends::limiters_by_any_clock;
@@ -57,5 +59,28 @@ async fn clients_and_limits_are_counted_apart() {
                 }
             }
         }
+    }
+}
+
+#[tokio::test]
+async fn an_attempt_of_a_subject_is_counted_for_it_and_for_its_client_or_for_neither() {
+    const TWO: Quota = Quota { limit: 2, ..TEN };
+    for (name, limiter) in limiters_by_any_clock() {
+        let client = stranger();
+        let check = |subject: &'static str| {
+            let subject = SubjectQuota { subject: Subject::named(subject).unwrap(), quota: TWO };
+            limiter.check_within(LimitKind::Create, TEN, client, Some(subject))
+        };
+        for attempt in 0..5 {
+            let decision = check("ada").await;
+            assert_eq!((decision.admitted, decision.quota), (attempt < 2, TWO), "{name}");
+        }
+        for subject in ["b", "c", "d", "e"] {
+            assert!(check(subject).await.admitted && check(subject).await.admitted, "{name}");
+        }
+        let refused = check("f").await;
+        assert_eq!((refused.admitted, refused.remaining), (false, 0), "{name}");
+        assert!(!limiter.check(LimitKind::Create, TEN, client).await.admitted, "{name}");
+        assert!(limiter.check(LimitKind::Create, TEN, stranger()).await.admitted, "{name}");
     }
 }

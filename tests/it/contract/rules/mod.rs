@@ -6,8 +6,17 @@
 use std::any::Any;
 use std::sync::Arc;
 
+use handbill::ports::page_import::PageImport;
+use handbill::ports::page_scan::PageScan;
+
 mod limiter;
+mod scan;
 mod store;
+
+/// A store with every operation that has rules.
+pub(crate) trait Store: PageImport + PageScan {}
+
+impl<T: PageImport + PageScan> Store for T {}
 
 /// A backend that runs until this value is dropped.
 pub(crate) struct Started<T: ?Sized> {

@@ -3,15 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::domain::content::Content;
-use handbill::domain::edit_key::EditKey;
-use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill::domain::page::{Page, PageVersion, TextPlace};
-use handbill::domain::slug::Slug;
-use handbill::ports::clock::Clock;
 use handbill::ports::page_store::PageStore;
 use serde_json::json;
 
+use super::{assert_each_change_shows_at_both, written_by_an_older_renderer};
 use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::heads_first::{HeadsFirst, Reads};
 use crate::in_process::stores::{Fault, Operation};
@@ -95,23 +90,7 @@ async fn a_page_of_an_older_renderer_is_rendered_before_its_304() {
     let store = HeadsFirst::new();
     let app = replica(&store);
     let slug = "old-page-2222bbbb";
-    let old = Page {
-        slug: Slug::parse(slug).unwrap(),
-        title: None,
-        content: Content::parse("Some text.".to_owned()).unwrap(),
-        rendered: Rendered {
-            html: "<p>as it was</p>".to_owned(),
-            link_origins: vec!["https://elsewhere.example".to_owned()],
-            renderer_version: RENDERER_VERSION - 1,
-            ..Rendered::default()
-        },
-        key_hash: EditKey::random(|_| 1).hash(),
-        version: PageVersion::FIRST,
-        created_at: app.clock.now(),
-        updated_at: app.clock.now(),
-        text: TextPlace::Unknown,
-    };
-    store.insert_if_absent(Arc::new(old)).await.unwrap();
+    store.insert_if_absent(written_by_an_older_renderer(&app, slug)).await.unwrap();
     let short = app.send(Request::get(format!("/{slug}")).header("if-none-match", "*")).await;
     assert!(!short.expect_status(304).headers.contains_key("x-robots-tag"), "the old renderer's links count no more");
     assert_eq!(store.take_reads(), HEAD_AND_TEXT);
@@ -149,14 +128,5 @@ async fn a_text_that_is_gone_after_its_head_was_read_is_read_again_from_the_pres
 async fn a_page_that_another_replica_changed_or_deleted_is_not_sent_from_the_cache() {
     let store = HeadsFirst::new();
     let (one, other) = (replica(&store), replica(&store));
-    let page = one.published().await;
-    for round in 0..3 {
-        let content = format!("round {round}");
-        one.update(&page, json!({"content": content})).await.expect_status(200);
-        for replica in [&one, &other, &one, &other] {
-            assert_eq!(replica.page(&page.slug).await["content"], content);
-        }
-    }
-    one.delete(&page).await.expect_status(204);
-    other.read(&page.slug).await.expect_error(410, "gone");
+    assert_each_change_shows_at_both(&one, &other).await;
 }

@@ -121,10 +121,10 @@ await withBrowser(name, async (browser) => {
     await openEditor(other.tab, base);
     const chooser = await other.tab.$('#import');
     await chooser.uploadFile('keys.jsonl');
-    await said(other.tab, count === 1 ? 'One key was added' : `${count} keys were added`);
+    await said(other.tab, `Keys added: ${count}. Lines that are no key of this site: 1.`);
     assert.equal((await other.tab.$$('#pages li')).length, count);
     await chooser.uploadFile('note.md');
-    await said(other.tab, 'not a file of exported keys');
+    await said(other.tab, 'Keys added: 0.');
     await press(other.tab, '#pages li button');
     await said(other.tab, 'The key was forgotten');
     assert.equal((await other.tab.$$('#pages li')).length, count - 1);

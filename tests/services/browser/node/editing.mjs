@@ -40,7 +40,7 @@ export async function press(tab, selector) {
     await tab.keyboard.press('Enter');
 }
 
-/** Follows a link and waits for its page. What is then seen cannot be part of the page before. */
+/** Follows a link and waits for its page. Nothing that is then seen belongs to the page before. */
 export const follow = (tab, selector) => Promise.all([tab.waitForNavigation(), press(tab, selector)]);
 
 /** Opens the editor and waits until its script runs. */

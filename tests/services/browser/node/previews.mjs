@@ -13,6 +13,9 @@ const [name, base] = process.argv.slice(2);
 // `tests/it` compares the same texts, and whole corpora, without a browser.
 const TEXTS = JSON.parse(readFileSync(new URL('previews.json', import.meta.url), 'utf8'));
 
+// Firefox reads every fourth: its steps take longer, and it differs in how it reads HTML, not in how the server makes it.
+const READ = TEXTS.filter((_, at) => name === 'chromium' || at % 4 === 0);
+
 const ran = (tab) => tab.evaluate(() => document.documentElement.dataset.ran ?? null);
 
 await withBrowser(name, async (browser) => {
@@ -29,7 +32,7 @@ await withBrowser(name, async (browser) => {
         };
     });
     assert.ok(TEXTS.length > 50, `${TEXTS.length} texts`);
-    for (const text of TEXTS) {
+    for (const text of READ) {
         await editor.tab.bringToFront();
         await editor.tab.evaluate((text) => {
             document.getElementById('title').value = 'T';

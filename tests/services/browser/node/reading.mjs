@@ -35,11 +35,12 @@ await withBrowser(name, async (browser) => {
     const text = await tab.evaluate(() => document.querySelector('.dates').getBoundingClientRect().left);
     assert.equal(whole.left, text, 'code begins where the text begins');
 
-    for (const width of [320, 600, 800, 1024, 1280, 1920, 3840]) {
-        await tab.setViewport({ width, height: 900 });
-        for (const page of ['columns', 'wide', 'hebrew']) {
-            await tab.goto(pages[page]);
-            const seen = await tab.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]);
+    for (const page of ['columns', 'wide', 'hebrew']) {
+        await tab.goto(pages[page]);
+        for (const width of [320, 600, 800, 1024, 1280, 1920, 3840]) {
+            await tab.setViewport({ width, height: 900 });
+            const seen = await tab.evaluate(() => [document.documentElement.scrollWidth, document.documentElement.clientWidth, innerWidth]);
+            assert.equal(seen[2], width, page);
             assert.ok(seen[0] <= seen[1], `${page} scrolls sideways at ${width}: ${seen}`);
             for (const { left, right } of await blocks(tab)) {
                 assert.ok(left >= 0 && right <= seen[1], `code of ${page} is cut off at ${width}: ${left} to ${right}`);
@@ -85,5 +86,15 @@ await withBrowser(name, async (browser) => {
         assert.equal(printed.length, 3);
         for (const [at, width] of printed.entries()) assert.ok(width > without[at] + 10, `link ${at} shows where it leads`);
         for (const { scrolls } of await blocks(tab)) assert.ok(!scrolls, 'code is printed whole');
+
+        // A4 without its margins is 170 mm wide.
+        await tab.setViewport({ width: Math.floor(170 / 25.4 * 96), height: 900 });
+        await tab.goto(pages.columns);
+        const height = await tab.evaluate(() => {
+            const pre = document.querySelector('pre');
+            const { lineHeight, paddingBlock } = getComputedStyle(pre);
+            return (pre.clientHeight - 2 * parseFloat(paddingBlock)) / parseFloat(lineHeight);
+        });
+        assert.equal(Math.round(height), 2, '88 columns fit on paper: two lines of code are two lines');
     }
 });

@@ -1,0 +1,91 @@
+//! Keeps the metrics of the embedded store's size up to date.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::task::spawn_blocking;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::backends::redb::{RecordCount, RedbStore, Room};
+use crate::telemetry::metrics::{FileLabels, Metrics, StateLabels};
+
+/// How often the store is measured: more often than it is scraped, and rarely enough to cost next to nothing.
+const MEASURE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A store, and where its size is shown.
+pub(super) struct StoreSize {
+    store: Arc<RedbStore>,
+    data_dir: PathBuf,
+    metrics: Arc<Metrics>,
+    /// Whether the last attempt failed, so that the log says it once.
+    is_failing: bool,
+}
+
+impl StoreSize {
+    /// Measures the store in `data_dir` for the first time.
+    pub(super) async fn measured(store: Arc<RedbStore>, data_dir: PathBuf, metrics: Arc<Metrics>) -> Self {
+        let mut size = Self { store, data_dir, metrics, is_failing: false };
+        size.measure().await;
+        size
+    }
+
+    /// Measures the store again and again.
+    pub(super) async fn follow(mut self) {
+        let mut looks = interval(MEASURE_INTERVAL);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            looks.tick().await;
+            self.measure().await;
+        }
+    }
+
+    /// A metric that cannot be measured is not shown: an old value would look like a new one.
+    async fn measure(&mut self) {
+        let data_dir = self.data_dir.clone();
+        // Looking at a file system may block for as long as its disk does not answer.
+        let room = match spawn_blocking(move || Room::of(&data_dir)).await {
+            Ok(Ok(room)) => Ok(room),
+            Ok(Err(reason)) => Err(reason.to_string()),
+            Err(ended) => Err(ended.to_string()),
+        };
+        let count = self.store.count().await.map_err(|error| error.to_string());
+        self.show(room.as_ref().ok(), count.as_ref().ok());
+        match room.err().or(count.err()) {
+            None => self.is_failing = false,
+            Some(reason) => {
+                if !self.is_failing {
+                    tracing::warn!(reason, "the size of the store cannot be measured");
+                }
+                self.is_failing = true;
+            }
+        }
+    }
+
+    fn show(&self, room: Option<&Room>, count: Option<&RecordCount>) {
+        let Metrics { store_files, store_volume, store_pages, .. } = &*self.metrics;
+        if let Some(room) = room {
+            for (file, bytes) in [("database", room.database), ("ledger", room.ledger), ("reserve", room.reserve)] {
+                set(&store_files.get_or_create(&FileLabels { file }), bytes);
+            }
+            for (state, bytes) in [("free", room.volume_free), ("used", room.volume_used)] {
+                set(&store_volume.get_or_create(&StateLabels { state }), bytes);
+            }
+        } else {
+            store_files.clear();
+            store_volume.clear();
+        }
+        if let Some(count) = count {
+            for (state, pages) in [("active", count.pages), ("deleted", count.tombstones)] {
+                set(&store_pages.get_or_create(&StateLabels { state }), pages);
+            }
+        } else {
+            store_pages.clear();
+        }
+    }
+}
+
+fn set(gauge: &Gauge, value: u64) {
+    gauge.set(i64::try_from(value).unwrap_or(i64::MAX));
+}

@@ -1,0 +1,80 @@
+//! How much the store holds, and how much room its volume has, for metrics.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use redb::{Database, ReadableDatabase, ReadableTableMetadata};
+use rustix::fs::statvfs;
+
+use super::data_dir::DATABASE_FILE;
+use super::ledger_file::LEDGER_FILE;
+use super::reserve::RESERVE_FILE;
+use super::scan::on_database;
+use super::store::RedbStore;
+use super::tables::{META, PAGES};
+use super::tombstone_count::TOMBSTONES_KEY;
+use crate::ports::page_store::StoreError;
+
+/// The number of records in a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordCount {
+    /// Pages that can be read.
+    pub pages: u64,
+    /// Pages that were deleted.
+    pub tombstones: u64,
+}
+
+/// The files of a data directory and their volume, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The length of the database's file. A part of it may be free for later writes.
+    pub database: u64,
+    /// The ledger of deletions.
+    pub ledger: u64,
+    /// The room that is kept for deletions; 0 while they use it.
+    pub reserve: u64,
+    /// Room on the volume that this process may use.
+    pub volume_free: u64,
+    /// All other room on the volume.
+    pub volume_used: u64,
+}
+
+impl Room {
+    /// Looks at the files in `data_dir` and at their volume.
+    pub fn of(data_dir: &Path) -> io::Result<Self> {
+        let volume = statvfs(data_dir)?;
+        let volume_free = volume.f_bavail.saturating_mul(volume.f_frsize);
+        Ok(Self {
+            database: file_bytes(&data_dir.join(DATABASE_FILE))?,
+            ledger: file_bytes(&data_dir.join(LEDGER_FILE))?,
+            reserve: file_bytes(&data_dir.join(RESERVE_FILE))?,
+            volume_free,
+            volume_used: volume.f_blocks.saturating_mul(volume.f_frsize).saturating_sub(volume_free),
+        })
+    }
+}
+
+/// The length of a file; 0 if there is none.
+fn file_bytes(path: &Path) -> io::Result<u64> {
+    match fs::metadata(path) {
+        Ok(file) => Ok(file.len()),
+        Err(reason) if reason.kind() == io::ErrorKind::NotFound => Ok(0),
+        Err(reason) => Err(reason),
+    }
+}
+
+impl RedbStore {
+    /// The number of pages and tombstones.
+    pub async fn count(&self) -> Result<RecordCount, StoreError> {
+        self.read_blocking(|shared| on_database(shared, count)).await
+    }
+}
+
+fn count(database: &Database) -> Result<RecordCount, redb::Error> {
+    let transaction = database.begin_read()?;
+    let records = transaction.open_table(PAGES)?.len()?;
+    let meta = transaction.open_table(META)?;
+    let tombstones = meta.get(TOMBSTONES_KEY)?.map_or(0, |count| count.value());
+    Ok(RecordCount { pages: records.saturating_sub(tombstones), tombstones })
+}

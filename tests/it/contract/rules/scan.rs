@@ -1,0 +1,93 @@
+//! The contract of `PageScan`: every record once, in bounded batches, also while pages change. Also that of `PageImport`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use handbill::domain::page::Page;
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::page_scan::ScanLimit;
+use handbill::ports::page_store::{InsertResult, Lookup, PageStore, Record};
+
+use super::super::backends::{empty_stores, stores};
+use crate::support::pages::{CREATED, edited, page};
+use crate::support::scans::{all, of};
+
+async fn filled(store: &dyn PageStore, pages: usize) -> Vec<Arc<Page>> {
+    let pages: Vec<_> = (0..pages).map(|number| Arc::new(page(&format!("page {number}")))).collect();
+    for page in &pages {
+        store.insert_if_absent(page.clone()).await.unwrap();
+    }
+    pages
+}
+
+#[tokio::test]
+async fn a_scan_returns_every_record_once_in_batches_of_any_size_and_ends_a_batch_at_its_bytes() {
+    for store in empty_stores().await {
+        let (name, store) = (store.name, store.backend);
+        let batch = store.scan(None, ScanLimit::DEFAULT).await.unwrap();
+        assert!(batch.records.is_empty() && batch.next.is_none(), "{name}: an empty store has nothing to scan");
+
+        let pages = filled(&*store, 23).await;
+        let tombstone = pages[7].tombstone(UnixMillis::new(CREATED + 1));
+        store.compare_and_set(pages[7].version, Record::Deleted(tombstone.clone())).await.unwrap();
+        let mut expected: BTreeMap<_, _> =
+            pages.iter().map(|page| (page.slug.to_string(), Record::Active(page.clone()))).collect();
+        expected.insert(tombstone.slug.to_string(), Record::Deleted(tombstone));
+        for records in [1, 2, 22, 23, 24, 1000] {
+            assert_eq!(all(&*store, of(records)).await, expected, "{name}: {records}");
+        }
+        assert_eq!(store.estimated_records().await.unwrap(), Some(23), "{name}");
+
+        let few_bytes = store.scan(None, ScanLimit { records: 5, bytes: 1 }).await.unwrap();
+        assert_eq!(few_bytes.records.len(), 1, "{name}: a batch ends with the record that reaches its bytes");
+        assert!(few_bytes.next.is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn pages_that_are_there_all_the_time_are_found_once_however_others_change() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let pages = filled(&*store, 40).await;
+        let (mut found, mut at) = (Vec::new(), None);
+        for round in 0.. {
+            let batch = store.scan(at.as_ref(), of(3)).await.unwrap();
+            found.extend(batch.records.into_iter().map(|record| record.unwrap().slug().clone()));
+            at = batch.next;
+            if at.is_none() {
+                break;
+            }
+            store.insert_if_absent(Arc::new(page("new"))).await.unwrap();
+            if let Some(changed) = pages.get(round) {
+                let next = if round % 2 == 0 {
+                    Record::Active(edited(changed, "changed"))
+                } else {
+                    Record::Deleted(changed.tombstone(UnixMillis::new(CREATED + 9)))
+                };
+                store.compare_and_set(changed.version, next).await.unwrap();
+            }
+        }
+        for page in &pages {
+            let times = found.iter().filter(|slug| **slug == page.slug).count();
+            assert_eq!(times, 1, "{name}: {}", page.slug);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let gone = page("gone").tombstone(UnixMillis::new(CREATED + 5));
+        let import = async |tombstone| store.insert_tombstone_if_absent(tombstone).await.unwrap();
+        assert_eq!(import(gone.clone()).await, InsertResult::Inserted, "{name}");
+        assert_eq!(store.lookup(&gone.slug).await.unwrap(), Lookup::Deleted(gone.clone()), "{name}");
+        assert_eq!(import(gone).await, InsertResult::SlugTaken, "{name}");
+
+        let page = Arc::new(page("there"));
+        store.insert_if_absent(page.clone()).await.unwrap();
+        let late = page.tombstone(UnixMillis::new(CREATED + 5));
+        assert_eq!(import(late).await, InsertResult::SlugTaken, "{name}");
+        assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{name}");
+    }
+}

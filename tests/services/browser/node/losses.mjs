@@ -1,0 +1,308 @@
+// Tries to lose a text or a key: with two tabs, a server that fails after it has published, a full storage, a crash, a reload, and a
+// broken export. This runs in Chromium, because only its driver can answer in the server's place.
+//
+//   node losses.mjs chromium <base URL>
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { change, expectNothing, publish, withBrowser } from './browsers.mjs';
+import { openEditor, openWatchedTab, press, publishByHand, read, said, shown, text, write } from './editing.mjs';
+
+const [name, base] = process.argv.slice(2);
+
+const WRONG_KEY = `hbk_${'w'.repeat(43)}`;
+
+/** Runs `visit` in a tab of a browser that knows nothing, with the dialogs that it has accepted. */
+async function inNewBrowser(browser, visit) {
+    const context = await browser.createBrowserContext();
+    const dialogs = [];
+    const open = async () => {
+        const { tab } = await openWatchedTab(context);
+        tab.on('dialog', (dialog) => {
+            dialogs.push(dialog.type());
+            dialog.accept();
+        });
+        return tab;
+    };
+    await visit(await open(), { open, dialogs });
+    await context.close();
+}
+
+const drafts = (tab) => tab.evaluate(() => Object.entries(localStorage)
+    .filter(([name]) => name.startsWith('handbill:draft:')).map(([, draft]) => JSON.parse(draft).content).sort());
+
+const keys = (tab) => tab.evaluate(() => Object.entries(localStorage)
+    .filter(([name]) => name.startsWith('handbill:key:')).map(([, page]) => JSON.parse(page).edit_key));
+
+const stored = (tab, words) => tab.waitForFunction(
+    (words) => Object.values(localStorage).some((value) => value.includes(words)), {}, words);
+
+/** Lets `answer` decide on each request that is no GET. It may answer itself, or wait and let it pass. */
+async function intercept(tab, answer) {
+    await tab.setRequestInterception(true);
+    const handle = (request) => (request.method() === 'GET' ? request.continue() : answer(request));
+    tab.on('request', handle);
+    return async () => {
+        tab.off('request', handle);
+        await tab.setRequestInterception(false);
+    };
+}
+
+/** A promise and the function that fulfils it. */
+function signal() {
+    let give;
+    const given = new Promise((resolve) => { give = resolve; });
+    return { given, give };
+}
+
+await withBrowser(name, async (browser) => {
+    // Two tabs write at the same time, and both are closed.
+    await inNewBrowser(browser, async (first, { open }) => {
+        await openEditor(first, base);
+        await write(first, 'content', 'The first text');
+        await stored(first, 'The first text');
+        const second = await open();
+        await openEditor(second, base);
+        await said(second, 'Your draft is back');
+        await write(second, 'content', 'The second text');
+        await stored(second, 'The second text');
+        await first.bringToFront();
+        await write(first, 'content', 'The first text goes on');
+        await stored(first, 'The first text goes on');
+        assert.deepEqual(await drafts(first), ['The first text goes on', 'The second text']);
+        await first.close();
+        await second.close();
+        const third = await open();
+        await openEditor(third, base);
+        const seen = [await text(third, 'content')];
+        await press(third, '#other-draft');
+        await said(third, 'another draft');
+        seen.push(await text(third, 'content'));
+        assert.deepEqual(seen.sort(), ['The first text goes on', 'The second text']);
+        assert.equal((await drafts(third)).length, 2, 'the one before is kept');
+        // A published text is no draft, and the other one is still there.
+        await write(third, 'title', 'One of two');
+        await press(third, '[value=publish]');
+        await shown(third, 'published');
+        assert.equal((await drafts(third)).length, 1);
+    });
+
+    // A reload brings the draft back once, also where the browser fills in the fields itself.
+    await inNewBrowser(browser, async (tab) => {
+        await openEditor(tab, base);
+        await write(tab, 'title', 'Once');
+        await write(tab, 'content', 'Written once');
+        await stored(tab, 'Written once');
+        for (let visit = 0; visit < 2; visit += 1) {
+            await tab.reload();
+            await shown(tab, 'mine');
+            assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['Once', 'Written once']);
+            assert.deepEqual(await drafts(tab), ['Written once']);
+            assert.ok(await tab.$eval('#other-draft', (button) => button.hidden));
+        }
+        // After a crash the browser may fill in an older text, when the document is complete.
+        await tab.evaluateOnNewDocument(() => addEventListener('DOMContentLoaded', () => {
+            document.getElementById('content').value = 'Written';
+        }));
+        await tab.reload();
+        await shown(tab, 'mine');
+        assert.equal(await text(tab, 'content'), 'Written once');
+        assert.deepEqual(await drafts(tab), ['Written', 'Written once'], 'both are kept');
+    });
+
+    // Whatever the server answers, the text and its draft stay, and the words do not say that nothing was published.
+    await inNewBrowser(browser, async (tab) => {
+        await openEditor(tab, base);
+        await write(tab, 'title', 'Answers');
+        await write(tab, 'content', 'Kept whatever comes');
+        const answers = {
+            'a page that is no JSON': (request) => request.respond({ status: 200, contentType: 'text/html', body: '<h1>Log in</h1>' }),
+            'JSON of something else': (request) => request.respond({ status: 201, contentType: 'application/json', body: '{"ok":true}' }),
+            'half an answer': (request) => request.respond({ status: 201, contentType: 'application/json', body: '{"slug":"a-2222bbbb","edit' }),
+            "a gateway's error": (request) => request.respond({ status: 502, contentType: 'text/html', body: '<h1>Bad gateway</h1>' }),
+            'no answer after the page was published': async (request) => {
+                await publish(base, 'Answers', 'Kept whatever comes');
+                await request.abort('connectionreset');
+            },
+        };
+        for (const [kind, answer] of Object.entries(answers)) {
+            const end = await intercept(tab, answer);
+            await press(tab, '[value=publish]');
+            await said(tab, 'nobody has its key');
+            assert.equal(await text(tab, 'content'), 'Kept whatever comes', kind);
+            assert.deepEqual(await drafts(tab), ['Kept whatever comes'], kind);
+            assert.ok(await tab.$eval('#published', (result) => result.hidden), kind);
+            await end();
+            await tab.evaluate(() => { document.getElementById('status').textContent = ''; });
+        }
+        await press(tab, '[value=publish]');
+        await shown(tab, 'published');
+        assert.deepEqual(await keys(tab), [await text(tab, 'key')]);
+    });
+
+    // While a page is published, leaving warns, and nothing can be typed that would be lost.
+    await inNewBrowser(browser, async (tab, { dialogs }) => {
+        await openEditor(tab, base);
+        await write(tab, 'title', 'Slow');
+        await write(tab, 'content', 'Sent');
+        const [began, goOn] = [signal(), signal()];
+        const end = await intercept(tab, async (request) => {
+            began.give();
+            await goOn.given;
+            await request.continue();
+        });
+        await press(tab, '[value=publish]');
+        await began.given;
+        await tab.focus('#content');
+        await tab.keyboard.type(' and more');
+        assert.equal(await text(tab, 'content'), 'Sent');
+        // The question is what counts; the answer is to stay.
+        tab.removeAllListeners('dialog');
+        tab.on('dialog', (dialog) => {
+            dialogs.push(dialog.type());
+            dialog.dismiss();
+        });
+        await tab.evaluate(() => { location.href = '/help'; }).catch(() => {});
+        while (dialogs.length === 0) await tab.evaluate(() => new Promise(requestAnimationFrame));
+        assert.deepEqual(dialogs, ['beforeunload']);
+        goOn.give();
+        await shown(tab, 'published');
+        await end();
+        assert.equal((await read(base, new URL(await text(tab, 'address')).pathname.slice(1))).content, 'Sent');
+        // The result, loaded again, is an empty editor that lists the page.
+        await tab.reload();
+        await shown(tab, 'mine');
+        assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['', '']);
+        assert.deepEqual(dialogs, ['beforeunload'], 'a key that is kept may be left');
+        assert.equal((await tab.$$('#pages li')).length, 1);
+        assert.deepEqual(await drafts(tab), []);
+    });
+
+    // A full storage: the key takes the place of the draft, and a key without a place warns.
+    await inNewBrowser(browser, async (tab, { dialogs }) => {
+        const fillStorage = () => tab.evaluate(() => {
+            for (let size = 1 << 20; size >= 1; size >>= 4) {
+                try {
+                    for (let at = 0; ; at += 1) localStorage.setItem(`full:${size}:${at}`, 'x'.repeat(size));
+                } catch {
+                    // A smaller piece may still fit.
+                }
+            }
+        });
+        await openEditor(tab, base);
+        await write(tab, 'title', 'Tight');
+        await tab.$eval('#content', (field) => {
+            field.value = `A draft that is longer than a key. ${'It goes on. '.repeat(40)}`;
+            field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+        });
+        await stored(tab, 'longer than a key');
+        await fillStorage();
+        await press(tab, '[value=publish]');
+        await shown(tab, 'published');
+        assert.deepEqual(await keys(tab), [await text(tab, 'key')]);
+        await fillStorage();
+        await press(tab, '#another');
+        await write(tab, 'title', 'Full');
+        await write(tab, 'content', 'No room for it.');
+        await press(tab, '[value=publish]');
+        await shown(tab, 'not-kept');
+        assert.equal((await keys(tab)).length, 1);
+        dialogs.length = 0;
+        await tab.goto(`${base}/help`);
+        assert.deepEqual(dialogs, ['beforeunload']);
+    });
+
+    // An export that somebody has damaged brings in what it still has, and a single download is one too.
+    await inNewBrowser(browser, async (tab) => {
+        const [good, single, clash] = [await publish(base, 'Good', 'x'), await publish(base, 'Single', 'x'), await publish(base, 'Clash', 'x')];
+        await openEditor(tab, base);
+        const chooser = await tab.$('#import');
+        writeFileSync('clash.txt', `${clash.address}\n${clash.key}\n`);
+        await chooser.uploadFile('clash.txt');
+        await said(tab, 'Keys added: 1.');
+        writeFileSync('damaged.jsonl', [
+            JSON.stringify({ url: good.address, edit_key: good.key, title: { odd: 1 }, created_at: 5 }),
+            JSON.stringify({ url: clash.address, edit_key: WRONG_KEY }),
+            '{"url": "https://elsew',
+            `${single.address}\r\nEdit key (shown this once): ${single.key}\r`,
+        ].join('\n'));
+        await chooser.uploadFile('damaged.jsonl');
+        await said(tab, 'Keys added: 2. Pages with another key here, which stays: 1. Lines that are no key of this site: 1.');
+        assert.deepEqual((await keys(tab)).sort(), [good.key, single.key, clash.key].sort());
+        await tab.reload();
+        await shown(tab, 'mine');
+        assert.equal((await tab.$$('#pages li')).length, 3, 'odd entries do not hide the others');
+    });
+
+    // The edit page: a wrong kept key, a whole link in the field, a forgotten key, a refused clipboard.
+    const page = await publish(base, 'To edit', 'As published.');
+    await inNewBrowser(browser, async (tab, { dialogs }) => {
+        await tab.goto(`${base}/help`);
+        await tab.evaluate((slug, key) => localStorage.setItem(`handbill:key:${slug}`, JSON.stringify({ slug, edit_key: key })), page.slug, WRONG_KEY);
+        await tab.goto(`${page.address}/edit`);
+        await said(tab, 'not the edit key');
+        await write(tab, 'key', `${page.address}/edit#${page.key}.`);
+        await tab.keyboard.press('Enter');
+        await shown(tab, 'editor');
+        await shown(tab, 'not-kept');
+        await press(tab, '#keep-key');
+        await shown(tab, 'kept');
+        assert.deepEqual(await keys(tab), [page.key], 'the key that opened the page is kept, not the wrong one');
+        await press(tab, '#forget-key');
+        await shown(tab, 'not-kept');
+        await tab.evaluate(() => Object.defineProperty(navigator, 'clipboard', { value: undefined }));
+        await press(tab, '#copy-link');
+        await said(tab, `copy it yourself: ${page.address}/edit#${page.key}`);
+        dialogs.length = 0;
+        await tab.goto(`${base}/help`);
+        assert.deepEqual(dialogs, ['beforeunload'], 'nobody has the key');
+    });
+
+    // The edit page: a failed save, and a conflict.
+    await inNewBrowser(browser, async (tab, { dialogs }) => {
+        const edit = `${page.address}/edit#${page.key}`;
+        await tab.goto(edit);
+        await shown(tab, 'editor');
+        const end = await intercept(tab, (request) => request.respond({ status: 502, contentType: 'text/html', body: 'Bad gateway' }));
+        await write(tab, 'content', 'My own text.');
+        await press(tab, '#save');
+        await said(tab, 'not known whether anything was changed');
+        await end();
+        await tab.goto(`${base}/help`);
+        await tab.goto(edit);
+        await said(tab, 'Your unsaved changes are back');
+        assert.equal(await text(tab, 'content'), 'My own text.');
+        await change(base, page, 'PATCH', { content: 'Their text.' });
+        await press(tab, '#save');
+        await shown(tab, 'conflict');
+        dialogs.length = 0;
+        await press(tab, '#take-theirs');
+        await said(tab, 'saved meanwhile');
+        assert.deepEqual(dialogs, ['confirm'], 'one text is given up, so somebody is asked');
+        assert.equal(await text(tab, 'content'), 'Their text.');
+    });
+
+    // A title that stands alone survives a file, and one that is too long is counted, not cut.
+    await inNewBrowser(browser, async (tab) => {
+        await openEditor(tab, base);
+        await write(tab, 'title', 'My own title');
+        writeFileSync('plain.md', 'Only text.');
+        await (await tab.$('#file')).uploadFile('plain.md');
+        await said(tab, 'plain.md was opened');
+        assert.deepEqual([await text(tab, 'title'), await text(tab, 'content')], ['My own title', 'Only text.']);
+        await tab.$eval('#title', (field) => {
+            field.value = '📓'.repeat(201);
+            field.dispatchEvent(new InputEvent('input', { bubbles: true }));
+        });
+        await press(tab, '[value=publish]');
+        await said(tab, 'too long');
+        assert.equal([...await text(tab, 'title')].length, 201);
+    });
+
+    // A page with no title keeps its place in the list of a browser that published it by its first heading.
+    await inNewBrowser(browser, async (tab) => {
+        const untitled = await publishByHand(tab, base, ' ', '# A heading with `code`\n\nText.');
+        assert.deepEqual(await keys(tab), [untitled.key]);
+        expectNothing((await tab.$$eval('#pages a[href$="/edit"]', (links) => links.length)) === 1 ? [] : ['it is not listed'], 'list');
+    });
+});

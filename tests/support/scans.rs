@@ -1,0 +1,28 @@
+//! Reads everything that a store has.
+
+use std::collections::BTreeMap;
+
+use handbill::ports::page_scan::{PageScan, ScanLimit};
+use handbill::ports::page_store::Record;
+
+/// Batches of at most this many records.
+pub(crate) fn of(records: usize) -> ScanLimit {
+    ScanLimit { records, ..ScanLimit::DEFAULT }
+}
+
+/// All records, by slug. No slug comes twice, and no batch is too long.
+pub(crate) async fn all(store: &dyn PageScan, limit: ScanLimit) -> BTreeMap<String, Record> {
+    let (mut found, mut at) = (BTreeMap::new(), None);
+    loop {
+        let batch = store.scan(at.as_ref(), limit).await.unwrap();
+        assert!(batch.records.len() <= limit.records && (batch.next.is_none() || !batch.records.is_empty()));
+        for record in batch.records {
+            let record = record.unwrap();
+            assert!(found.insert(record.slug().to_string(), record).is_none());
+        }
+        at = batch.next;
+        if at.is_none() {
+            return found;
+        }
+    }
+}

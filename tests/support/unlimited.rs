@@ -1,0 +1,25 @@
+//! A service in this process that limits nobody. The fuzz target `authorization` uses this file too.
+
+use std::sync::Arc;
+
+use axum::Router;
+use handbill::api::request::client_addr::TrustedProxies;
+use handbill::app::{Deps, PublicSettings, Publishing, public_router};
+use handbill::domain::client::ForwardedHeader;
+use handbill::domain::origin::Origin;
+use handbill::mcp::HostCheck;
+use handbill::ports::page_store::PageStore;
+use handbill::ports::rate_limiter::Quotas;
+
+/// The public routes over `store`, at `https://pages.example`.
+pub(crate) fn router(store: Arc<dyn PageStore>, deps: &Deps) -> Router {
+    let base_url = Origin::parse("https://pages.example").unwrap();
+    let settings = PublicSettings {
+        quotas: Quotas { create: None, edit: None, token: None, preview: None },
+        proxies: TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor },
+        hosts: HostCheck::new(&base_url, Vec::new(), Vec::new()),
+        base_url,
+        publishing: Publishing::default(),
+    };
+    public_router(store, settings, deps)
+}
