@@ -325,8 +325,7 @@ impl Metrics {
             lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
             cluster: ClusterMetrics::registered(&mut declare.0),
             page_cache_hits: declare.plain("handbill_page_cache_hits", "Reads whose page was ready to be sent"),
-            page_cache_misses: declare
-                .plain("handbill_page_cache_misses", "Reads whose page had to be read from the store"),
+            page_cache_misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
             page_cache_bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),
             edge_purges: declare.plain("handbill_edge_purges", "Purges of pages from shared caches"),
             edge_purges_waiting: declare.plain(

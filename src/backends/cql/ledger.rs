@@ -75,7 +75,7 @@ impl CqlStore {
         was_done: bool,
     ) {
         if was_done {
-            let (_, entered) =
+            let ((), entered) =
                 tokio::join!(self.delete_texts(permit, tombstone), self.enter_deletion(permit, tombstone));
             report_missing(entered);
         }
