@@ -1,5 +1,5 @@
 //! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts. Those
-//! of the cluster are declared in [`ClusterMetrics::registered`].
+//! of the cluster are declared in `ClusterMetrics::registered`.
 //!
 //! Names are OpenTelemetry's in Prometheus form, units are seconds and bytes, and labels have values from closed sets
 //! only. No path, slug, address or key is ever a label. A test compares the declarations with `docs/observability.md`.

@@ -32,7 +32,7 @@
 //! for reading only, lookups continue and writes are refused as unavailable. At every batch and every second the writer
 //! tries to open it for writing, so that service resumes without a restart.
 //!
-//! On a full volume deletions go on: they have a [`reserve`] of room that no other write uses.
+//! On a full volume deletions go on: they have a reserve of room that no other write uses.
 //!
 //! If damage prevents opening the file, or if the writer thread has panicked, waiting does not help. The store then
 //! ends, [`RedbStore::fatal_error`] returns the reason, and the process exits for its supervisor.
