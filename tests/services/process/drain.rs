@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
 use std::os::unix::fs::OpenOptionsExt;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
@@ -39,6 +39,14 @@ impl Upload {
     }
 }
 
+/// The binary, with the default action of `SIGHUP`. A test run under `nohup` ignores the signal, and so would its children.
+fn with_default_signals() -> Command {
+    let mut command = Command::new("/usr/bin/env");
+    command.args(["--default-signal=HUP", env!("CARGO_BIN_EXE_handbill"), "--create-limit", "0", "--edit-limit", "0"]);
+    command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
 /// Waits until nobody listens on `address`.
 fn wait_until_refused(address: SocketAddr) {
     loop {
@@ -54,7 +62,7 @@ fn wait_until_refused(address: SocketAddr) {
 fn each_signal_finishes_what_is_in_flight_closes_what_rests_and_refuses_what_is_new() {
     for signal in [Signal::TERM, Signal::INT, Signal::HUP] {
         let directory = tempdir().unwrap();
-        let server = Server::start(directory.path(), &["--drain-timeout", "1h"]);
+        let server = Server::start_as(with_default_signals(), directory.path(), &["--drain-timeout", "1h"]);
         let mut resting = Connection::open(server.address).unwrap();
         assert_eq!(resting.get("/").unwrap().status, 200);
         let upload = Upload::begin(server.address, "Slow");
