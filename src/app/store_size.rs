@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::task::spawn_blocking;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::backends::redb::{RecordCount, RedbStore, Room};
 use crate::telemetry::metrics::{FileLabels, Metrics, StateLabels};
@@ -33,7 +33,7 @@ impl StoreSize {
 
     /// Measures the store again and again.
     pub(super) async fn follow(mut self) {
-        let mut looks = interval(MEASURE_INTERVAL);
+        let mut looks = interval_at(Instant::now() + MEASURE_INTERVAL, MEASURE_INTERVAL);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             looks.tick().await;

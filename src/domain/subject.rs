@@ -21,9 +21,12 @@ impl Subject {
     /// The subject of this name, from which white space around it is removed; `None` if it is empty or too long.
     pub fn named(name: &str) -> Option<Self> {
         let name = name.trim();
+        if name.is_empty() || name.len() > MAX_BYTES {
+            return None;
+        }
         let mut hash = [0; HASH_BYTES];
         hash.copy_from_slice(&Sha256::digest(name)[..HASH_BYTES]);
-        (1..=MAX_BYTES).contains(&name.len()).then_some(Self(hash))
+        Some(Self(hash))
     }
 }
 

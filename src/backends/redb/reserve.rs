@@ -50,12 +50,18 @@ pub(super) struct ReservedError;
 impl Reserve {
     /// Takes up the room on the volume of `storage`.
     pub(super) fn take(storage: &dyn Storage) -> Self {
+        let taken = Self::tried(storage);
+        if taken == Self::Given {
+            warn!("the volume is nearly full: pages can be deleted, but not created or updated");
+        }
+        taken
+    }
+
+    /// The state after an attempt to take up the room.
+    fn tried(storage: &dyn Storage) -> Self {
         match storage.take_reserve() {
             Ok(()) => Self::Held,
-            Err(reason) if is_full(&reason) => {
-                warn!("the volume is nearly full: pages can be deleted, but not created or updated");
-                Self::Given
-            }
+            Err(reason) if is_full(&reason) => Self::Given,
             Err(reason) => {
                 warn!(%reason, "no room can be reserved for deletions on a full volume");
                 Self::Unsupported
@@ -66,16 +72,9 @@ impl Reserve {
     /// Whether writes that are no deletions may be tried. If deletions have the room, tries to take it up again.
     pub(super) fn allows_all_writes(&mut self, storage: &dyn Storage) -> bool {
         if *self == Self::Given {
-            match storage.take_reserve() {
-                Ok(()) => {
-                    info!("there is room again: pages can be created and updated");
-                    *self = Self::Held;
-                }
-                Err(reason) if is_full(&reason) => {}
-                Err(reason) => {
-                    warn!(%reason, "no room can be reserved for deletions on a full volume");
-                    *self = Self::Unsupported;
-                }
+            *self = Self::tried(storage);
+            if *self == Self::Held {
+                info!("there is room again: pages can be created and updated");
             }
         }
         *self != Self::Given
