@@ -122,13 +122,6 @@ fn page_cache(text: &str) -> Result<ByteSize, &'static str> {
     ByteSize::parse(text).filter(fits).ok_or("give 0, or 1MiB to 1024GiB, for example 32MiB")
 }
 
-impl HttpSettings {
-    /// Maximum number of connections of one client: the setting, or a quarter of all connections.
-    pub fn connections_per_client(&self) -> u32 {
-        self.max_connections_per_client.unwrap_or_else(|| self.max_connections.div_ceil(4))
-    }
-}
-
 /// A network in CIDR notation, or one address.
 fn network(text: &str) -> Result<IpNet, &'static str> {
     let text = text.trim();

@@ -278,9 +278,11 @@ impl ConnState {
         matches!(self.lock().stage, Stage::Request { .. } | Stage::Answer { .. })
     }
 
-    /// Whether the last answer was sent and no other request has begun.
+    /// Whether another request may begin: the last answer was sent, and no bytes of its request can still arrive. Bytes
+    /// of a body that nobody read must never be taken for a request.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.lock().stage, Stage::Idle { .. })
+        let state = self.lock();
+        matches!(state.stage, Stage::Idle { .. }) && !state.has_unread
     }
 
     /// Whether the client may still send bytes that nobody will read: the rest of a body or of an invalid head.
