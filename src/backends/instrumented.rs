@@ -17,7 +17,8 @@ use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::rate_limiter::{LimitKind, RateLimiter};
 use crate::ports::renderer::Renderer;
-use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
+use crate::telemetry::labels::DecisionLabels;
+use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
 
 /// Puts decorators around backends.
