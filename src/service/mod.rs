@@ -57,7 +57,7 @@ use crate::ports::clock::SharedClock;
 use crate::ports::deadline::needed_by;
 use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
-use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
 
 pub use create::Created;
@@ -187,10 +187,11 @@ impl PageService {
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
         let requester = requester.into();
-        let (client, subject) = (requester.client, self.tiers.subject_quota(kind, requester));
+        let client = requester.client;
         let mut quota = None;
         if let Some(limit) = self.tiers.quota(kind, client, self.quotas.of(kind)) {
-            let decision = self.limiter.check_within(kind, limit, client, subject).await;
+            let subject = self.tiers.subject_quota(kind, requester);
+            let decision = self.limiter.check(Attempt { kind, quota: limit, client, subject }).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
             }
