@@ -237,10 +237,16 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_in_the_scripts_are_the_limits_in_force() {
-        for limit in [format!("MAX_BYTES = {}", content::MAX_BYTES), format!("MAX_CHARS = {}", title::MAX_CHARS)] {
-            assert!(text("ui.js").contains(&format!("const {limit};")), "{limit}");
+    fn both_pages_of_the_editor_give_its_script_the_limits_in_force() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let slug = Slug::parse("hello-2222bbbb").unwrap();
+        let edit = EditTemplate { layout: Layout::new(&base_url), version: &VERSION, slug: &slug };
+        for html in [templates::html(&EditorTemplate::new(&base_url, None), 0), templates::html(&edit, 0)] {
+            let (bytes, chars) = (content::MAX_BYTES, title::MAX_CHARS);
+            assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
         }
+        let script = text("ui.js");
+        assert!(script.contains("dataset.maxBytes") && script.contains("dataset.maxChars"));
     }
 
     #[test]
