@@ -120,7 +120,7 @@ impl Disk {
         Box::new(self.clone())
     }
 
-    /// From now on blocks without space get none, but for the space that is kept for deletions. Others can be overwritten,
+    /// From now on no block gets new space. Only the space that is kept for deletions is left. Others can be overwritten,
     /// as on most file systems.
     pub(crate) fn fill(&self) {
         self.state().free = Some(0);
