@@ -225,11 +225,11 @@ impl PageService {
             None => self.existing(&head.slug, store_budget).await,
         }
     }
+}
 
-    /// Pauses before a lost compare-and-set is tried again. The pause is random, so that writers do not stay in step.
-    async fn back_off(&self) {
-        tokio::time::sleep(LONGEST_JITTER.mul_f64((&self.random).random())).await;
-    }
+/// Pauses before a lost compare-and-set is tried again. The pause is random, so that writers do not stay in step.
+async fn back_off(mut random: &Random) {
+    tokio::time::sleep(LONGEST_JITTER.mul_f64(random.random())).await;
 }
 
 /// The outcome of `work`, or [`ServiceError::DeadlinePassed`] once [`DEADLINE`] has passed since `began`.

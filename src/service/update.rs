@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::error::{BodyError, ServiceError};
 use super::request::{Body, Credential, Precondition, TextUpdate, Update, UpdateFields};
 use super::write_turns::Place;
-use super::{Limited, PageService, StoreBudget, within_deadline};
+use super::{Limited, PageService, StoreBudget, back_off, within_deadline};
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
 use crate::domain::markdown::Rendered;
@@ -181,7 +181,7 @@ impl PageService {
                     return Ok(self.rendering.current(next).await);
                 }
                 // Another request changed or deleted the page between the read and the write.
-                CasResult::Stale => self.back_off().await,
+                CasResult::Stale => back_off(&self.random).await,
             }
             store_budget = StoreBudget::new();
             base = Base::Read(self.existing_head(&slug, &mut store_budget).await?);
