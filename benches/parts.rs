@@ -105,7 +105,7 @@ fn json(criterion: &mut Criterion) {
     let runtime = runtime();
     group.bench_function("write a page", |bencher| {
         bencher.iter(|| {
-            let body = PageBody::json(Arc::clone(&page), &base_url, true).into_body();
+            let body = PageBody::json(Arc::clone(&page), &base_url).into_body();
             runtime.block_on(body.collect()).unwrap().to_bytes()
         });
     });

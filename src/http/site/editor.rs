@@ -215,6 +215,8 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::api::error::ApiError;
+    use crate::service::BodyError;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 12 * 1024;
@@ -247,6 +249,14 @@ mod tests {
         }
         let script = text("ui.js");
         assert!(script.contains("dataset.maxBytes") && script.contains("dataset.maxChars"));
+    }
+
+    #[test]
+    fn the_script_knows_the_message_that_it_puts_in_other_words() {
+        let message = ApiError::from(&BodyError::NoTitle).message;
+        let (_, rest) = text("ui.js").split_once("message.startsWith('").unwrap();
+        let beginning = rest.split('\'').next().unwrap();
+        assert!(message.starts_with(beginning), "Change the beginning in ui.js, {beginning:?}, to that of {message:?}");
     }
 
     #[test]
