@@ -10,7 +10,8 @@ use super::error::StartError;
 use crate::config::HttpSettings;
 use crate::domain::origin::Origin;
 use crate::server::{BACKLOG, BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
-use crate::telemetry::metrics::{BudgetLabels, CutLabels, Metrics};
+use crate::telemetry::labels::{BudgetLabels, CutLabels};
+use crate::telemetry::metrics::Metrics;
 
 /// Longest that a stop waits for a client that makes no progress.
 const MAX_STALL: Duration = Duration::from_hours(24);

@@ -68,7 +68,7 @@ pub struct HttpSettings {
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub drain_delay: Duration,
-    /// How long requests in flight may take to finish after that
+    /// How long requests in flight may take to finish after --drain-delay
     #[arg(long, env = "HANDBILL_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration)]
     pub drain_timeout: Duration,
 }

@@ -227,6 +227,8 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::api::error::ApiError;
+    use crate::service::BodyError;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 12 * 1024;
@@ -249,10 +251,24 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_in_the_scripts_are_the_limits_in_force() {
-        for limit in [format!("MAX_BYTES = {}", content::MAX_BYTES), format!("MAX_CHARS = {}", title::MAX_CHARS)] {
-            assert!(text("ui.js").contains(&format!("const {limit};")), "{limit}");
+    fn both_pages_of_the_editor_give_its_script_the_limits_in_force() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let slug = Slug::parse("hello-2222bbbb").unwrap();
+        let edit = EditTemplate { layout: Layout::new(&base_url), version: &VERSION, slug: &slug };
+        for html in [templates::html(&EditorTemplate::new(&base_url, None), 0), templates::html(&edit, 0)] {
+            let (bytes, chars) = (content::MAX_BYTES, title::MAX_CHARS);
+            assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
         }
+        let script = text("ui.js");
+        assert!(script.contains("dataset.maxBytes") && script.contains("dataset.maxChars"));
+    }
+
+    #[test]
+    fn the_script_knows_the_message_that_it_puts_in_other_words() {
+        let message = ApiError::from(&BodyError::NoTitle).message;
+        let (_, rest) = text("ui.js").split_once("message.startsWith('").unwrap();
+        let beginning = rest.split('\'').next().unwrap();
+        assert!(message.starts_with(beginning), "Change the beginning in ui.js, {beginning:?}, to that of {message:?}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ async fn an_acknowledged_write_survives_a_power_failure() {
     let next = edited(&page, "next");
     store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
     assert!(survives_power_failure(&disk, &next).await);
-    let tombstone = next.tombstone(UnixMillis::new(CREATED + 2000));
+    let tombstone = next.head().tombstone(UnixMillis::new(CREATED + 2000));
     store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
     let survived = RedbStore::on(disk.after_power_failure().storage()).unwrap();
     assert_eq!(survived.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone));
