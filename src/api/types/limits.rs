@@ -50,7 +50,7 @@ mod tests {
         }
         for name in ["CreatePage", "UpdatePage"] {
             let description = schemas[name]["properties"]["content"]["description"].as_str().unwrap();
-            assert!(description.contains("`maxLength` counts bytes"), "{name}: {description}");
+            assert!(description.contains("Its length counts bytes of UTF-8"), "{name}: {description}");
         }
     }
 }

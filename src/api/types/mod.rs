@@ -39,7 +39,7 @@ pub struct CreatePage {
     )]
     #[schemars(length(min = 1, max = MAX_CHARS), example = "Hello, world")]
     title: String,
-    /// Markdown. It is stored byte for byte. `maxLength` counts bytes of UTF-8, not characters.
+    /// Markdown. It is stored byte for byte. Its length counts bytes of UTF-8, not characters.
     #[schema(min_length = 1, example = "A *first* page.")]
     #[schemars(length(min = 1, max = MAX_BYTES), example = "A *first* page.")]
     content: String,
@@ -57,7 +57,7 @@ pub struct UpdatePage {
         example = "Hello again"
     )]
     title: Option<Option<String>>,
-    /// The new Markdown. `maxLength` counts bytes of UTF-8, not characters.
+    /// The new Markdown. Its length counts bytes of UTF-8, not characters.
     #[serde(default, deserialize_with = "sent")]
     #[schema(value_type = String, required = false, min_length = 1, example = "A *second* version.")]
     content: Option<Option<String>>,
