@@ -22,7 +22,7 @@ use handbill::domain::title::Title;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{PageStore, Record};
 use handbill::ports::random::{Random, index_below};
-use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 
@@ -88,7 +88,7 @@ fn windows(criterion: &mut Criterion) {
         bencher.iter(|| {
             number = number.wrapping_add(1);
             let client = Client::V4(number.into());
-            runtime.block_on(limiter.check(LimitKind::Create, TEN_AN_HOUR, client))
+            runtime.block_on(limiter.check(Attempt::new(LimitKind::Create, TEN_AN_HOUR, client)))
         });
     });
 }
@@ -105,7 +105,7 @@ fn json(criterion: &mut Criterion) {
     let runtime = runtime();
     group.bench_function("write a page", |bencher| {
         bencher.iter(|| {
-            let body = PageBody::json(Arc::clone(&page), &base_url, true).into_body();
+            let body = PageBody::json(Arc::clone(&page), &base_url).into_body();
             runtime.block_on(body.collect()).unwrap().to_bytes()
         });
     });

@@ -24,6 +24,8 @@ PAGE_BYTES = 2048
 JSON = "Content-Type: application/json"
 TOOL = "\n".join([JSON, "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-11-25"])
 MEBIBYTE = 1024 * 1024
+# Reads a second while pages are created, about a quarter of what one core answers.
+STEADY_READS = 6000
 
 
 class Probe:
@@ -37,12 +39,24 @@ class Probe:
         self.environment = {**os.environ, **{name: str(value) for name, value in environment.items()}}
         self.rounds = []
 
-    def run(self, seconds):
-        """Sends as many requests as it can. Returns CPU, rate, p99 and the number of answers."""
+    def pace(self, rate):
+        """Sends about `rate` requests a second from now on. Each connection waits after an answer (`delay` of `wrk`), so the rate falls
+        a little below it when answers are slow. Needs a script that knows DELAY."""
+        self.environment["DELAY"] = str(max(1, round(self.connections / rate * 1000)))
+        return self
+
+    def start(self, seconds):
         command = ["taskset", "-c", str(cores()[1]), "wrk", "--latency", "-t", "1", "-c", str(self.connections), "-d", f"{seconds}s"]
+        return subprocess.Popen([*command, *self.options, self.url], stdout=subprocess.PIPE, env=self.environment)
+
+    def run(self, seconds):
+        """Sends requests, as many as it can if it has no pace. Returns CPU, rate, p99 and the number of answers."""
         began = cpu_seconds(self.process)
-        ran = subprocess.run([*command, *self.options, self.url], check=True, stdout=subprocess.PIPE, env=self.environment)
-        used, text = cpu_seconds(self.process) - began, ran.stdout.decode()
+        wrk = self.start(seconds)
+        text = wrk.communicate()[0].decode()
+        used = cpu_seconds(self.process) - began
+        if wrk.returncode != 0:
+            raise SystemExit(f"wrk failed: {text}")
         if "Non-2xx" in text or re.search(r"Socket errors: .*(connect|read|write) [1-9]", text):
             raise SystemExit(f"{self.process.name}: {self.url} was not always answered:\n{text}")
         answered = int(re.search(r"(\d+) requests in", text).group(1))
@@ -66,31 +80,54 @@ class Probe:
         return statistics.median(own[column] / its[column] for own, its in zip(self.rounds, other.rounds))
 
 
+class Restarted(Probe):
+    """A probe of wastebin, which is started for each round: it ends when a client leaves before its answer, as `wrk` does at its end.
+    `path` returns the path of the view for a started process."""
+
+    def __init__(self, start, path, **more):
+        self.start_server, self.path = start, path
+        super().__init__(None, None, **more)
+
+    def run(self, seconds):
+        self.process = self.start_server()
+        self.url = self.process.url + self.path(self.process)
+        return super().run(seconds)
+
+
 class Table:
     """The rows: what was measured, the goal, the figure, and whether the goal is reached (`None` if there is no goal)."""
 
-    def __init__(self):
-        self.rows, self.costs = [], []
+    def __init__(self, say):
+        self.rows, self.costs, self.say = [], [], say
+
+    def add(self, *row):
+        """Adds a row, and says it at once: the run takes long, and may fail later."""
+        self.rows.append(list(row))
+        self.say(" | ".join(filter(None, row)))
 
     def ratio(self, what, probe, other, goal, column=0):
         ratio = probe.ratio(other, column)
-        self.rows.append([what, f"≤ {goal} ×" if goal else "", f"{number(ratio, 2)} ×", reached(ratio, goal)])
+        self.add(what, f"≤ {goal} ×" if goal else "", f"{number(ratio, 2)} ×", reached(ratio, goal))
 
     def at_most(self, what, figure, goal, unit, decimals=0):
-        self.rows.append([what, f"≤ {goal} {unit}", f"{number(figure, decimals)} {unit}", reached(figure, goal)])
+        self.add(what, f"≤ {goal} {unit}", f"{number(figure, decimals)} {unit}", reached(figure, goal))
 
     def at_least(self, what, figure, goal):
-        self.rows.append([what, f"≥ {goal} ×", f"{number(figure, 2)} ×", "yes" if figure >= goal else "no"])
+        self.add(what, f"≥ {goal} ×", f"{number(figure, 2)} ×", "yes" if figure >= goal else "no")
 
     def cost(self, view, name, probe):
         self.costs.append((view, name, probe.cost, probe.rate))
 
     def missing(self, what, why):
-        self.rows.append([what, "", why, ""])
+        self.add(what, "", why, "")
 
 
 def reached(figure, goal):
     return "" if goal is None else "yes" if figure <= goal else "no"
+
+
+# The parts of the figures, in their order. Each starts servers of its own.
+PARTS = ["at_rest", "hot_pages", "durable_creates", "tools", "growth"]
 
 
 class Figures:
@@ -98,7 +135,8 @@ class Figures:
 
     def __init__(self, processes, binary, yardstick, say):
         self.processes, self.binary, self.yardstick, self.say = processes, binary, yardstick, say
-        self.folder, self.core, self.table = processes.folder, cores()[0], Table()
+        self.peer = None
+        self.folder, self.core, self.table = processes.folder, cores()[0], Table(say)
         self.rounds, self.seconds = int(os.environ.get("ROUNDS", 5)), int(os.environ.get("ROUND_SECONDS", 4))
         self.pages = int(os.environ.get("PAGES", 1_000_000))
         text = DOCUMENT.read_bytes()[:PAGE_BYTES].decode(errors="ignore")
@@ -130,6 +168,15 @@ class Figures:
     def creates(self, server, connections):
         return Probe(server.process, server.url, connections=connections, script="posts.lua", BODY=self.create, TARGET="/api/pages", HEADERS=JSON)
 
+    def call(self, server, name, arguments, connections=32):
+        """Calls of a tool for agents."""
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
+        body = self.file(f"{name}.json", json.dumps(message))
+        return Probe(server.process, server.url, connections=connections, script="posts.lua", BODY=body, TARGET="/mcp", HEADERS=TOOL)
+
+    def reads(self, server, paths, connections=128):
+        return Probe(server.process, server.url, connections=connections, script="random_pages.lua", PAGES=paths)
+
     def fill(self, server, pages):
         """Creates at least `pages` pages of 2 KB. Returns a file with the path of each."""
         slugs = self.folder / f"slugs-{server.process.name}"
@@ -145,12 +192,8 @@ class Figures:
         return made, self.file(f"paths-{server.process.name}", paths)
 
     def measure(self):
-        self.at_rest()
-        self.hot_pages()
-        self.durable_creates()
-        self.tools()
-        self.many_pages(min(10_000, self.pages), 1.3)
-        self.growth()
+        for part in os.environ.get("PARTS", " ".join(PARTS)).split():
+            getattr(self, part)()
         self.table.at_most("size of the program", self.binary.stat().st_size / 1e6, 25, "MB", 1)
         return self.table
 
@@ -178,13 +221,12 @@ class Figures:
         for stack in ("axum", "hyper"):
             process = self.processes.start([self.yardstick, stack, files], f"bare-{stack}", cpus=[self.core])
             peers[f"bare {stack}"] = process, said(process, r"listens on (http://\S+)")
-        wastebin = self.wastebin()
         for view, path in paths.items():
             self.say(f"{view}: Handbill, nginx, axum, hyper")
             own = Probe(server.process, server.url + path)
             probes = {name: Probe(process, f"{url}/{view}") for name, (process, url) in peers.items()}
-            if wastebin and view in wastebin.paths:
-                probes["wastebin"] = Probe(wastebin, wastebin.url + wastebin.paths[view])
+            if "WASTEBIN" in os.environ and view != "JSON":
+                probes["wastebin"] = Restarted(self.wastebin, lambda process: process.paths[view])
             others = {"unchanged": Probe(server.process, server.url + path, [tags[view]])}
             others["axum unchanged"] = Probe(peers["bare axum"][0], f"{peers['bare axum'][1]}/{view}", [tags[view]])
             codings = [coding for coding in ("gzip", "br", "zstd") if self.serves(server.url + path, coding)]
@@ -207,68 +249,89 @@ class Figures:
             self.processes.stop(process)
 
     def serves(self, url, coding):
-        return get(url, headers={"Accept-Encoding": coding})[0].get("Content-Encoding") == coding
+        """Whether the page is compressed like this at last: the first answers are not, because that happens beside them."""
+        for _ in range(20):
+            if get(url, headers={"Accept-Encoding": coding})[0].get("Content-Encoding") == coding:
+                return True
+            time.sleep(0.1)
+        return False
 
     def durable_creates(self):
         self.say("durable creates")
-        server, wastebin = self.handbill("creates"), self.wastebin("creates")
+        server = self.handbill("creates")
         few, many = self.creates(server, 32), self.creates(server, 256)
         probes = [few, many]
-        if wastebin:
+        has_peer = "WASTEBIN" in os.environ
+        if has_peer:
             body = self.file("wastebin.json", json.dumps({"text": self.text, "extension": "md"}))
-            peer = Probe(wastebin, wastebin.url, script="posts.lua", BODY=body, TARGET="/", HEADERS=JSON)
+            peer = Restarted(self.wastebin, lambda _: "", script="posts.lua", BODY=body, TARGET="/", HEADERS=JSON)
             probes.append(peer)
         self.take_turns(*probes)
         self.table.at_most("durable create of 2 KB, 32 connections: CPU", few.cost, 250, "µs")
         self.table.ratio("durable creates a second, 32 connections for each at 256", few, many, 1.0, column=1)
-        if wastebin:
+        if has_peer:
             self.table.at_least("durable creates a second for each of wastebin's", few.ratio(peer, 1), 10)
         self.table.cost("create, 32 connections", "Handbill", few)
         self.table.cost("create, 256 connections", "Handbill", many)
+        self.reads_beside_creates(server, few.rate)
         self.processes.stop(server.process)
+
+    def reads_beside_creates(self, server, highest):
+        """p99 of reads of one page at a steady rate: alone, and while pages are created at half of the highest rate."""
+        self.say("reads beside creates")
+        page = server.publish("A page to be measured", self.text)
+        path = self.file("one-path", f"/api/pages/{page['slug']}\n")
+        alone, beside = (self.reads(server, path).pace(STEADY_READS) for _ in range(2))
+        creating = self.creates(server, 32).pace(highest / 2)
+        alone.run(1)
+        for _ in range(self.rounds):
+            alone.rounds.append(alone.run(self.seconds))
+            background = creating.start(self.seconds + 1)
+            time.sleep(0.5)
+            beside.rounds.append(beside.run(self.seconds))
+            background.communicate()
+        what = f"p99 of {beside.rate:.0f} reads/s beside creates at half of their highest rate: alone"
+        self.table.ratio(what, beside, alone, 2, column=2)
+        self.table.add("that p99, alone and beside creates", "", f"{alone.median(2):.2f} and {beside.median(2):.2f} ms", "")
 
     def tools(self):
         self.say("tools for agents")
         server = self.handbill("tools")
         page = server.publish("A page to be measured", self.text)
 
-        def call(name, arguments):
-            message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": name, "arguments": arguments}}
-            body = self.file(f"{name}.json", json.dumps(message))
-            return Probe(server.process, server.url, script="posts.lua", BODY=body, TARGET="/mcp", HEADERS=TOOL)
-
         read, create = Probe(server.process, f"{server.url}/api/pages/{page['slug']}"), self.creates(server, 32)
-        get_page = call("get_page", {"slug": page["slug"]})
-        create_page = call("create_page", {"title": "A page to be measured", "content": self.text})
+        get_page = self.call(server, "get_page", {"slug": page["slug"]})
+        create_page = self.call(server, "create_page", {"title": "A page to be measured", "content": self.text})
         self.take_turns(read, get_page, create, create_page)
         self.table.ratio("MCP get_page: CPU of the REST read", get_page, read, 2)
         self.table.ratio("MCP create_page: CPU of the REST create", create_page, create, 2)
         self.processes.stop(server.process)
 
-    def many_pages(self, pages, goal):
-        """Reads at random, beside reads of one page."""
-        server = self.handbill(f"pages-{pages}")
-        made, paths = self.fill(server, pages)
-        hot, spread = self.one_and_all(server, paths)
-        self.table.ratio(f"{made} pages at random: CPU of one page", spread, hot, goal)
-        self.processes.stop(server.process)
+    def on_disk(self, server, pages):
+        size = (server.data / "handbill.redb").stat().st_size
+        self.table.add(f"bytes on disk for each of {pages} pages", "", f"{size / pages:.0f}", "")
 
     def one_and_all(self, server, paths):
         """Measures reads of one page and of all pages in turn."""
         with paths.open() as listed:
             first = listed.readline().strip()
         hot = Probe(server.process, server.url + first)
-        spread = Probe(server.process, server.url, script="random_pages.lua", PAGES=paths)
+        spread = self.reads(server, paths, 32)
         self.take_turns(hot, spread)
         return hot, spread
 
     def growth(self):
-        """PAGES pages: memory after their creation, bytes on disk, start, and reads at random within 1 GiB."""
+        """Up to PAGES pages: reads at random, bytes on disk, memory after their creation, start, and reads at random within 1 GiB."""
         server = self.handbill("growth")
+        for pages, goal in ((10_000, 1.3), (100_000, None)):
+            if pages < self.pages:
+                made, paths = self.fill(server, pages)
+                hot, spread = self.one_and_all(server, paths)
+                self.table.ratio(f"{made} pages at random: CPU of one page", spread, hot, goal)
+                self.on_disk(server, made)
         made, paths = self.fill(server, self.pages)
         self.table.at_most(f"memory after {made} creates", resident(server.process) / 1e6, 128, "MB")
-        size = (server.data / "handbill.redb").stat().st_size
-        self.table.rows.append([f"bytes on disk for each of {made} pages", "", f"{size / made:.0f}", ""])
+        self.on_disk(server, made)
         self.processes.stop(server.process)
         limit = Limit(1024 * MEBIBYTE)
         try:
@@ -277,22 +340,26 @@ class Figures:
             self.table.at_most(f"start with {made} pages, until ready", (time.monotonic() - began) * 1000, 100, "ms")
             hot, spread = self.one_and_all(server, paths)
             self.table.ratio(f"{made} pages at random, 1 GiB ({limit.kind}): CPU of one page", spread, hot, 3)
+            half = self.reads(server, paths).pace(spread.rate / 2)
+            half.rounds = [half.run(self.seconds) for _ in range(self.rounds)]
+            what = f"their p99 at {half.rate:.0f}/s, half of the highest rate ({spread.rate:.0f}/s)"
+            self.table.at_most(what, half.median(2), 5, "ms", 2)
         finally:
             self.processes.stop(server.process)
             limit.remove()
 
-    def wastebin(self, name="hot"):
-        """wastebin with a database in a file and one page, if WASTEBIN names the program."""
-        if "WASTEBIN" not in os.environ:
-            return None
+    def wastebin(self):
+        """A wastebin that WASTEBIN names, with a database in a file and one page. It ends the one before."""
+        if self.peer:
+            self.processes.stop(self.peer)
         port = free_port()
         settings = {
             "WASTEBIN_ADDRESS_PORT": f"127.0.0.1:{port}",
             "WASTEBIN_BASE_URL": f"http://127.0.0.1:{port}",
-            "WASTEBIN_DATABASE_PATH": str(self.folder / f"wastebin-{name}.db"),
+            "WASTEBIN_DATABASE_PATH": str(self.folder / "wastebin.db"),
         }
         environment = {**os.environ, **settings}
-        process = self.processes.start([os.environ["WASTEBIN"]], f"wastebin-{name}", cpus=[self.core], env=environment)
+        process = self.peer = self.processes.start([os.environ["WASTEBIN"]], "wastebin", cpus=[self.core], env=environment)
         until(lambda: listens("127.0.0.1", port), "wastebin listens")
         process.url = f"http://127.0.0.1:{port}"
         body = json.dumps({"text": self.text, "extension": "md"}).encode()

@@ -103,5 +103,8 @@ def cpu_seconds(process):
 
 
 def children(identity):
-    with open(f"/proc/{identity}/task/{identity}/children") as file:
-        return [int(child) for child in file.read().split()]
+    try:
+        with open(f"/proc/{identity}/task/{identity}/children") as file:
+            return [int(child) for child in file.read().split()]
+    except FileNotFoundError:
+        return []  # a process that has ended

@@ -33,3 +33,11 @@ if os.getenv("SLUGS") then
     end
   end
 end
+
+-- With DELAY each connection waits after an answer: so many milliseconds on average, and at random, so that the connections do not
+-- send in step.
+if os.getenv("DELAY") then
+  function delay()
+    return math.random(0, 2 * tonumber(os.getenv("DELAY")))
+  end
+end

@@ -239,7 +239,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = server_limits(&settings.http).within(server::room_for_connections());
+    let limits = server_limits(&settings.http, server::room_for_connections());
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.

@@ -14,7 +14,8 @@ use crate::domain::blocklist::Blocklist;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;
 use crate::service::PublishingPolicy;
-use crate::telemetry::metrics::{Metrics, RefusalLabels, ReloadLabels};
+use crate::telemetry::labels::{RefusalLabels, ReloadLabels};
+use crate::telemetry::metrics::Metrics;
 
 /// How often the file and the switch are looked at. Operators see a change take effect at once, and a look costs next
 /// to nothing.

@@ -10,7 +10,8 @@ use super::error::StartError;
 use crate::config::HttpSettings;
 use crate::domain::origin::Origin;
 use crate::server::{BACKLOG, BudgetMetrics, ConnectionMetrics, ServerLimits, ServerMetrics};
-use crate::telemetry::metrics::{BudgetLabels, CutLabels, Metrics};
+use crate::telemetry::labels::{BudgetLabels, CutLabels};
+use crate::telemetry::metrics::Metrics;
 
 /// Longest that a stop waits for a client that makes no progress.
 const MAX_STALL: Duration = Duration::from_hours(24);
@@ -30,11 +31,14 @@ pub(super) fn listen(address: SocketAddr, option: &'static str) -> Result<(TcpLi
     Ok((listener, address))
 }
 
-/// The limits of the public listener.
-pub(super) fn server_limits(http: &HttpSettings) -> ServerLimits {
+/// The limits of the public listener, if there are file descriptors for `room` connections. Without a setting one
+/// client may have a quarter of the connections that there are.
+pub(super) fn server_limits(http: &HttpSettings, room: usize) -> ServerLimits {
+    let connections = room.min(http.max_connections as usize);
+    let per_client = http.max_connections_per_client.map_or(connections.div_ceil(4), |most| most as usize);
     ServerLimits {
-        connections: http.max_connections as usize,
-        connections_per_client: http.connections_per_client() as usize,
+        connections,
+        connections_per_client: per_client,
         receiving: http.receive_budget.0,
         sending: http.send_budget.0,
         // An idle client must not decide how long a stop takes. The upper bound keeps sums of times in range.
@@ -81,4 +85,32 @@ Publish:   curl {base_url}/api/pages -H 'Content-Type: application/json' -d '{{\
     // Serving goes on even if standard output is closed.
     let mut stdout = io::stdout().lock();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct CommandLine {
+        #[command(flatten)]
+        http: HttpSettings,
+    }
+
+    #[test]
+    fn a_client_has_a_quarter_of_the_connections_that_there_are_unless_an_option_says_otherwise() {
+        for (options, room, limits) in [
+            (&[][..], usize::MAX, (10_000, 2500)),
+            (&[], 4000, (4000, 1000)),
+            (&[], 1, (1, 1)),
+            (&["--max-connections=50"], 4000, (50, 13)),
+            (&["--max-connections-per-client=30"], 40, (40, 30)),
+        ] {
+            let line = CommandLine::try_parse_from([&["handbill"][..], options].concat()).unwrap();
+            let ServerLimits { connections, connections_per_client, .. } = server_limits(&line.http, room);
+            assert_eq!((connections, connections_per_client), limits, "{options:?} {room}");
+        }
+    }
 }

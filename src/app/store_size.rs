@@ -9,7 +9,8 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::backends::redb::{RecordCount, RedbStore, Room};
-use crate::telemetry::metrics::{FileLabels, Metrics, StateLabels};
+use crate::telemetry::labels::{FileLabels, StateLabels};
+use crate::telemetry::metrics::Metrics;
 
 /// How often the store is measured: more often than it is scraped, and rarely enough to cost next to nothing.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(10);

@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use crate::domain::client::Client;
 use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
-use crate::domain::network_limits::SubjectQuota;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
-use crate::domain::quota::{Decision, Quota};
+use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
-use crate::ports::rate_limiter::{LimitKind, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::Renderer;
-use crate::telemetry::metrics::{DecisionLabels, Metrics, record};
+use crate::telemetry::labels::DecisionLabels;
+use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
 
 /// Puts decorators around backends.
@@ -147,16 +146,9 @@ impl PageStore for Instrumented<dyn PageStore> {
 
 #[async_trait]
 impl RateLimiter for Instrumented<dyn RateLimiter> {
-    async fn check_within(
-        &self,
-        kind: LimitKind,
-        quota: Quota,
-        client: Client,
-        subject: Option<SubjectQuota>,
-    ) -> Decision {
-        let deciding = self.inner.check_within(kind, quota, client, subject);
-        let (decision, took, span) = self.time("decide", "limits", deciding).await;
-        let limit = kind.name();
+    async fn check(&self, attempt: Attempt) -> Decision {
+        let (decision, took, span) = self.time("decide", "limits", self.inner.check(attempt)).await;
+        let limit = attempt.kind.name();
         let outcome = if decision.admitted { "admitted" } else { "refused" };
         self.measure.metrics.decisions.get_or_create(&DecisionLabels { limit, outcome }).inc();
         record(&self.measure.metrics.limiter, limit, outcome, took);

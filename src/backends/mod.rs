@@ -1,4 +1,4 @@
-//! Implementations of the traits in `ports`: one folder for each kind of storage, and one file for each wrapper.
+//! Implementations of the traits in `ports`: a folder for each kind of storage, and the wrappers around any store.
 
 pub mod coalescing;
 pub mod cql;

@@ -3,8 +3,8 @@
 //! * At most two reads of a slug are in flight: one that may hang, and a fresh one that begins when the first has been
 //!   silent for [`SILENT_AFTER`].
 //! * Once several readers gather, reads begin at least [`PACE`] apart, so that a hot page costs a bounded number of reads.
-//! * If the second has no answer after [`HUNG_AFTER`] either, the partition is sick. Readers are then refused at once, and for [`REFUSED_FOR`] after a read
-//!   has failed, so that they neither queue nor hold memory.
+//! * If the second has no answer after [`HUNG_AFTER`] either, the partition is sick. Readers are then refused at once, and
+//!   for [`REFUSED_FOR`] after a read has failed, so that they neither queue nor hold memory.
 
 use std::time::Duration;
 

@@ -89,7 +89,7 @@ enum Subcommands {
         #[arg(long)]
         jsonl: bool,
     },
-    /// Print completions for a shell; docs/operations.md says where each shell looks for them
+    /// Print completions for a shell
     Completions {
         /// The shell
         shell: Shell,

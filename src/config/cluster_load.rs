@@ -10,13 +10,13 @@ pub struct ClusterLoadSettings {
     /// Reads that a replica sends to the cluster at once, and as many writes; further ones wait for a quarter of a second
     #[arg(long, env = "HANDBILL_SCYLLA_IN_FLIGHT", value_name = "OPERATIONS", default_value_t = 64, value_parser = clap::value_parser!(u16).range(4..))]
     pub scylla_in_flight: u16,
-    /// Share of these, in percent, that one page or one of 64 token ranges may have
+    /// Share of --scylla-in-flight, in percent, that one page or one of 64 token ranges may have
     #[arg(long, env = "HANDBILL_SCYLLA_PAGE_SHARE", value_name = "PERCENT", default_value_t = 25, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub scylla_page_share: u8,
     /// After two reads in a row of a page or token range that take longer than this (100ms to 2s), further ones are refused
     #[arg(long, env = "HANDBILL_SCYLLA_SILENT_AFTER", value_name = "DURATION", default_value = "1s", value_parser = silent_after)]
     pub scylla_silent_after: Duration,
-    /// How long they are refused before one is let in to try (at most 1m); 0s refuses none
+    /// How long such reads are refused before one is let in to try (at most 1m); 0s refuses none
     #[arg(long, env = "HANDBILL_SCYLLA_REFUSE_FOR", value_name = "DURATION", default_value = "250ms", value_parser = refuse_for)]
     pub scylla_refuse_for: Duration,
 }

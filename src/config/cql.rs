@@ -51,7 +51,7 @@ pub struct CqlSettings {
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
-    /// File with that user's password, read again for each new connection; a line break at its end is ignored
+    /// File with the password of --scylla-username, read again for each new connection; a line break at its end is ignored
     #[arg(long, env = "HANDBILL_SCYLLA_PASSWORD_FILE", value_name = "FILE")]
     pub scylla_password_file: Option<PathBuf>,
     /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS. A node's certificate must name its IP address
@@ -60,7 +60,7 @@ pub struct CqlSettings {
     /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it; read like the password file
     #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_CERT_FILE", value_name = "FILE")]
     pub scylla_client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of that certificate
+    /// Private key (PEM) of the certificate in --scylla-client-cert-file
     #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_KEY_FILE", value_name = "FILE")]
     pub scylla_client_key_file: Option<PathBuf>,
     /// How long serve waits for migrate to update the schema, and migrate for the cluster to answer

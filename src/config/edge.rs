@@ -17,10 +17,10 @@ pub struct EdgeSettings {
     /// How long shared caches may show a page without asking whether it has changed; 0s admits none, so that nothing is ever stale
     #[arg(long, env = "HANDBILL_EDGE_MAX_AGE", value_name = "DURATION", default_value = "0s", value_parser = whole_seconds)]
     pub edge_max_age: Duration,
-    /// How much longer they may show it while they ask; counts only with --edge-max-age
+    /// How much longer shared caches may show a page while they ask whether it has changed; counts only with --edge-max-age
     #[arg(long, env = "HANDBILL_EDGE_STALE_WHILE_REVALIDATE", value_name = "DURATION", default_value = "10s", value_parser = whole_seconds)]
     pub edge_stale_while_revalidate: Duration,
-    /// How much longer they may show it while Handbill fails; counts only with --edge-max-age
+    /// How much longer shared caches may show a page while Handbill fails; counts only with --edge-max-age
     #[arg(long, env = "HANDBILL_EDGE_STALE_IF_ERROR", value_name = "DURATION", default_value = "1m", value_parser = whole_seconds)]
     pub edge_stale_if_error: Duration,
     /// Addresses that purge a page from shared caches, called when it is changed or deleted; `{slug}` or `{url}` stands for the page; comma-separated [default: none]

@@ -68,7 +68,7 @@ pub struct HttpSettings {
     /// How long requests are still accepted after SIGTERM, SIGINT or SIGHUP, so that load balancers can see /readyz turn 503
     #[arg(long, env = "HANDBILL_DRAIN_DELAY", value_name = "DURATION", default_value = "0s", value_parser = humantime::parse_duration)]
     pub drain_delay: Duration,
-    /// How long requests in flight may take to finish after that
+    /// How long requests in flight may take to finish after --drain-delay
     #[arg(long, env = "HANDBILL_DRAIN_TIMEOUT", value_name = "DURATION", default_value = "15s", value_parser = humantime::parse_duration)]
     pub drain_timeout: Duration,
 }
@@ -120,13 +120,6 @@ fn send_budget(text: &str) -> Result<ByteSize, &'static str> {
 fn page_cache(text: &str) -> Result<ByteSize, &'static str> {
     let fits = |size: &ByteSize| size.0 == 0 || (MIN_PAGE_CACHE..=MAX_BUDGET).contains(&size.0);
     ByteSize::parse(text).filter(fits).ok_or("give 0, or 1MiB to 1024GiB, for example 32MiB")
-}
-
-impl HttpSettings {
-    /// Maximum number of connections of one client: the setting, or a quarter of all connections.
-    pub fn connections_per_client(&self) -> u32 {
-        self.max_connections_per_client.unwrap_or_else(|| self.max_connections.div_ceil(4))
-    }
 }
 
 /// A network in CIDR notation, or one address.

@@ -38,7 +38,7 @@ pub struct RateLimitSettings {
     /// The header in which the networks of --limit-tier name a subject: one of those who share an address [default: none]
     #[arg(long, env = "HANDBILL_LIMIT_SUBJECT_HEADER", value_name = "NAME")]
     pub limit_subject_header: Option<HeaderName>,
-    /// The member of _meta in which they name a subject when they call a tool, such as openai/subject [default: none]
+    /// The member of _meta in which the networks of --limit-tier name a subject when they call a tool, such as openai/subject [default: none]
     #[arg(long, env = "HANDBILL_LIMIT_SUBJECT_META", value_name = "NAME", value_parser = member)]
     pub limit_subject_meta: Option<String>,
     /// Previews that a client may ask for within the window; a preview publishes nothing; 0 switches the limit off

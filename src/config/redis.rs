@@ -62,7 +62,7 @@ pub struct RedisSettings {
     /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it; read like the password file
     #[arg(long, env = "HANDBILL_REDIS_CLIENT_CERT_FILE", value_name = "FILE")]
     pub redis_client_cert_file: Option<PathBuf>,
-    /// Private key (PEM) of that certificate
+    /// Private key (PEM) of the certificate in --redis-client-cert-file
     #[arg(long, env = "HANDBILL_REDIS_CLIENT_KEY_FILE", value_name = "FILE")]
     pub redis_client_key_file: Option<PathBuf>,
 }

@@ -158,35 +158,21 @@ pub struct Tombstone {
     pub takedown: Option<Takedown>,
 }
 
-/// The changes of an update. A field that is `None` keeps its value.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PageEdit {
-    /// The new title, `Some(None)` to clear it.
-    pub title: Option<Option<Title>>,
-    /// The new Markdown source.
-    pub content: Option<Content>,
-}
-
 impl Page {
     /// The current state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
     }
 
-    /// This page after `edit` at the time `now`. `rendered` is the HTML of the new content, if the edit has new
-    /// content.
+    /// This page after an update at the time `now` that keeps the text. `title` is the new title: `None` keeps the present
+    /// one, and `Some(None)` clears it.
     #[must_use]
-    pub fn edited(&self, edit: &PageEdit, rendered: Option<&Rendered>, now: UnixMillis) -> Self {
+    pub fn retitled(self, title: Option<Option<Title>>, now: UnixMillis) -> Self {
         Self {
-            slug: self.slug.clone(),
-            title: edit.title.clone().unwrap_or_else(|| self.title.clone()),
-            content: edit.content.clone().unwrap_or_else(|| self.content.clone()),
-            rendered: rendered.cloned().unwrap_or_else(|| self.rendered.clone()),
-            key_hash: self.key_hash,
+            title: title.unwrap_or(self.title),
             version: self.version.next(),
-            created_at: self.created_at,
             updated_at: now.strictly_after(self.updated_at),
-            text: if edit.content.is_some() { self.text.replaced() } else { self.text },
+            ..self
         }
     }
 
@@ -203,11 +189,6 @@ impl Page {
             renderer_version: self.rendered.renderer_version,
             text: self.text,
         }
-    }
-
-    /// The tombstone of this page when it is deleted at `now`.
-    pub fn tombstone(&self, now: UnixMillis) -> Tombstone {
-        self.head().tombstone(now)
     }
 }
 
@@ -237,7 +218,7 @@ impl PageHead {
         }
     }
 
-    /// The page after an update at the time `now` that replaces the text, and the title if there is a new one. The
+    /// The page after an update at the time `now` that replaces the text, and the title as in [`Page::retitled`]. The
     /// present text is not needed.
     #[must_use]
     pub fn rewritten(
@@ -248,7 +229,7 @@ impl PageHead {
         now: UnixMillis,
     ) -> Page {
         let head = Self { text: self.text.replaced(), ..self.clone() };
-        head.with_text(content, rendered).edited(&PageEdit { title, content: None }, None, now)
+        head.with_text(content, rendered).retitled(title, now)
     }
 
     /// The tombstone of the page when it is deleted at `now`.

@@ -42,7 +42,7 @@ pub(super) fn precondition(headers: &HeaderMap) -> Precondition {
 fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> Option<States> {
     let mut named = Vec::new();
     for (weak, tag) in headers.get_all(name).iter().flat_map(tags) {
-        if tag == b"*" && !weak {
+        if tag == b"*" {
             return Some(States::Any);
         }
         named.extend(parse_state(tag).filter(|_| counts(weak)));
@@ -54,8 +54,8 @@ fn states(headers: &HeaderMap, name: &HeaderName, counts: fn(bool) -> bool) -> O
 /// foreign tag matches nothing, whole or split.
 fn tags(line: &HeaderValue) -> impl Iterator<Item = (bool, &[u8])> {
     line.as_bytes().split(|&byte| byte == b',').map(<[u8]>::trim_ascii).map(|tag| match tag.strip_prefix(b"W/") {
-        Some(tag) => (true, tag),
-        None => (false, tag),
+        Some(opaque) if opaque.starts_with(b"\"") => (true, opaque),
+        _ => (false, tag),
     })
 }
 

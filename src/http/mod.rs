@@ -126,7 +126,7 @@ async fn method_not_allowed() -> Response {
     error::error_response(ApiError::method_not_allowed())
 }
 
-/// The response after a panic. The panic hook has already written the message and location to standard error.
+/// The response after a panic. The panic hook has already logged the place of the panic.
 fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
     tracing::error!("a handler panicked");
     error::error_response(ApiError::internal())

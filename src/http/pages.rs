@@ -232,12 +232,12 @@ fn read_fields(page: &impl Described, http: &Http) -> HeaderMap {
 }
 
 fn json_view(page: &PageRead, http: &Http) -> View {
-    let body = PageBody::json(page.share(), &http.base_url, true).into_bytes();
+    let body = PageBody::json(page.share(), &http.base_url).into_bytes();
     View::new(JSON, read_fields(&**page, http), CodedBody::new(body, |coding| json_tag_in(coding, &**page, http)))
 }
 
 fn page_body(page: &Arc<Page>, http: &Http) -> Response {
-    let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url, true).into_body());
+    let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url).into_body());
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
 

@@ -64,6 +64,13 @@ impl StaticResponse {
         self.body.respond_to(request, &content_type, &self.headers).0
     }
 
+    /// Like [`Self::respond_to`], but the body is sent as it is. This is for a response that is made for one request:
+    /// compressing it each time would take far longer than making it.
+    pub(super) fn respond_uncompressed_to(&self, request: &HeaderMap) -> Response {
+        let content_type = HeaderValue::from_static(self.content_type);
+        self.body.respond_to(request, &content_type, &self.headers).0
+    }
+
     /// A route that answers `GET` and `HEAD` with this response.
     pub(super) fn route<S: Clone + Send + Sync + 'static>(self) -> MethodRouter<S> {
         get(move |headers: HeaderMap| std::future::ready(self.respond_to(&headers)))

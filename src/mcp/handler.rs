@@ -36,7 +36,7 @@ use crate::api::request::credential::query_holds_key;
 use crate::domain::origin::Origin;
 use crate::domain::subject::Requester;
 use crate::service::ServiceError;
-use crate::telemetry::metrics::ToolLabels;
+use crate::telemetry::labels::ToolLabels;
 use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
 
 /// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes that result.

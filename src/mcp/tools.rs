@@ -151,7 +151,7 @@ struct UpdateArguments {
     /// The new title, on one line, without control characters. An empty one removes the title; left out or null, it stays.
     #[schemars(length(max = MAX_CHARS), example = "Hello again")]
     title: Option<String>,
-    /// The new Markdown, all of it, at most 102400 bytes of UTF-8. Left out or null, the text stays.
+    /// All of the new Markdown. Left out or null, the text stays. `maxLength` counts bytes of UTF-8, not characters.
     #[schemars(length(min = 1, max = MAX_BYTES), example = "A *second* version.")]
     content: Option<String>,
     /// Changes of parts of the Markdown, in place of `content`. Either all of them are made or none.

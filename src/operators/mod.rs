@@ -1,8 +1,9 @@
-//! The operators' API, on the operators' listener: taking pages down, looking at and for them, the audit, pausing
-//! creates, and the log's level.
+//! The operators' API, on the operators' listener: it finds, shows and takes down pages, lists the audit, pauses creates,
+//! gives out the records for an export, and changes the filter of the log.
 //!
 //! Whoever reaches the listener may read metrics and probes. Everything here also needs the token of
-//! `--admin-token-file` (see [`guard`]). `handbill takedown`, `inspect` and `audit` are clients of these routes.
+//! `--admin-token-file` (see [`guard`]). The operators' commands are clients of these routes, or run them in their own
+//! process over a cluster.
 
 mod audit;
 mod creates;

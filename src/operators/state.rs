@@ -5,8 +5,9 @@ use std::sync::Arc;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::PageScan;
 use crate::service::{Operators, PublishingPolicy};
+use crate::telemetry::labels::OperatorLabels;
 use crate::telemetry::logs::LogFilter;
-use crate::telemetry::metrics::{Metrics, OperatorLabels};
+use crate::telemetry::metrics::Metrics;
 
 /// The state that the operators' routes work on.
 pub struct OperatorsApi {

@@ -34,25 +34,33 @@ impl LimitKind {
     }
 }
 
+/// One attempt of a client, and the quotas that it must be within.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// The limit that counts the attempt.
+    pub kind: LimitKind,
+    /// The quota of the client.
+    pub quota: Quota,
+    /// The client.
+    pub client: Client,
+    /// The subject of the client that makes the attempt, if it has a quota of its own within the client's.
+    pub subject: Option<SubjectQuota>,
+}
+
+impl Attempt {
+    /// An attempt of `client` that no subject makes.
+    pub fn new(kind: LimitKind, quota: Quota, client: Client) -> Self {
+        Self { kind, quota, client, subject: None }
+    }
+}
+
 /// Counts attempts in exact sliding windows, as [`Quota::decide`] defines them.
 ///
 /// A check has no error: a backend that cannot reach its server decides by its own windows until it can.
 #[async_trait]
 pub trait RateLimiter: Send + Sync {
-    /// Decides one attempt by `client` and counts it if it is admitted, in one atomic step.
-    async fn check(&self, kind: LimitKind, quota: Quota, client: Client) -> Decision {
-        self.check_within(kind, quota, client, None).await
-    }
-
-    /// Does the same if the attempt is also within the quota of a `subject` of `client`. It is counted for both or for
-    /// neither.
-    async fn check_within(
-        &self,
-        kind: LimitKind,
-        quota: Quota,
-        client: Client,
-        subject: Option<SubjectQuota>,
-    ) -> Decision;
+    /// Decides `attempt` and counts it if it is admitted, in one atomic step: in each of its windows or in none.
+    async fn check(&self, attempt: Attempt) -> Decision;
 }
 
 /// The quota of each limit; `None` if the limit is off.

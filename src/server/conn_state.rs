@@ -55,6 +55,8 @@ struct State {
     is_handed_over: bool,
     /// The client that the request is charged to.
     client: Client,
+    /// There was no room for the answer, and that was counted. The fast path and the router both ask for room.
+    is_refused: bool,
     receiving: Option<Charge>,
     sending: Option<Charge>,
     seat: Seat,
@@ -93,6 +95,7 @@ impl ConnState {
             has_unread: false,
             is_handed_over: false,
             client: peer,
+            is_refused: false,
             receiving: None,
             sending: None,
             seat,
@@ -132,6 +135,7 @@ impl ConnState {
         state.stage = Stage::Request { since: Instant::now() };
         state.is_fresh = false;
         state.is_handed_over = false;
+        state.is_refused = false;
         state.has_unread = !body.is_done();
         state.body = body;
         if state.client != client {
@@ -175,11 +179,16 @@ impl ConnState {
         Some(stalled.map_or(whole, |stalled| stalled.min(whole)))
     }
 
-    /// Reserves what any answer needs. It is called before any work is done.
+    /// Reserves what any answer needs. It is called before any work is done. A request that was refused stays refused.
     pub(super) fn may_answer(&self) -> Result<(), Full> {
         let mut state = self.lock();
+        if state.is_refused {
+            return Err(Full);
+        }
         if state.sending.is_none() {
-            let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut)?;
+            let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut);
+            state.is_refused = charge.is_err();
+            let charge = charge?;
             charge.wait_for_us(true);
             state.sending = Some(charge);
         }
@@ -190,12 +199,18 @@ impl ConnState {
     pub(super) fn charge_answer(&self, bytes: u64) -> Result<(), Full> {
         let mut state = self.lock();
         let client = state.client;
-        match &mut state.sending {
-            Some(charge) if bytes <= SMALL_ANSWER_BYTES => charge.force(bytes),
-            Some(charge) => charge.resize(ANSWER_BYTES + bytes)?,
-            None => state.sending = Some(self.shared.sending.take(client, ANSWER_BYTES + bytes, &self.cut)?),
-        }
-        Ok(())
+        let reserved = match &mut state.sending {
+            Some(charge) if bytes <= SMALL_ANSWER_BYTES => {
+                charge.force(bytes);
+                Ok(())
+            }
+            Some(charge) => charge.resize(ANSWER_BYTES + bytes),
+            None => self.shared.sending.take(client, ANSWER_BYTES + bytes, &self.cut).map(|charge| {
+                state.sending = Some(charge);
+            }),
+        };
+        state.is_refused = reserved.is_err();
+        reserved
     }
 
     /// Records that the answer was made, and frees the request. Returns whether the connection must end with this answer,
@@ -278,9 +293,11 @@ impl ConnState {
         matches!(self.lock().stage, Stage::Request { .. } | Stage::Answer { .. })
     }
 
-    /// Whether the last answer was sent and no other request has begun.
+    /// Whether another request may begin: the last answer was sent, and no bytes of its request can still arrive. Bytes
+    /// of a body that nobody read must never be taken for a request.
     pub(super) fn is_idle(&self) -> bool {
-        matches!(self.lock().stage, Stage::Idle { .. })
+        let state = self.lock();
+        matches!(state.stage, Stage::Idle { .. }) && !state.has_unread
     }
 
     /// Whether the client may still send bytes that nobody will read: the rest of a body or of an invalid head.

@@ -54,10 +54,4 @@ impl ServerLimits {
         sending: 16 * 1024 * 1024,
         ..Self::PUBLIC
     };
-
-    /// These limits with at most `room` connections.
-    #[must_use]
-    pub fn within(self, room: usize) -> Self {
-        Self { connections: self.connections.min(room), ..self }
-    }
 }

@@ -23,7 +23,7 @@ mod timeout_io;
 mod timer;
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +169,7 @@ impl Server {
     fn start(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
         let address = peer.ip().to_canonical();
         let (client, cut) = (Client::from(address), Arc::new(Cut::default()));
-        let is_exempt = address.is_loopback() || self.proxies.trusts(address);
+        let is_exempt = is_exempt(address, &self.proxies);
         let Ok(seat) = self.connections.admit(client, is_exempt, &cut) else { return };
         let connection = Connection {
             app: self.app.clone(),
@@ -187,6 +187,11 @@ impl Server {
     }
 }
 
+/// Whether `address` may have any number of connections. This machine and the proxies connect for many clients.
+fn is_exempt(address: IpAddr, proxies: &TrustedProxies) -> bool {
+    address.is_loopback() || proxies.trusts(address)
+}
+
 /// Counts one on a gauge until it is dropped.
 struct GaugeGuard(Gauge);
 
@@ -200,5 +205,20 @@ impl GaugeGuard {
 impl Drop for GaugeGuard {
     fn drop(&mut self) {
         self.0.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::client::ForwardedHeader;
+
+    #[test]
+    fn this_machine_and_trusted_proxies_may_have_any_number_of_connections_and_nobody_else() {
+        let networks = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
+        let proxies = TrustedProxies { networks, header: ForwardedHeader::XForwardedFor };
+        let is_exempt = |address: &str| is_exempt(address.parse().unwrap(), &proxies);
+        assert!(["127.0.0.1", "127.1.2.3", "::1", "10.1.2.3", "fd00::1"].into_iter().all(is_exempt));
+        assert!(!["192.0.2.1", "11.0.0.1", "2001:db8::1", "fe80::1"].into_iter().any(is_exempt));
     }
 }

@@ -495,6 +495,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_request_without_room_for_its_answer_is_counted_once_however_often_room_is_asked_for() {
+        let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
+        for requests in 1..=2 {
+            played.client.write_all(HEAD).await.unwrap();
+            played.request(Body::NONE).await;
+            // The fast path asks for room and has too little for the page. The router asks again.
+            played.conn.may_answer().unwrap();
+            assert!(played.conn.charge_answer(100_000).is_err());
+            assert!(played.conn.may_answer().is_err());
+            assert_eq!(played.sending.refused.get(), requests);
+            played.answer(b"x").await.unwrap();
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_head_that_does_not_fit_the_budget_or_is_too_large_is_not_gathered() {
         let mut played = Played::new(ServerLimits { receiving: 16 * 1024, ..LIMITS }, 64 * 1024);
         played.client.write_all(&vec![b'x'; 20_000]).await.unwrap();

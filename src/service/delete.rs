@@ -2,7 +2,7 @@
 
 use super::error::ServiceError;
 use super::request::{Body, Credential, Precondition};
-use super::{Limited, PageService, StoreBudget};
+use super::{Limited, PageService, StoreBudget, back_off};
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::ports::page_store::{CasResult, Record};
@@ -56,7 +56,7 @@ impl PageService {
                     return Ok(());
                 }
                 // Another request changed or deleted the page between the read and the write.
-                CasResult::Stale => self.back_off().await,
+                CasResult::Stale => back_off(&self.random).await,
             }
             store_budget = StoreBudget::new();
             head = self.existing_head(slug, &mut store_budget).await?;

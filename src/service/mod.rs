@@ -57,7 +57,7 @@ use crate::ports::clock::SharedClock;
 use crate::ports::deadline::needed_by;
 use crate::ports::page_store::{Head, Lookup, PageStore};
 use crate::ports::random::Random;
-use crate::ports::rate_limiter::{LimitKind, Quotas, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, LimitKind, Quotas, RateLimiter};
 use crate::ports::renderer::Renderer;
 
 pub use create::Created;
@@ -187,10 +187,11 @@ impl PageService {
         work: impl Future<Output = Result<T, ServiceError>>,
     ) -> Limited<T> {
         let requester = requester.into();
-        let (client, subject) = (requester.client, self.tiers.subject_quota(kind, requester));
+        let client = requester.client;
         let mut quota = None;
         if let Some(limit) = self.tiers.quota(kind, client, self.quotas.of(kind)) {
-            let decision = self.limiter.check_within(kind, limit, client, subject).await;
+            let subject = self.tiers.subject_quota(kind, requester);
+            let decision = self.limiter.check(Attempt { kind, quota: limit, client, subject }).await;
             if !decision.admitted {
                 return Limited { outcome: Err(ServiceError::RateLimited(decision)), quota: Some((kind, decision)) };
             }
@@ -224,11 +225,11 @@ impl PageService {
             None => self.existing(&head.slug, store_budget).await,
         }
     }
+}
 
-    /// Pauses before a lost compare-and-set is tried again. The pause is random, so that writers do not stay in step.
-    async fn back_off(&self) {
-        tokio::time::sleep(LONGEST_JITTER.mul_f64((&self.random).random())).await;
-    }
+/// Pauses before a lost compare-and-set is tried again. The pause is random, so that writers do not stay in step.
+async fn back_off(mut random: &Random) {
+    tokio::time::sleep(LONGEST_JITTER.mul_f64(random.random())).await;
 }
 
 /// The outcome of `work`, or [`ServiceError::DeadlinePassed`] once [`DEADLINE`] has passed since `began`.

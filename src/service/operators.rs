@@ -3,15 +3,13 @@
 //! Operators need no edit key and have no limits. The caller must have checked that it serves an operator.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use rand::RngExt;
 use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::error::ServiceError;
-use super::{LONGEST_JITTER, StoreBudget, within_deadline};
+use super::{StoreBudget, back_off, within_deadline};
 use crate::domain::audit::{AuditAction, AuditEntry, NumberedEntry};
 use crate::domain::page::{Page, Tombstone};
 use crate::domain::selection::Selection;
@@ -109,7 +107,7 @@ impl Operators {
                 match store_budget.wait(swapped).await? {
                     CasResult::Swapped => return Ok(self.in_ledger(tombstone, TakedownOutcome::TakenDown).await),
                     // The page's owner changed or deleted it between the read and the write.
-                    CasResult::Stale => tokio::time::sleep(self.jitter()).await,
+                    CasResult::Stale => back_off(&self.random).await,
                 }
             }
         })
@@ -167,9 +165,5 @@ impl Operators {
     /// The first entries of the audit after the number `after`, oldest first; none at its end.
     pub async fn audit(&self, after: u64, limit: usize) -> Result<Vec<NumberedEntry>, ServiceError> {
         within_deadline(Instant::now(), StoreBudget::new().wait(self.audit.list(after, limit))).await
-    }
-
-    fn jitter(&self) -> Duration {
-        LONGEST_JITTER.mul_f64((&self.random).random())
     }
 }

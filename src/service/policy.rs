@@ -10,7 +10,7 @@ use crate::domain::client::Client;
 use crate::domain::creates::Creates;
 use crate::domain::markdown::Rendered;
 use crate::domain::quota::Quota;
-use crate::ports::rate_limiter::{LimitKind, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 
 /// The window of the budget that all clients share.
 const BUDGET_WINDOW: Duration = Duration::from_hours(1);
@@ -77,7 +77,7 @@ impl PublishingPolicy {
     pub(super) async fn spend_budget(&self, limiter: &dyn RateLimiter) -> Result<(), ServiceError> {
         let Some(limit) = self.creates().hourly_budget else { return Ok(()) };
         let quota = Quota { limit, window: BUDGET_WINDOW };
-        let decision = limiter.check(LimitKind::AllCreates, quota, everyone()).await;
+        let decision = limiter.check(Attempt::new(LimitKind::AllCreates, quota, everyone())).await;
         if decision.admitted { Ok(()) } else { Err(self.refuse("budget", ServiceError::BudgetSpent(decision))) }
     }
 }

@@ -25,8 +25,8 @@ impl StoreBudget {
         Self { left: STORE_BUDGET }
     }
 
-    /// The answer to `call`, if it comes within the rest of the budget, which the store is told. After [`ServiceError::DeadlinePassed`] the
-    /// outcome of the call is unknown.
+    /// The answer to `call`, if it comes within the rest of the budget. The store is told how much is left. After
+    /// [`ServiceError::DeadlinePassed`] the outcome of the call is unknown.
     pub(super) async fn wait<T>(
         &mut self,
         call: impl Future<Output = Result<T, StoreError>>,

@@ -9,11 +9,11 @@ use tokio::time::Instant;
 use super::error::{BodyError, ServiceError};
 use super::request::{Body, Credential, Precondition, TextUpdate, Update, UpdateFields};
 use super::write_turns::Place;
-use super::{Limited, PageService, StoreBudget, within_deadline};
+use super::{Limited, PageService, StoreBudget, back_off, within_deadline};
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageEdit, PageHead, PageState, PageVersion, TextPlace};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, TextPlace};
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::domain::text_edits;
@@ -181,7 +181,7 @@ impl PageService {
                     return Ok(self.rendering.current(next).await);
                 }
                 // Another request changed or deleted the page between the read and the write.
-                CasResult::Stale => self.back_off().await,
+                CasResult::Stale => back_off(&self.random).await,
             }
             store_budget = StoreBudget::new();
             base = Base::Read(self.existing_head(&slug, &mut store_budget).await?);
@@ -216,12 +216,12 @@ impl PageService {
         let TextUpdate::Edit(edits) = &update.text else {
             // The page is stored with HTML of the newest renderer.
             let page = self.rendering.current(page).await;
-            return Ok(page.edited(&PageEdit { title, content: None }, None, self.clock.now()));
+            return Ok(Arc::unwrap_or_clone(page).retitled(title, self.clock.now()));
         };
         let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
         let rendered = self.rendered_if_publishable(&content, key).await?;
-        Ok(page.edited(&PageEdit { title, content: Some(content) }, Some(&rendered), self.clock.now()))
+        Ok(page.head().rewritten(title, content, rendered, self.clock.now()))
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character

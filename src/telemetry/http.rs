@@ -15,8 +15,9 @@ use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
 use tracing::field::display;
 
+use super::labels::{RequestLabels, TraceLabel};
 use super::logs::{self, RequestEnd};
-use super::metrics::{Metrics, RequestLabels, TraceLabel, TracedHistogram};
+use super::metrics::{Metrics, TracedHistogram};
 use super::spans::{self, OTHER_METHOD, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;

@@ -3,6 +3,7 @@
 pub mod cluster;
 pub mod export;
 pub mod http;
+pub mod labels;
 pub mod log_throttle;
 pub mod logs;
 pub mod metrics;

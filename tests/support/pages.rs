@@ -5,7 +5,7 @@ use std::sync::Arc;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::render;
-use handbill::domain::page::{Page, PageEdit, PageVersion, TextPlace};
+use handbill::domain::page::{Page, PageVersion, TextPlace};
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
@@ -42,6 +42,6 @@ pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
 
 /// `page` after its content became `content`.
 pub(crate) fn edited(page: &Page, content: &str) -> Arc<Page> {
-    let edit = PageEdit { title: None, content: Some(Content::parse(content.to_owned()).unwrap()) };
-    Arc::new(page.edited(&edit, Some(&render(content)), UnixMillis::new(CREATED + 1000)))
+    let parsed = Content::parse(content.to_owned()).unwrap();
+    Arc::new(page.head().rewritten(None, parsed, render(content), UnixMillis::new(CREATED + 1000)))
 }

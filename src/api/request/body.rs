@@ -220,7 +220,8 @@ fn wrong_shape(path: &str, reason: &str, fields: &Fields) -> String {
         let expected = match reason.rsplit_once("expected ").map(|(_, expected)| expected) {
             Some("a boolean") => "`true` or `false`".to_owned(),
             Some("a sequence") => format!("a list of objects with {}", enumerate(in_list)),
-            Some("usize" | "u64" | "a nonzero usize") => "a whole number".to_owned(),
+            Some("usize" | "u64") => "a whole number".to_owned(),
+            Some("a nonzero usize") => "a whole number from 1 on".to_owned(),
             Some(object) if object.starts_with("struct ") => format!("an object with {}", enumerate(in_list)),
             _ => "a string".to_owned(),
         };

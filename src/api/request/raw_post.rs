@@ -6,6 +6,7 @@ use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Multipart};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::{HeaderMap, Request};
+use percent_encoding::percent_decode_str;
 use url::form_urlencoded;
 
 use super::body::{RequestBody, media_type};
@@ -91,21 +92,31 @@ impl Kind {
     }
 }
 
-/// The parameters of the query. A parameter with another name is refused, because a mistyped name would lose a title.
+/// The parameters of the query. A mistyped or repeated parameter, or one that is not UTF-8, would lose a title, so it is
+/// refused.
 fn in_query(query: &str) -> Body<RawPost> {
-    let mut post = RawPost::default();
+    if percent_decode_str(query).decode_utf8().is_err() {
+        return Err(BodyError::Malformed(
+            "The address is not UTF-8. Encode its parameters in UTF-8, then percent-encode them.".to_owned(),
+        ));
+    }
+    let (mut title, mut action) = (None, None);
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {
-        match name.as_ref() {
-            "title" => post.title = value.into_owned(),
-            "action" => post.is_preview = is_preview(&value)?,
+        let (parameter, name) = match name.as_ref() {
+            "title" => (&mut title, "title"),
+            "action" => (&mut action, "action"),
             _ => {
                 return Err(BodyError::Malformed(
                     "The address has a parameter that is not known. Send `title` and `action` only; check the spelling.".to_owned(),
                 ));
             }
+        };
+        if parameter.replace(value.into_owned()).is_some() {
+            return Err(BodyError::Malformed(format!("The parameter `{name}` is there twice. Send it once.")));
         }
     }
-    Ok(post)
+    let is_preview = is_preview(&action.unwrap_or_default())?;
+    Ok(RawPost { title: title.unwrap_or_default(), is_preview, ..RawPost::default() })
 }
 
 fn is_preview(action: &str) -> Body<bool> {

@@ -39,7 +39,7 @@ pub struct CreatePage {
     )]
     #[schemars(length(min = 1, max = MAX_CHARS), example = "Hello, world")]
     title: String,
-    /// Markdown, at most 102400 bytes of UTF-8. It is stored byte for byte.
+    /// Markdown. It is stored byte for byte. `maxLength` counts bytes of UTF-8, not characters.
     #[schema(min_length = 1, example = "A *first* page.")]
     #[schemars(length(min = 1, max = MAX_BYTES), example = "A *first* page.")]
     content: String,
@@ -57,7 +57,7 @@ pub struct UpdatePage {
         example = "Hello again"
     )]
     title: Option<Option<String>>,
-    /// The new Markdown, at most 102400 bytes of UTF-8.
+    /// The new Markdown. `maxLength` counts bytes of UTF-8, not characters.
     #[serde(default, deserialize_with = "sent")]
     #[schema(value_type = String, required = false, min_length = 1, example = "A *second* version.")]
     content: Option<Option<String>>,
@@ -81,7 +81,7 @@ impl From<UpdatePage> for UpdateFields {
 }
 
 /// A page, as reads and updates return it.
-#[derive(Debug, Serialize, ToSchema, JsonSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Page)]
 pub struct PageBody {
     /// The page's identifier: words of its first title and a random suffix. It never changes and is never reused.
@@ -89,7 +89,6 @@ pub struct PageBody {
     slug: String,
     /// The page's public address.
     #[schema(format = "uri", example = "https://pages.example/hello-world-7k2m9xqz")]
-    #[schemars(extend("format" = "uri"))]
     url: String,
     /// The title; `null` if an update cleared it.
     #[schema(required = true, example = "Hello, world")]
@@ -98,37 +97,32 @@ pub struct PageBody {
     #[schema(example = "A *first* page.")]
     content: String,
     /// The content as sanitised HTML. A stranger wrote it.
-    #[schema(value_type = String, required = true, example = "<p>A <em>first</em> page.</p>\n")]
-    #[schemars(with = "String")]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content_html: Option<String>,
+    #[schema(example = "<p>A <em>first</em> page.</p>\n")]
+    content_html: String,
     /// When the page was created, in UTC with milliseconds.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
-    #[schemars(extend("format" = "date-time"))]
     created_at: String,
     /// When the page last changed. It equals `created_at` until the first change, and grows with each change.
     #[schema(format = "date-time", example = "2026-11-21T04:30:00.123Z")]
-    #[schemars(extend("format" = "date-time"))]
     updated_at: String,
 }
 
 impl PageBody {
-    /// `page` as JSON that is written while it is sent. Its addresses begin with `base_url`. A caller may leave out the
-    /// HTML, because the HTML is derived from the source.
-    pub fn json(page: Arc<Page>, base_url: &Origin, with_html: bool) -> PageJson {
-        let members = Self::without_texts(&page, base_url, with_html);
-        let texts = [Some(Text::whole_source(&page)), with_html.then_some(Text::Html)];
-        PageJson::new(page, &members, texts.into_iter().flatten())
+    /// `page` as JSON that is written while it is sent. Its addresses begin with `base_url`.
+    pub fn json(page: Arc<Page>, base_url: &Origin) -> PageJson {
+        let members = Self::without_texts(&page, base_url);
+        let texts = [Text::whole_source(&page), Text::Html];
+        PageJson::new(page, &members, texts)
     }
 
     /// `page` with empty strings in place of its two long texts.
-    fn without_texts(page: &Page, base_url: &Origin, with_html: bool) -> Self {
+    fn without_texts(page: &Page, base_url: &Origin) -> Self {
         Self {
             slug: page.slug.to_string(),
             url: page_url(&page.slug, base_url),
             title: page.title.as_ref().map(|title| title.as_str().to_owned()),
             content: String::new(),
-            content_html: with_html.then(String::new),
+            content_html: String::new(),
             created_at: page.created_at.to_string(),
             updated_at: page.updated_at.to_string(),
         }

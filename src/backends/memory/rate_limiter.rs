@@ -8,11 +8,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use lru::LruCache;
 
-use crate::domain::client::Client;
-use crate::domain::network_limits::{Network, NetworkLimits, SubjectQuota, Window};
+use crate::domain::network_limits::{Network, NetworkLimits, Window};
 use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
-use crate::ports::rate_limiter::{LimitKind, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 
 /// Maximum number of clients whose windows are kept for one limit.
 ///
@@ -78,13 +77,13 @@ impl MemoryRateLimiter {
         Self { networks, ..self }
     }
 
-    /// Counts an attempt that another limiter has just admitted. If that makes more attempts than `quota` allows, the
+    /// Counts an attempt that another limiter has just admitted. If that makes more attempts than its quota allows, the
     /// oldest are forgotten, because they would leave the window first.
-    pub fn count(&self, kind: LimitKind, quota: Quota, client: Client, subject: Option<SubjectQuota>) {
-        let mut windows = self.windows(kind);
+    pub fn count(&self, attempt: Attempt) {
+        let mut windows = self.windows(attempt.kind);
         let now = self.clock.monotonic();
-        drop_ended(&mut windows, quota, now);
-        for Window { network, quota } in self.networks.windows(quota, client, subject) {
+        drop_ended(&mut windows, attempt.quota, now);
+        for Window { network, quota } in self.networks.windows(attempt.quota, attempt.client, attempt.subject) {
             let counted = windows.get_or_insert_mut(network, Counted::new);
             counted.push_back(now);
             while counted.len() > usize::try_from(quota.limit).unwrap_or(usize::MAX) {
@@ -119,18 +118,12 @@ fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
 
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
-    async fn check_within(
-        &self,
-        kind: LimitKind,
-        quota: Quota,
-        client: Client,
-        subject: Option<SubjectQuota>,
-    ) -> Decision {
-        let mut windows = self.windows(kind);
+    async fn check(&self, attempt: Attempt) -> Decision {
+        let mut windows = self.windows(attempt.kind);
         // The time is read under the lock, so that decisions are made in the order of their times.
         let now = self.clock.monotonic();
-        drop_ended(&mut windows, quota, now);
-        let asked = self.networks.windows(quota, client, subject);
+        drop_ended(&mut windows, attempt.quota, now);
+        let asked = self.networks.windows(attempt.quota, attempt.client, attempt.subject);
         let mut has_room = |Window { network, quota }: &Window| {
             windows.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
         };
@@ -156,6 +149,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::domain::client::Client;
     use crate::domain::timestamp::UnixMillis;
     use crate::ports::clock::Clock;
 
@@ -199,13 +193,13 @@ mod tests {
         let clock = Arc::new(TestClock::new());
         let limiter = MemoryRateLimiter::new(clock.clone());
         for number in 0..1000 {
-            limiter.check(LimitKind::Create, TEN, client(number)).await;
+            limiter.check(Attempt::new(LimitKind::Create, TEN, client(number))).await;
         }
         assert_eq!(clients(&limiter, LimitKind::Create), 1000);
         assert_eq!(clients(&limiter, LimitKind::Edit), 0);
         clock.advance(HOUR);
         for _ in 0..200 {
-            limiter.check(LimitKind::Create, TEN, client(5000)).await;
+            limiter.check(Attempt::new(LimitKind::Create, TEN, client(5000))).await;
         }
         assert_eq!(clients(&limiter, LimitKind::Create), 1);
     }
@@ -215,13 +209,13 @@ mod tests {
         let clock = Arc::new(TestClock::new());
         let limiter = MemoryRateLimiter::new(clock.clone());
         let quota = Quota { limit: 1, window: HOUR };
-        limiter.check(LimitKind::Create, quota, client(0)).await;
+        limiter.check(Attempt::new(LimitKind::Create, quota, client(0))).await;
         clock.advance(Duration::from_mins(30));
-        limiter.check(LimitKind::Create, quota, client(1)).await;
+        limiter.check(Attempt::new(LimitKind::Create, quota, client(1))).await;
         // This attempt is refused, so the window of client 0 is still the first to end.
-        limiter.check(LimitKind::Create, quota, client(0)).await;
+        limiter.check(Attempt::new(LimitKind::Create, quota, client(0))).await;
         clock.advance(Duration::from_mins(30));
-        limiter.check(LimitKind::Create, quota, client(1)).await;
+        limiter.check(Attempt::new(LimitKind::Create, quota, client(1))).await;
         assert_eq!(clients(&limiter, LimitKind::Create), 1);
     }
 
@@ -231,22 +225,22 @@ mod tests {
         let limiter = MemoryRateLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
         let quota = Quota { limit: 2, window: HOUR };
         for number in [0, 1, 2, 0] {
-            limiter.check(LimitKind::Create, quota, client(number)).await;
+            limiter.check(Attempt::new(LimitKind::Create, quota, client(number))).await;
             clock.advance(Duration::from_secs(1));
         }
         // Client 0 came last again, so the window of client 1 ends first.
-        limiter.check(LimitKind::Create, quota, client(3)).await;
+        limiter.check(Attempt::new(LimitKind::Create, quota, client(3))).await;
         assert_eq!(clients(&limiter, LimitKind::Create), 3);
-        assert!(!limiter.check(LimitKind::Create, quota, client(0)).await.admitted);
-        assert_eq!(limiter.check(LimitKind::Create, quota, client(2)).await.remaining, 0);
-        assert_eq!(limiter.check(LimitKind::Create, quota, client(1)).await.remaining, 1);
+        assert!(!limiter.check(Attempt::new(LimitKind::Create, quota, client(0))).await.admitted);
+        assert_eq!(limiter.check(Attempt::new(LimitKind::Create, quota, client(2))).await.remaining, 0);
+        assert_eq!(limiter.check(Attempt::new(LimitKind::Create, quota, client(1))).await.remaining, 1);
     }
 
     #[tokio::test]
     async fn a_flood_of_clients_never_fills_more_than_the_table() {
         let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
         for number in 0..10_000 {
-            assert!(limiter.check(LimitKind::Token, TEN, client(number)).await.admitted);
+            assert!(limiter.check(Attempt::new(LimitKind::Token, TEN, client(number))).await.admitted);
             assert!(clients(&limiter, LimitKind::Token) <= 100);
         }
     }
@@ -259,7 +253,7 @@ mod tests {
         let client = |subnet: u128| {
             Client::from(IpAddr::V6(std::net::Ipv6Addr::from_bits((0x2001_0db8_0001 << 80) | (subnet << 64))))
         };
-        let check = |subnet| limiter.check(LimitKind::Create, quota, client(subnet));
+        let check = |subnet| limiter.check(Attempt::new(LimitKind::Create, quota, client(subnet)));
         let seen = |decision: Decision| (decision.admitted, decision.remaining, decision.quota.limit);
         // Subnets 0 to 0xff are one /56, which has 4; all of them are one /48, which has 6.
         for (subnet, expected) in [

@@ -13,7 +13,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::caches::{Caches, PurgeError};
 use crate::domain::slug::Slug;
-use crate::telemetry::metrics::{Metrics, PurgeLabels};
+use crate::telemetry::labels::PurgeLabels;
+use crate::telemetry::metrics::Metrics;
 
 /// Pause before purges are repeated.
 const REPEAT_PAUSE: Duration = Duration::from_secs(1);
@@ -91,7 +92,7 @@ impl Shared {
         self.count("put_off", 1);
         let mut queue = self.queue();
         let expires = Instant::now() + self.repeat_for;
-        // One more purge would not remove more.
+        // One purge of a page removes all of its changes, so a page waits only once.
         if let Some(waiting) = queue.waiting.iter_mut().find(|waiting| waiting.slug == *slug) {
             waiting.expires = expires;
         } else if queue.waiting.len() < MAX_WAITING {

@@ -50,7 +50,8 @@ pub trait LedgerFile: Debug + Send {
     /// Whether nothing was ever appended.
     fn is_new(&self) -> bool;
 
-    /// Adds `lines`, which may be none, at the end and puts them on disk. A new file has them all or is still new. After an error the file is as it was, or the next call makes it so.
+    /// Adds `lines`, which may be none, at the end and puts them on disk. A new file then has all of them, or is still
+    /// new. After an error the file is as it was, or the next call makes it so.
     fn append(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 

@@ -215,7 +215,7 @@ impl Writer {
                 self.reopen();
                 drop(changing);
                 if has_more_room {
-                    self.commit_deletions(batch, error);
+                    self.commit(deletions(batch, error));
                 } else {
                     answer(batch, unavailable(&Arc::new(error)));
                 }
@@ -227,7 +227,7 @@ impl Writer {
                 drop(changing);
                 let was_not_done = matches!(*self.shared.state(), DbState::Writable(_)) && self.last_batch < number;
                 if has_more_room && was_not_done {
-                    self.commit_deletions(batch, error);
+                    self.commit(deletions(batch, error));
                 } else {
                     self.resolve(batch, number, Some(outcomes), &Arc::new(error));
                 }
@@ -243,13 +243,12 @@ impl Writer {
 
     /// If only the reserve is left, refuses the writes of `batch` that may not use it, and returns the others.
     fn within_the_room(&mut self, batch: Vec<Write>) -> Vec<Write> {
-        let may_use_reserve = |write: &Write| write.operation.may_use_reserve();
-        if batch.iter().all(may_use_reserve) || self.reserve.allows_all_writes(&*self.storage) {
-            return batch;
+        let is_for_all = batch.iter().all(|write| write.operation.may_use_reserve());
+        if is_for_all || self.reserve.allows_all_writes(&*self.storage) {
+            batch
+        } else {
+            deletions(batch, ReservedError)
         }
-        let (deletions, others) = batch.into_iter().partition(may_use_reserve);
-        answer(others, unavailable(&Arc::new(ReservedError)));
-        deletions
     }
 
     /// Gives the reserve to the deletions of `batch`, if there are any. Returns whether there is more room.
@@ -260,13 +259,6 @@ impl Writer {
     /// Some file systems need room for opening the database, because they never write in place.
     fn cannot_be_opened_for_lack_of_room(&self) -> bool {
         matches!(&*self.shared.state(), DbState::ReadOnly(_, reason) | DbState::Broken(reason) if reason.is_about_room())
-    }
-
-    /// Commits the deletions of `batch`, which failed with `error`. Refuses the other writes.
-    fn commit_deletions(&mut self, batch: Vec<Write>, error: redb::Error) {
-        let (deletions, others) = batch.into_iter().partition(|write: &Write| write.operation.may_use_reserve());
-        answer(others, unavailable(&Arc::new(error)));
-        self.commit(deletions);
     }
 
     /// Adds the deletions of `batch`, which is committed, to the ledger.
@@ -372,4 +364,14 @@ impl Writer {
             }
         }
     }
+}
+
+/// The writes of `batch` that may use the reserve: deletions. The others are refused with `error`.
+fn deletions<E>(batch: Vec<Write>, error: E) -> Vec<Write>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let (deletions, others) = batch.into_iter().partition(|write: &Write| write.operation.may_use_reserve());
+    answer(others, unavailable(&Arc::new(error)));
+    deletions
 }

@@ -10,12 +10,11 @@ use super::connection::RedisConnection;
 use super::keys;
 use super::pool::Connection;
 use crate::backends::memory::MemoryRateLimiter;
-use crate::domain::client::Client;
-use crate::domain::network_limits::{NetworkLimits, SubjectQuota, Window};
-use crate::domain::quota::{Decision, Quota};
+use crate::domain::network_limits::{NetworkLimits, Window};
+use crate::domain::quota::Decision;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
-use crate::ports::rate_limiter::{LimitKind, RateLimiter};
+use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use crate::telemetry::metrics::Metrics;
 
 /// Counts attempts in Redis, by Redis's clock. While Redis is unreachable it counts in this process.
@@ -41,19 +40,19 @@ impl RedisLimiter {
         Self { redis, script, random, metrics, networks, local }
     }
 
-    /// The decision on `attempt` in `windows`, of which the first is the client's own.
+    /// The decision on the attempt `id` in `windows`, of which the first is the client's own.
     async fn ask(
         &self,
         mut connection: Connection,
         kind: LimitKind,
         windows: &[Window],
-        attempt: &str,
+        id: &str,
     ) -> RedisResult<Decision> {
         let mut call = self.script.prepare_invoke();
         for key in keys::windows(kind, windows) {
             call.key(key);
         }
-        call.arg(attempt);
+        call.arg(id);
         for Window { quota, .. } in windows {
             call.arg(quota.limit).arg(u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX));
         }
@@ -80,24 +79,18 @@ fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
 
 #[async_trait]
 impl RateLimiter for RedisLimiter {
-    async fn check_within(
-        &self,
-        kind: LimitKind,
-        quota: Quota,
-        client: Client,
-        subject: Option<SubjectQuota>,
-    ) -> Decision {
-        let windows = self.networks.windows(quota, client, subject);
-        let attempt = hex_id(&self.random);
-        let ask = |connection| self.ask(connection, kind, &windows, &attempt);
+    async fn check(&self, attempt: Attempt) -> Decision {
+        let windows = self.networks.windows(attempt.quota, attempt.client, attempt.subject);
+        let id = hex_id(&self.random);
+        let ask = |connection| self.ask(connection, attempt.kind, &windows, &id);
         if let Some(decision) = self.redis.call(ask).await {
             if decision.admitted {
-                self.local.count(kind, quota, client, subject);
+                self.local.count(attempt);
             }
             decision
         } else {
             self.metrics.fallback_decisions.inc();
-            self.local.check_within(kind, quota, client, subject).await
+            self.local.check(attempt).await
         }
     }
 }

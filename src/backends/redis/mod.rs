@@ -1,5 +1,4 @@
-//! Limits that all replicas share, in Redis: one server, a Redis Cluster, or a master that sentinels
-//! name.
+//! Limits that all replicas share, in Redis: one server, a Redis Cluster, or a master that sentinels name.
 //!
 //! Redis has the times of admitted attempts, by limit and client, until their window has passed.
 //!
@@ -7,9 +6,10 @@
 //!
 //! No caller waits longer than [`TimeLimits::call`] for Redis. If Redis does not answer, a window in this process makes
 //! the decision. This window also counts the attempts that Redis admitted through this replica, so that a client gets
-//! no fresh quota. A Redis that refuses a command, for example because its memory is full, keeps its connection; one that
-//! takes no writes is looked for again, at most once a second. After a refused connection, or three failures in a row,
-//! Redis is not asked at all: the metric
+//! no fresh quota. If Redis refuses a command, for example because its memory is full, the connection is kept. If it
+//! takes no writes, the master is looked for again, at most once a second.
+//!
+//! After a refused connection, or three failures in a row, Redis is not asked at all: the metric
 //! `handbill_rate_limit_fallback` is 1 and a warning says so. Once a second this replica checks in the background
 //! whether Redis takes writes again, and then returns to it. Redis does not learn of attempts that were admitted
 //! meanwhile.
@@ -27,8 +27,8 @@
 //! # Rights that a login needs
 //!
 //! The keys `handbill:*` and the commands `+@connection +evalsha +script|load +time +zadd +zcount +zrangebyscore
-//! +zremrangebyscore +zscore +pexpire +set`, and `+info` for a warning about evicted
-//! keys; in a cluster also `+cluster`, with sentinels also `+role`.
+//! +zremrangebyscore +zscore +pexpire +set`, and `+info` for a warning about evicted keys; in a cluster also `+cluster`,
+//! with sentinels also `+role`.
 
 mod circuit_breaker;
 mod connection;

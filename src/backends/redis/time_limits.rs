@@ -31,7 +31,7 @@ impl TimeLimits {
 }
 
 impl TimeLimits {
-    /// Limits of which a caller waits for at most `call` in total.
+    /// Limits by which a caller waits for at most `call` in total.
     ///
     /// A healthy Redis needs far less than the default of 100 ms. Each call that is given up may let a client have one
     /// attempt too many, so a longer time counts more exactly while Redis is slow.

@@ -1,4 +1,5 @@
-//! The operators' commands. They ask the running process through its operators' listener.
+//! The operators' commands. They ask the running process through its operators' listener, work on the cluster itself, or
+//! work on the files of a store that no process uses.
 
 pub(super) mod audit;
 mod client;

@@ -7,8 +7,8 @@ use crate::domain::markdown::CODE_BLOCK;
 /// The first tag of a code block on the page. Long lines of code scroll, so the keyboard must reach the block.
 const FOCUSABLE_CODE_BLOCK: &str = r#"<pre tabindex="0">"#;
 
-/// A heading is compared with the title only if it has at most this much HTML, in bytes. A title has at most 200
-/// characters.
+/// A heading is compared with the title only if it has at most this much HTML, in bytes: far more than the longest title
+/// needs.
 const MAX_HEADING_BYTES: usize = 16 * 1024;
 
 /// `content_html` as the article of a page called `title`. A leading heading that repeats the title is left out, because the

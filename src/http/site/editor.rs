@@ -174,7 +174,8 @@ pub(in crate::http) async fn edit(
     match Slug::parse(&slug) {
         Ok(slug) => {
             let template = EditTemplate { layout: Layout::new(&http.base_url), version: &VERSION, slug: &slug };
-            page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE).respond_to(request.headers())
+            let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
+            page.respond_uncompressed_to(request.headers())
         }
         Err(_) => super::not_found_response(&http, &request),
     }
@@ -187,14 +188,25 @@ pub(in crate::http) async fn file(
     request: Request,
 ) -> Response {
     let asked = path.map(|Path(path)| path).unwrap_or_default();
-    match FILES.iter().find(|(name, ..)| *name == asked.1) {
-        Some((_, content_type, bytes)) => {
-            // Another version was asked for. Its files must not be cached under that address.
-            let caching = if asked.0 == *VERSION { CACHE_FOR_EVER } else { REVALIDATE };
-            StaticResponse::new(content_type, *bytes).with(CACHE_CONTROL, caching).respond_to(request.headers())
-        }
+    match file_response(&asked.0, &asked.1) {
+        Some(file) => file.respond_to(request.headers()),
         None => super::not_found_response(&http, &request),
     }
+}
+
+/// The file `name`, as it is sent at the address with `version`.
+fn file_response(version: &str, name: &str) -> Option<&'static StaticResponse> {
+    /// Each file at the address with its own version, and at the address with any other.
+    static RESPONSES: LazyLock<Vec<[StaticResponse; 2]>> = LazyLock::new(|| {
+        let responses = |(_, content_type, bytes): &(&str, &'static str, &'static [u8])| {
+            let file = StaticResponse::new(content_type, *bytes);
+            // A file must not be cached under the address of another version.
+            [CACHE_FOR_EVER, REVALIDATE].map(|caching| file.clone().with(CACHE_CONTROL, caching))
+        };
+        FILES.iter().map(responses).collect()
+    });
+    let place = FILES.iter().position(|(known, ..)| *known == name)?;
+    Some(&RESPONSES[place][usize::from(version != *VERSION)])
 }
 
 fn page(html: String, policy: HeaderValue) -> StaticResponse {
@@ -215,6 +227,8 @@ mod tests {
     use flate2::write::GzEncoder;
 
     use super::*;
+    use crate::api::error::ApiError;
+    use crate::service::BodyError;
 
     /// Most bytes of the editor's scripts and style together, compressed as for a browser.
     const MAX_COMPRESSED: usize = 12 * 1024;
@@ -237,10 +251,24 @@ mod tests {
     }
 
     #[test]
-    fn the_limits_in_the_scripts_are_the_limits_in_force() {
-        for limit in [format!("MAX_BYTES = {}", content::MAX_BYTES), format!("MAX_CHARS = {}", title::MAX_CHARS)] {
-            assert!(text("ui.js").contains(&format!("const {limit};")), "{limit}");
+    fn both_pages_of_the_editor_give_its_script_the_limits_in_force() {
+        let base_url = Origin::parse("https://pages.example").unwrap();
+        let slug = Slug::parse("hello-2222bbbb").unwrap();
+        let edit = EditTemplate { layout: Layout::new(&base_url), version: &VERSION, slug: &slug };
+        for html in [templates::html(&EditorTemplate::new(&base_url, None), 0), templates::html(&edit, 0)] {
+            let (bytes, chars) = (content::MAX_BYTES, title::MAX_CHARS);
+            assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
         }
+        let script = text("ui.js");
+        assert!(script.contains("dataset.maxBytes") && script.contains("dataset.maxChars"));
+    }
+
+    #[test]
+    fn the_script_knows_the_message_that_it_puts_in_other_words() {
+        let message = ApiError::from(&BodyError::NoTitle).message;
+        let (_, rest) = text("ui.js").split_once("message.startsWith('").unwrap();
+        let beginning = rest.split('\'').next().unwrap();
+        assert!(message.starts_with(beginning), "Change the beginning in ui.js, {beginning:?}, to that of {message:?}");
     }
 
     #[test]

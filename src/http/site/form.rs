@@ -31,6 +31,8 @@ use crate::http::state::Http;
 use crate::service::{Body, BodyError, CreateFields, Created, Limited, Preview, PreviewFields, ServiceError};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+/// Says whose page made a browser send a request.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
 /// The advice to somebody who filled in the form without a title.
 const NO_TITLE: &str = "The page has no title. Write one above the text, or begin the text with a heading such as # My page. Nothing was published.";
 
@@ -112,17 +114,21 @@ fn preferred_form(headers: &HeaderMap) -> AnswerForm {
 /// `Sec-Fetch-Site`, which browsers send to `https` and to this machine alone. A client that sends neither is no
 /// browser.
 fn is_cross_origin(headers: &HeaderMap, base_url: &str) -> bool {
-    if let Some(site) = headers.get("sec-fetch-site") {
-        return !["same-origin", "none"].iter().any(|ours| site.as_bytes() == ours.as_bytes());
+    // If a header is there twice, each of its values must be ours.
+    if headers.contains_key(SEC_FETCH_SITE) {
+        let is_ours =
+            |site: &HeaderValue| ["same-origin", "none"].iter().any(|ours| site.as_bytes() == ours.as_bytes());
+        return !headers.get_all(SEC_FETCH_SITE).iter().all(is_ours);
     }
-    let Some(origin) = headers.get(ORIGIN) else { return false };
     // Behind a proxy or on a machine's second address, the browser's origin may differ from `--base-url`.
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let is_ours = origin.to_str().is_ok_and(|origin| {
-        origin == base_url
-            || origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
-    });
-    !is_ours
+    let is_ours = |origin: &HeaderValue| {
+        origin.to_str().is_ok_and(|origin| {
+            origin == base_url
+                || origin.split_once("://").is_some_and(|(_, authority)| authority.eq_ignore_ascii_case(host))
+        })
+    };
+    !headers.get_all(ORIGIN).iter().all(is_ours)
 }
 
 /// One post, and the form that its client wants.

@@ -76,7 +76,7 @@ async fn operations_of_one_batch_see_those_before_them() {
     let first = Arc::new(page("first"));
     let other = Arc::new(page_at(first.slug.clone(), "other"));
     let second = edited(&first, "second");
-    let tombstone = second.tombstone(UnixMillis::new(CREATED + 2000));
+    let tombstone = second.head().tombstone(UnixMillis::new(CREATED + 2000));
     let held = disk.hold_syncs();
     let mut before = store.insert_if_absent(Arc::new(page("before")));
     begin(&mut before);

@@ -68,7 +68,7 @@ impl Seen {
 async fn a_flipped_bit_anywhere_in_a_record_is_found_and_never_another_text() {
     let (small, old, deleted) = (Arc::new(page("A *small* page.")), Arc::new(page("old")), Arc::new(page("deleted")));
     let large = Arc::new(page(&"A large page. ".repeat(700)));
-    let tombstone = deleted.tombstone(UnixMillis::new(CREATED + 5));
+    let tombstone = deleted.head().tombstone(UnixMillis::new(CREATED + 5));
     for (page, change) in [
         (&small, None),
         (&large, None),

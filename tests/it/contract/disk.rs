@@ -120,8 +120,8 @@ impl Disk {
         Box::new(self.clone())
     }
 
-    /// From now on blocks without space get none, but for the space that is kept for deletions. Others can be overwritten,
-    /// as on most file systems.
+    /// From now on no block gets new space, except from the space that is kept for deletions. Blocks that have space can
+    /// be overwritten, as on most file systems.
     pub(crate) fn fill(&self) {
         self.state().free = Some(0);
     }

@@ -1,15 +1,25 @@
 //! The embedded store on a disk that fails, fills up or loses power.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use handbill::backends::redb::RedbStore;
 use handbill::domain::page::Page;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use tokio::time::timeout;
 
 use super::disk::Disk;
 use crate::support::pages::{CREATED, edited, page};
+
+/// Longest wait for the end of a store that must end. Nothing depends on it being short.
+const MAX_WAIT: Duration = Duration::from_mins(1);
+
+/// Why `store` ended.
+async fn why_it_ended(store: &RedbStore) -> String {
+    timeout(MAX_WAIT, store.fatal_error()).await.expect("the store says why it ended").to_string()
+}
 
 fn large() -> Arc<Page> {
     Arc::new(page(&"x".repeat(102_400)))
@@ -43,7 +53,7 @@ async fn an_acknowledged_write_survives_a_power_failure() {
     let next = edited(&page, "next");
     store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
     assert!(survives_power_failure(&disk, &next).await);
-    let tombstone = next.tombstone(UnixMillis::new(CREATED + 2000));
+    let tombstone = next.head().tombstone(UnixMillis::new(CREATED + 2000));
     store.compare_and_set(next.version, Record::Deleted(tombstone.clone())).await.unwrap();
     let survived = RedbStore::on(disk.after_power_failure().storage()).unwrap();
     assert_eq!(survived.lookup(&page.slug).await.unwrap(), Lookup::Deleted(tombstone));
@@ -230,7 +240,7 @@ async fn a_panic_while_the_file_is_opened_again_ends_the_store_and_says_why() {
     disk.fail_sync(1, false);
     let unknown = store.insert_if_absent(Arc::new(page_like(&page))).await.unwrap_err();
     assert!(matches!(unknown, StoreError::OutcomeUnknown(_)), "the commit may have been made: {unknown}");
-    let why = store.fatal_error().await.to_string();
+    let why = why_it_ended(&store).await;
     assert!(why.contains("as planned") && !why.contains('\n'), "{why}");
     let refused = store.insert_if_absent(large()).await.unwrap_err();
     assert!(matches!(refused, StoreError::Unavailable(_)), "{refused}");
@@ -246,7 +256,7 @@ async fn a_panic_anywhere_on_the_writer_thread_ends_the_store_and_says_why() {
     store.observe_commits(|_| panic!("as planned"));
     // The commit before this one may not have been observed yet; then this one has not started.
     let _ = store.insert_if_absent(large()).await;
-    let why = store.fatal_error().await.to_string();
+    let why = why_it_ended(&store).await;
     assert!(why.contains("as planned") && !why.contains('\n'), "{why}");
     assert!(survives_power_failure(&disk, &page).await);
 }
@@ -257,7 +267,7 @@ async fn a_file_that_was_damaged_so_that_it_cannot_be_opened_again_ends_the_stor
     disk.damage(|bytes| bytes[4096..].fill(0xaa));
     disk.fail_sync(0, false);
     store.insert_if_absent(Arc::new(page_like(&page))).await.unwrap_err();
-    let why = store.fatal_error().await.to_string();
+    let why = why_it_ended(&store).await;
     assert!(why.contains("is damaged") && !why.contains('\n'), "{why}");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use handbill::domain::client::Client;
 use handbill::domain::quota::Quota;
-use handbill::ports::rate_limiter::LimitKind;
+use handbill::ports::rate_limiter::{Attempt, LimitKind};
 
 use super::backends::limiters;
 
@@ -20,17 +20,37 @@ fn client(number: u32) -> Client {
 async fn the_window_slides_attempt_by_attempt() {
     for limiter in limiters() {
         for _ in 0..10 {
-            assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+            assert!(
+                limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await.admitted,
+                "{}",
+                limiter.name
+            );
             limiter.clock.advance(Duration::from_mins(1));
         }
         // There were ten attempts, at minutes 0 to 9. Now it is minute 10.
         limiter.clock.advance(Duration::from_mins(50) - Duration::from_nanos(1));
-        assert!(!limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(
+            !limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
         limiter.clock.advance(Duration::from_nanos(1));
-        assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
-        assert!(!limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(
+            limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
+        assert!(
+            !limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
         limiter.clock.advance(Duration::from_mins(1));
-        assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(
+            limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
     }
 }
 
@@ -38,13 +58,25 @@ async fn the_window_slides_attempt_by_attempt() {
 async fn a_refused_attempt_is_not_counted() {
     for limiter in limiters() {
         let quota = Quota { limit: 1, window: HOUR };
-        assert!(limiter.backend.check(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+        assert!(
+            limiter.backend.check(Attempt::new(LimitKind::Create, quota, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
         for _ in 0..59 {
             limiter.clock.advance(Duration::from_mins(1));
-            assert!(!limiter.backend.check(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+            assert!(
+                !limiter.backend.check(Attempt::new(LimitKind::Create, quota, client(1))).await.admitted,
+                "{}",
+                limiter.name
+            );
         }
         limiter.clock.advance(Duration::from_mins(1));
-        assert!(limiter.backend.check(LimitKind::Create, quota, client(1)).await.admitted, "{}", limiter.name);
+        assert!(
+            limiter.backend.check(Attempt::new(LimitKind::Create, quota, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
     }
 }
 
@@ -52,15 +84,23 @@ async fn a_refused_attempt_is_not_counted() {
 async fn a_client_that_waits_as_long_as_it_is_told_gets_through_and_not_a_second_earlier() {
     for limiter in limiters() {
         for _ in 0..10 {
-            limiter.backend.check(LimitKind::Create, TEN, client(1)).await;
+            limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await;
             limiter.clock.advance(Duration::from_millis(700));
         }
-        let refused = limiter.backend.check(LimitKind::Create, TEN, client(1)).await;
+        let refused = limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await;
         assert!(!refused.admitted, "{}", limiter.name);
         assert_eq!(refused.retry_after_seconds(), 3593, "{}", limiter.name);
         limiter.clock.advance(Duration::from_secs(refused.retry_after_seconds() - 1));
-        assert!(!limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(
+            !limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
         limiter.clock.advance(Duration::from_secs(1));
-        assert!(limiter.backend.check(LimitKind::Create, TEN, client(1)).await.admitted, "{}", limiter.name);
+        assert!(
+            limiter.backend.check(Attempt::new(LimitKind::Create, TEN, client(1))).await.admitted,
+            "{}",
+            limiter.name
+        );
     }
 }

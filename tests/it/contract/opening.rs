@@ -28,7 +28,7 @@ async fn everything_is_found_again_after_a_restart() {
     }
     let next = edited(&changed, "new");
     store.compare_and_set(changed.version, Record::Active(next.clone())).await.unwrap();
-    let tombstone = deleted.tombstone(UnixMillis::new(CREATED + 1));
+    let tombstone = deleted.head().tombstone(UnixMillis::new(CREATED + 1));
     store.compare_and_set(deleted.version, Record::Deleted(tombstone.clone())).await.unwrap();
     drop(store);
 

@@ -35,7 +35,7 @@ fn small() -> Arc<Page> {
 }
 
 async fn delete(store: &RedbStore, page: &Page) -> Result<CasResult, StoreError> {
-    let tombstone = page.tombstone(UnixMillis::new(CREATED + 2000));
+    let tombstone = page.head().tombstone(UnixMillis::new(CREATED + 2000));
     store.compare_and_set(page.version, Record::Deleted(tombstone)).await
 }
 

@@ -27,7 +27,7 @@ async fn pages_and_tombstones_are_counted_whatever_order_they_came_in() {
     let (store, pages) = store_of(5).await;
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 5, tombstones: 0 });
     let delete = |page: &Page| {
-        let tombstone = page.tombstone(UnixMillis::new(CREATED + 1));
+        let tombstone = page.head().tombstone(UnixMillis::new(CREATED + 1));
         store.compare_and_set(page.version, Record::Deleted(tombstone))
     };
     for page in [&pages[1], &pages[4], &pages[1]] {
@@ -36,7 +36,7 @@ async fn pages_and_tombstones_are_counted_whatever_order_they_came_in() {
     let edited = edited(&pages[0], "edited");
     store.compare_and_set(pages[0].version, Record::Active(edited)).await.unwrap();
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 2 });
-    store.insert_tombstone_if_absent(page("elsewhere").tombstone(UnixMillis::new(CREATED + 1))).await.unwrap();
+    store.insert_tombstone_if_absent(page("elsewhere").head().tombstone(UnixMillis::new(CREATED + 1))).await.unwrap();
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 3 });
 }
 

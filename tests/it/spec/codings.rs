@@ -29,7 +29,8 @@ fn representations(page: &Published) -> [(String, &'static str); 4] {
     ]
 }
 
-const DOCUMENTS: [&str; 6] = ["/", path::OPENAPI, path::LLMS, path::AGENT_CARD, path::SERVER_CARD, path::ICON];
+const DOCUMENTS: [&str; 7] =
+    ["/", path::OPENAPI, path::LLMS, path::AGENT_CARD, path::SERVER_CARD, path::ICON, "/assets/0/editor.js"];
 
 fn asking(target: &str, accept: &str, codings: &str) -> Request {
     Request::get(target).header("accept", accept).header("accept-encoding", codings)
@@ -157,6 +158,17 @@ async fn a_client_that_accepts_no_coding_of_ours_gets_the_bytes_as_they_are() {
     for refusal in ["", "br", "identity", "gzip;q=0", "gzip;q=0.5, identity", "*;q=0", "identity;q=0"] {
         let answer = app.send(asking(&target, "*/*", refusal)).await;
         assert_eq!(answer.expect_status(200).header("content-encoding"), "", "{refusal}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_is_made_for_one_request_is_sent_as_it_is() {
+    let app = TestApp::new();
+    let target = "/never-was-2222bbbb/edit";
+    let plain = app.get(target).await;
+    for coding in CODINGS {
+        let answer = app.send(asking(target, "*/*", coding)).await;
+        assert_eq!((answer.header("content-encoding"), &answer.body), ("", &plain.body), "{coding}");
     }
 }
 

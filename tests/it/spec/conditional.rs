@@ -18,7 +18,9 @@ fn validated(page: &Published) -> Vec<(String, &'static str)> {
         "/help",
         "/never-was-2222bbbb/edit",
         style,
+        "/assets/0/editor.js",
         "/robots.txt",
+        path::REGISTRY_ENTRY,
         path::OPENAPI,
         path::LLMS,
         path::ICON,
@@ -159,7 +161,7 @@ async fn a_read_of_anything_else_answers_200() {
     let [json, html, markdown] = representations(&page);
     let old = app.read(&page.slug).await.header("etag").to_owned();
     app.update(&page, json!({"content": "new"})).await.expect_status(200);
-    for tags in [old.as_str(), "\"x\"", "", "nonsense", "\"*\"", "\"unclosed"] {
+    for tags in [old.as_str(), "\"x\"", "", "nonsense", "\"*\"", "W/*", "\"unclosed"] {
         assert_eq!(get_if_none_match(&app, &json, tags).await.expect_status(200).field("content"), "new");
     }
     // The tag of one representation does not match another representation of the same version.
@@ -287,7 +289,7 @@ async fn an_update_or_delete_of_anything_else_than_if_none_match_names_is_made()
     let page = app.published().await;
     let stale = app.update(&page, json!({"content": "new"})).await.header("etag").to_owned();
     app.update(&page, json!({"content": "newer"})).await.expect_status(200);
-    for tags in [stale.as_str(), &page.etag, "\"x\"", "", "nonsense", "\"*\"", "\"unclosed"] {
+    for tags in [stale.as_str(), &page.etag, "\"x\"", "", "nonsense", "\"*\"", "W/*", "\"unclosed"] {
         assert_eq!(
             update_if_none_match(&app, &page, tags).await.expect_status(200).field("content"),
             "changed",

@@ -2,11 +2,9 @@
 
 use serde_json::json;
 
+use super::documented::{max_content_bytes, max_title_chars};
 use crate::support::app::{BASE_URL, Setup, TestApp};
 use crate::support::exchange::Request;
-
-const MAX_TITLE_CHARS: usize = 200;
-const MAX_CONTENT_BYTES: usize = 102_400;
 
 fn body(title: &str, content: &str) -> String {
     json!({"title": title, "content": content}).to_string()
@@ -80,19 +78,19 @@ async fn a_title_of_200_characters_is_accepted_and_a_longer_one_is_not() {
     let app = Setup::unlimited().start();
     // Scalar values are counted, and not bytes or what looks like one character.
     for character in ["a", "é", "漢", "\u{1f600}"] {
-        let longest = character.repeat(MAX_TITLE_CHARS);
+        let longest = character.repeat(max_title_chars());
         let page = app.publish(&longest, "c").await;
         assert_eq!(app.page(&page.slug).await["title"], longest.as_str());
-        let answer = app.create(body(&character.repeat(MAX_TITLE_CHARS + 1), "c")).await;
+        let answer = app.create(body(&character.repeat(max_title_chars() + 1), "c")).await;
         assert!(answer.expect_error(400, "invalid_body").field("message").contains("`title`"));
     }
-    app.create(body(&"e\u{301}".repeat(MAX_TITLE_CHARS / 2 + 1), "c")).await.expect_error(400, "invalid_body");
+    app.create(body(&"e\u{301}".repeat(max_title_chars() / 2 + 1), "c")).await.expect_error(400, "invalid_body");
 }
 
 #[tokio::test]
 async fn a_title_is_counted_after_it_is_trimmed() {
     let app = TestApp::new();
-    app.create(body(&format!("   {}   ", "a".repeat(MAX_TITLE_CHARS)), "c")).await.expect_status(201);
+    app.create(body(&format!("   {}   ", "a".repeat(max_title_chars())), "c")).await.expect_status(201);
 }
 
 #[tokio::test]
@@ -159,7 +157,7 @@ async fn white_space_alone_is_content() {
 #[tokio::test]
 async fn content_of_102400_bytes_is_accepted_and_of_one_more_answers_413() {
     let app = TestApp::new();
-    let largest = "a".repeat(MAX_CONTENT_BYTES);
+    let largest = "a".repeat(max_content_bytes());
     let page = app.publish("T", &largest).await;
     assert_eq!(app.page(&page.slug).await["content"], largest.as_str());
     let answer = app.create(body("T", &format!("{largest}a"))).await;
@@ -169,8 +167,8 @@ async fn content_of_102400_bytes_is_accepted_and_of_one_more_answers_413() {
 #[tokio::test]
 async fn content_is_counted_in_bytes_of_utf_8() {
     let app = TestApp::new();
-    app.create(body("T", &"é".repeat(MAX_CONTENT_BYTES / 2))).await.expect_status(201);
-    app.create(body("T", &format!("{}a", "é".repeat(MAX_CONTENT_BYTES / 2))))
+    app.create(body("T", &"é".repeat(max_content_bytes() / 2))).await.expect_status(201);
+    app.create(body("T", &format!("{}a", "é".repeat(max_content_bytes() / 2))))
         .await
         .expect_error(413, "content_too_large");
     // 34,134 characters of three bytes are 102,402 bytes.

@@ -252,6 +252,9 @@ async fn a_form_with_a_field_that_is_unknown_repeated_missing_or_no_utf_8_answer
         (markdown(b"ab\xff".to_vec()).query("title=T"), "not UTF-8, at byte 2"),
         (markdown("# T").query("titel=x"), "`title` and `action`"),
         (markdown("# T").query("action=drop"), "`publish` or `preview`"),
+        (markdown("# T").query("title=a&title=b"), "`title` is there twice"),
+        (markdown("# T").query("action=preview&action=publish"), "`action` is there twice"),
+        (markdown("# T").query("title=%ff"), "not UTF-8"),
         (form(&[]).body("no parts"), "multipart/form-data"),
         (Request::new("POST", "/").header("content-type", "multipart/form-data").body("x"), "multipart/form-data"),
     ] {
@@ -274,6 +277,8 @@ async fn a_form_that_a_browser_sends_for_another_site_answers_403_and_publishes_
         post().header("origin", "https://pages.example:8443"),
         post().header("origin", "null"),
         markdown("# T").header("origin", "https://elsewhere.example"),
+        post().header("sec-fetch-site", "none").header("sec-fetch-site", "cross-site"),
+        post().header("origin", BASE_URL).header("origin", "https://elsewhere.example"),
     ] {
         let answer = app.send(request.header("accept", BROWSER)).await;
         answer.expect_error(403, "cross_origin");

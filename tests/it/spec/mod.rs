@@ -13,6 +13,7 @@ pub(crate) mod cors;
 pub(crate) mod create;
 pub(crate) mod delete;
 pub(crate) mod discovery;
+pub(crate) mod documented;
 pub(crate) mod documents;
 pub(crate) mod errors;
 pub(crate) mod form;

@@ -156,7 +156,7 @@ async fn every_deletion_is_in_the_ledger_even_if_its_process_ended_before_it_was
     let ledger = CqlLedger::of(store.clone());
     let taken = taken_down(&store).await;
     let page = inserted(&store).await;
-    let deleted = page.tombstone(UnixMillis::new(CREATED + 7));
+    let deleted = page.head().tombstone(UnixMillis::new(CREATED + 7));
     store.compare_and_set(page.version, Record::Deleted(deleted.clone())).await.unwrap();
     let expected = [taken, deleted.clone()].map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
     for records in [1, 2, 100] {

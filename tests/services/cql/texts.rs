@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use handbill::backends::cql::{CqlStore, SweepPlan, SweepReport, migrate};
-use handbill::domain::page::{Page, PageEdit};
+use handbill::domain::page::Page;
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
@@ -53,8 +53,8 @@ async fn a_new_title_leaves_the_text_where_it_is() {
     let first = inserted(&store, "the text").await;
     for round in 0..3 {
         let page = found(&store, &first.slug).await;
-        let edit = PageEdit { title: Some(Some(Title::parse(&format!("Title {round}")).unwrap())), content: None };
-        let next = Arc::new(page.edited(&edit, None, UnixMillis::new(CREATED)));
+        let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
+        let next = Arc::new(Page::clone(&page).retitled(title, UnixMillis::new(CREATED)));
         let swapped = store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
         assert_eq!(swapped, CasResult::Swapped);
         assert_eq!(found(&store, &first.slug).await, next);
@@ -91,7 +91,7 @@ async fn the_text_of_a_write_that_lost_is_gone() {
 async fn no_text_of_a_deleted_page_can_be_read_even_if_it_arrives_late_from_a_clock_that_is_ahead() {
     let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
     let first = inserted(&store, "the text").await;
-    let tombstone = first.tombstone(UnixMillis::new(CREATED + 5));
+    let tombstone = first.head().tombstone(UnixMillis::new(CREATED + 5));
     store.compare_and_set(first.version, Record::Deleted(tombstone.clone())).await.unwrap();
     assert_eq!(texts(&session, keyspace, &first.slug).await, []);
     for ahead in [0, Duration::from_mins(1).as_micros(), Duration::from_hours(23).as_micros()] {
@@ -160,7 +160,7 @@ async fn a_sweep_deletes_old_texts_that_no_head_points_to_and_nothing_else() {
     let store = CqlStore::connect(&settings, PATIENT, Random::System, |_| {}).await.unwrap();
     let kept = inserted(&store, "kept").await;
     let deleted = inserted(&store, "deleted").await;
-    let tombstone = deleted.tombstone(UnixMillis::new(CREATED + 5));
+    let tombstone = deleted.head().tombstone(UnixMillis::new(CREATED + 5));
     store.compare_and_set(deleted.version, Record::Deleted(tombstone.clone())).await.unwrap();
     let (orphan, young) = (slug(), slug());
     let now = plan(false).now.get() * 1000;

@@ -262,6 +262,21 @@ fn an_answer_after_which_the_connection_closes_says_so() {
 }
 
 #[test]
+fn bytes_of_a_body_that_was_not_read_are_never_a_request() {
+    let listener = Listener::start(PATIENT);
+    for framing in
+        ["Content-Length: 1000", "Content-Length: 1000\r\nExpect: 100-continue", "Transfer-Encoding: chunked"]
+    {
+        let mut connection = listener.connect();
+        connection.send(format!("POST /nowhere HTTP/1.1\r\nHost: localhost\r\n{framing}\r\n\r\n")).unwrap();
+        let answer = connection.answer().unwrap();
+        assert_eq!((answer.status, answer.closes()), (404, true), "{framing}");
+        let _ = connection.send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+        assert!(connection.is_ended(), "{framing}");
+    }
+}
+
+#[test]
 fn a_stalled_body_and_a_client_that_does_not_read_do_not_hold_the_stop() {
     let listener = Listener::start(ServerLimits { stalled_at_stop: SOON, ..PATIENT });
     let (mut uploading, mut reading) = (listener.connect(), listener.connect());
@@ -291,6 +306,8 @@ fn heads_that_stall_hold_no_more_than_the_budget_and_keep_nobody_out() {
     while !get_once(listener.address, "/").is_ok_and(|answer| answer.status == 200) {
         assert!(Instant::now() < end);
     }
+    let receiving = &listener.metrics.receiving;
+    assert!(receiving.refused.get() + receiving.evicted.get() > 0, "nothing was charged");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use handbill::backends::redis::TimeLimits;
 use handbill::domain::client::Client;
 use handbill::domain::quota::{Decision, Quota};
-use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use redis::AsyncCommands;
 
 use super::servers::{OwnServer, Replica, client, connect, free_port, to};
@@ -23,7 +23,7 @@ pub(crate) const SHORT: TimeLimits = TimeLimits {
 
 async fn decide(replica: &Replica, client: Client) -> Decision {
     let started = Instant::now();
-    let decision = replica.limiter.check(LimitKind::Create, TEN, client).await;
+    let decision = replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
     assert!(started.elapsed() < FAR_TOO_LONG, "{:?}", started.elapsed());
     decision
 }

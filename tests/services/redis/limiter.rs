@@ -12,7 +12,7 @@ use handbill::domain::network_limits::NetworkLimits;
 use handbill::domain::quota::Quota;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::random::{Random, hex_id};
-use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill::telemetry::metrics::Metrics;
 use redis::AsyncCommands;
 
@@ -29,7 +29,9 @@ async fn of_100_attempts_at_once_over_4_replicas_exactly_the_limit_is_admitted()
         let client = client();
         let attempts = (0..100).map(|attempt| {
             let replica = replicas[attempt % 4].clone();
-            tokio::spawn(async move { replica.limiter.check(LimitKind::Create, TEN, client).await.admitted })
+            tokio::spawn(
+                async move { replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted },
+            )
         });
         let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
         assert_eq!(admitted, 10, "{servers:?}");
@@ -44,15 +46,18 @@ async fn a_replica_reports_attempts_that_another_counted() {
         let client = client();
         for left in (0..10).rev() {
             let replica = if left % 2 == 0 { &one } else { &other };
-            let decision = replica.limiter.check(LimitKind::Edit, TEN, client).await;
+            let decision = replica.limiter.check(Attempt::new(LimitKind::Edit, TEN, client)).await;
             assert_eq!((decision.admitted, decision.remaining, decision.quota), (true, left, TEN), "{servers:?}");
         }
-        let refused = one.limiter.check(LimitKind::Edit, TEN, client).await;
+        let refused = one.limiter.check(Attempt::new(LimitKind::Edit, TEN, client)).await;
         assert_eq!((refused.admitted, refused.remaining), (false, 0), "{servers:?}");
         assert!((3500..=3600).contains(&refused.retry_after_seconds()), "{servers:?}");
-        assert!(one.limiter.check(LimitKind::Create, TEN, client).await.admitted, "{servers:?}: limits are apart");
         assert!(
-            one.limiter.check(LimitKind::Edit, TEN, super::servers::client()).await.admitted,
+            one.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted,
+            "{servers:?}: limits are apart"
+        );
+        assert!(
+            one.limiter.check(Attempt::new(LimitKind::Edit, TEN, super::servers::client())).await.admitted,
             "{servers:?}: clients are apart"
         );
     }
@@ -64,7 +69,7 @@ async fn a_window_that_has_passed_leaves_nothing_in_redis() {
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let quota = Quota { limit: 5, window: Duration::from_millis(5) };
     for _ in 0..5 {
-        replica.limiter.check(LimitKind::Create, quota, client()).await;
+        replica.limiter.check(Attempt::new(LimitKind::Create, quota, client())).await;
     }
     let mut connection = connect(&server.address()).await;
     // The window passes meanwhile, so this loop ends.
@@ -76,7 +81,7 @@ async fn keys_name_the_limit_and_the_client_and_nothing_else_is_kept() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let client = Client::from("192.0.2.7".parse::<std::net::IpAddr>().unwrap());
-    replica.limiter.check(LimitKind::Create, TEN, client).await;
+    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
     let keys: Vec<String> = connect(&server.address()).await.keys("*").await.unwrap();
     assert_eq!(keys, ["handbill:limit:{create:192.0.2.7}"]);
 }
@@ -86,10 +91,10 @@ async fn a_redis_that_has_forgotten_the_script_is_told_it_again() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let client = client();
-    replica.limiter.check(LimitKind::Create, TEN, client).await;
+    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
     let mut connection = connect(&server.address()).await;
     redis::cmd("SCRIPT").arg("FLUSH").query_async::<()>(&mut connection).await.unwrap();
-    assert_eq!(replica.limiter.check(LimitKind::Create, TEN, client).await.remaining, 8);
+    assert_eq!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.remaining, 8);
     assert_eq!(replica.decided_alone(), 0);
 }
 
@@ -98,14 +103,14 @@ async fn a_connection_that_was_cut_is_made_again_within_the_same_decision() {
     let server = OwnServer::start();
     let replica = Replica::start(&to(&server.address()), PATIENT);
     let client = client();
-    replica.limiter.check(LimitKind::Create, TEN, client).await;
+    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
     let mut connection = connect(&server.address()).await;
     redis::cmd("CLIENT")
         .arg(&["KILL", "TYPE", "normal", "SKIPME", "yes"])
         .query_async::<u32>(&mut connection)
         .await
         .unwrap();
-    assert_eq!(replica.limiter.check(LimitKind::Create, TEN, client).await.remaining, 8);
+    assert_eq!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.remaining, 8);
     assert_eq!(replica.decided_alone(), 0);
 }
 
@@ -116,9 +121,9 @@ async fn a_shared_server_answers_within_the_limits_that_the_service_has() {
         let replica = Replica::start(&servers.settings(), usual());
         let client = client();
         for _ in 0..20 {
-            replica.limiter.check(LimitKind::Create, TEN, client).await;
+            replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
         }
-        assert!(!replica.limiter.check(LimitKind::Create, TEN, client).await.admitted, "{servers:?}");
+        assert!(!replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted, "{servers:?}");
     }
 }
 
@@ -139,8 +144,8 @@ async fn a_network_is_limited_across_its_clients_and_replicas_as_in_one_process(
         };
         let quota = Quota { limit: 2, window: Duration::from_hours(1) };
         for (number, subnet) in [0, 0, 0, 1, 1, 1, 0x100, 0x100, 0x200, 0x300].into_iter().enumerate() {
-            let shared = replicas[number % 2].check(LimitKind::Create, quota, client(subnet)).await;
-            let expected = alone.check(LimitKind::Create, quota, client(subnet)).await;
+            let shared = replicas[number % 2].check(Attempt::new(LimitKind::Create, quota, client(subnet))).await;
+            let expected = alone.check(Attempt::new(LimitKind::Create, quota, client(subnet))).await;
             assert_eq!(
                 (shared.admitted, shared.remaining),
                 (expected.admitted, expected.remaining),
@@ -163,7 +168,7 @@ async fn a_full_redis_takes_no_window_and_keeps_its_connection() {
         .await
         .unwrap();
     let replica = Replica::start(&to(&server.address()), PATIENT);
-    replica.limiter.check(LimitKind::Create, TEN, client()).await;
+    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
     let used = |info: String| -> u64 {
         info.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap().trim().parse().unwrap()
     };
@@ -175,7 +180,7 @@ async fn a_full_redis_takes_no_window_and_keeps_its_connection() {
     };
     let before = connections(redis::cmd("INFO").arg("stats").query_async(&mut connection).await.unwrap());
     for _ in 0..5_000 {
-        assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
+        assert!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await.admitted);
     }
     assert!(replica.decided_alone() > 0, "a full Redis counts nothing more");
     let after = redis::cmd("INFO").arg("memory").query_async::<String>(&mut connection).await.unwrap();

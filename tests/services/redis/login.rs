@@ -9,7 +9,7 @@ use handbill::backends::redis::{OpenError, Redis, TimeLimits};
 use handbill::config::{RedisMode, RedisSettings, RedisUrl};
 use handbill::domain::quota::Quota;
 use handbill::ports::random::Random;
-use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use handbill::telemetry::metrics::Metrics;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use redis::{Client, FromRedisValue, TlsCertificates};
@@ -88,7 +88,7 @@ impl Guarded {
         let replica = Replica::start(&self.settings(), limits);
         // The replica connects meanwhile, so this loop ends.
         while !self.administer::<String>(&["CLIENT", "LIST"]).await.contains(" user=handbill ") {}
-        replica.limiter.check(LimitKind::Create, TEN, client()).await;
+        replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
         assert_eq!(replica.decided_alone(), 0);
         replica
     }
@@ -121,7 +121,7 @@ fn authority() -> ((CertificateParams, String), KeyPair) {
 /// Whether Redis decides an attempt, rather than the replica alone.
 async fn is_reached(settings: &RedisSettings) -> bool {
     let replica = Replica::start(settings, PATIENT);
-    assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
+    assert!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await.admitted);
     replica.decided_alone() == 0
 }
 
@@ -168,7 +168,7 @@ async fn a_login_with_the_listed_rights_alone_keeps_its_connections() {
     };
     let before = connections().await;
     for _ in 0..20 {
-        replica.limiter.check(LimitKind::Create, TEN, client()).await;
+        replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
     }
     assert_eq!(connections().await, before + 1, "the test's own");
 }
@@ -179,7 +179,7 @@ async fn a_changed_password_file_is_read_for_the_next_connection() {
     let replica = guarded.connected_replica(PATIENT).await;
     fs::write(guarded.file("password"), "staple\n").unwrap();
     guarded.change_password("staple").await;
-    replica.limiter.check(LimitKind::Create, TEN, client()).await;
+    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
     assert_eq!(replica.decided_alone(), 0);
 }
 
@@ -188,7 +188,7 @@ async fn a_replica_that_a_new_password_shuts_out_returns_once_its_file_has_it() 
     let guarded = Guarded::start();
     let mut replica = guarded.connected_replica(SHORT).await;
     guarded.change_password("staple").await;
-    replica.limiter.check(LimitKind::Create, TEN, client()).await;
+    replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await;
     assert_eq!((replica.decided_alone(), *replica.out_of_reach.borrow_and_update()), (1, true));
     fs::write(guarded.file("password"), "staple\n").unwrap();
     come_back(&mut replica).await;
@@ -240,5 +240,5 @@ async fn several_addresses_mean_a_cluster() {
         ..to("")
     };
     let replica = Replica::start(&settings, usual());
-    assert!(replica.limiter.check(LimitKind::Create, TEN, client()).await.admitted);
+    assert!(replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client())).await.admitted);
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use handbill::config::RedisMode;
 use handbill::domain::quota::Quota;
-use handbill::ports::rate_limiter::{LimitKind, RateLimiter};
+use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use rustix::process::Signal;
 
 use super::faults::come_back;
@@ -20,14 +20,14 @@ async fn when_sentinels_name_another_master_the_replica_goes_there() {
         let mut replica = Replica::start(&servers.settings, usual());
         let client = client();
         for _ in 0..10 {
-            replica.limiter.check(LimitKind::Create, TEN, client).await;
+            replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await;
         }
         servers.signal("master", signal);
         // Attempts continue through the failover. None is admitted, because Redis or the replica has counted ten.
         let started = Instant::now();
         while !*replica.out_of_reach.borrow_and_update() {
             let asked = Instant::now();
-            assert!(!replica.limiter.check(LimitKind::Create, TEN, client).await.admitted);
+            assert!(!replica.limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted);
             assert!(asked.elapsed() < FAR_TOO_LONG);
             assert!(started.elapsed() < Duration::from_mins(1), "it never fell back");
         }
@@ -57,7 +57,7 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_
         let clients: Vec<_> = (0..24).map(|_| client()).collect();
         for client in &clients {
             for _ in 0..10 {
-                replica.limiter.check(LimitKind::Create, TEN, *client).await;
+                replica.limiter.check(Attempt::new(LimitKind::Create, TEN, *client)).await;
             }
         }
         let url = &servers.settings.redis_url[0].0;
@@ -70,7 +70,7 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_
             let alone = replica.decided_alone();
             for client in &clients {
                 let asked = Instant::now();
-                let decision = replica.limiter.check(LimitKind::Create, TEN, *client).await;
+                let decision = replica.limiter.check(Attempt::new(LimitKind::Create, TEN, *client)).await;
                 assert!(!decision.admitted, "the limit holds through the failover");
                 assert!(asked.elapsed() < FAR_TOO_LONG, "{:?}", asked.elapsed());
             }

@@ -1,8 +1,5 @@
 // Shared by both pages of the editor: fields, requests, messages, copying.
 
-const MAX_BYTES = 102400;
-const MAX_CHARS = 200;
-
 export const $ = (id) => document.getElementById(id);
 
 /** Says `text` where everybody notices it. */
@@ -93,6 +90,9 @@ export function once(control, work) {
 
 /** The fields of the page. */
 export const [title, content] = [$('title'), $('content')];
+
+/** The limits in force, which the page names beside the counter. */
+const [MAX_BYTES, MAX_CHARS] = [$('count').dataset.maxBytes, $('count').dataset.maxChars].map(Number);
 
 /** Counts title and text, shows it, and returns whether both fit. */
 export function count() {

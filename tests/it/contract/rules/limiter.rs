@@ -9,7 +9,7 @@ use handbill::domain::client::Client;
 use handbill::domain::network_limits::SubjectQuota;
 use handbill::domain::quota::Quota;
 use handbill::domain::subject::Subject;
-use handbill::ports::rate_limiter::LimitKind;
+use handbill::ports::rate_limiter::{Attempt, LimitKind};
 
 use super::super::backends::limiters_by_any_clock;
 
@@ -27,7 +27,7 @@ async fn of_100_attempts_at_once_exactly_the_limit_is_admitted() {
         let client = stranger();
         let attempts = (0..100).map(|_| {
             let limiter = limiter.clone();
-            tokio::spawn(async move { limiter.check(LimitKind::Create, TEN, client).await.admitted })
+            tokio::spawn(async move { limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted })
         });
         let admitted = join_all(attempts).await.into_iter().filter(|admitted| *admitted.as_ref().unwrap()).count();
         assert_eq!(admitted, 10, "{name}");
@@ -39,10 +39,10 @@ async fn the_remaining_attempts_count_down_to_nothing() {
     for (name, limiter) in limiters_by_any_clock() {
         let client = stranger();
         for left in (0..10).rev() {
-            let decision = limiter.check(LimitKind::Edit, TEN, client).await;
+            let decision = limiter.check(Attempt::new(LimitKind::Edit, TEN, client)).await;
             assert_eq!((decision.admitted, decision.remaining), (true, left), "{name}");
         }
-        let decision = limiter.check(LimitKind::Edit, TEN, client).await;
+        let decision = limiter.check(Attempt::new(LimitKind::Edit, TEN, client)).await;
         assert_eq!((decision.admitted, decision.remaining, decision.quota), (false, 0, TEN), "{name}");
     }
 }
@@ -54,7 +54,7 @@ async fn clients_and_limits_are_counted_apart() {
             let client = stranger();
             for limited in [LimitKind::Create, LimitKind::Edit, LimitKind::Token, LimitKind::Preview] {
                 for attempt in 0..11 {
-                    let decision = limiter.check(limited, TEN, client).await;
+                    let decision = limiter.check(Attempt::new(limited, TEN, client)).await;
                     assert_eq!(decision.admitted, attempt < 10, "{name}");
                 }
             }
@@ -69,7 +69,7 @@ async fn an_attempt_of_a_subject_is_counted_for_it_and_for_its_client_or_for_nei
         let client = stranger();
         let check = |subject: &'static str| {
             let subject = SubjectQuota { subject: Subject::named(subject).unwrap(), quota: TWO };
-            limiter.check_within(LimitKind::Create, TEN, client, Some(subject))
+            limiter.check(Attempt { subject: Some(subject), ..Attempt::new(LimitKind::Create, TEN, client) })
         };
         for attempt in 0..5 {
             let decision = check("ada").await;
@@ -80,7 +80,7 @@ async fn an_attempt_of_a_subject_is_counted_for_it_and_for_its_client_or_for_nei
         }
         let refused = check("f").await;
         assert_eq!((refused.admitted, refused.remaining), (false, 0), "{name}");
-        assert!(!limiter.check(LimitKind::Create, TEN, client).await.admitted, "{name}");
-        assert!(limiter.check(LimitKind::Create, TEN, stranger()).await.admitted, "{name}");
+        assert!(!limiter.check(Attempt::new(LimitKind::Create, TEN, client)).await.admitted, "{name}");
+        assert!(limiter.check(Attempt::new(LimitKind::Create, TEN, stranger())).await.admitted, "{name}");
     }
 }

@@ -28,7 +28,7 @@ async fn a_scan_returns_every_record_once_in_batches_of_any_size_and_ends_a_batc
         assert!(batch.records.is_empty() && batch.next.is_none(), "{name}: an empty store has nothing to scan");
 
         let pages = filled(&*store, 23).await;
-        let tombstone = pages[7].tombstone(UnixMillis::new(CREATED + 1));
+        let tombstone = pages[7].head().tombstone(UnixMillis::new(CREATED + 1));
         store.compare_and_set(pages[7].version, Record::Deleted(tombstone.clone())).await.unwrap();
         let mut expected: BTreeMap<_, _> =
             pages.iter().map(|page| (page.slug.to_string(), Record::Active(page.clone()))).collect();
@@ -62,7 +62,7 @@ async fn pages_that_are_there_all_the_time_are_found_once_however_others_change(
                 let next = if round % 2 == 0 {
                     Record::Active(edited(changed, "changed"))
                 } else {
-                    Record::Deleted(changed.tombstone(UnixMillis::new(CREATED + 9)))
+                    Record::Deleted(changed.head().tombstone(UnixMillis::new(CREATED + 9)))
                 };
                 store.compare_and_set(changed.version, next).await.unwrap();
             }
@@ -78,7 +78,7 @@ async fn pages_that_are_there_all_the_time_are_found_once_however_others_change(
 async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
-        let gone = page("gone").tombstone(UnixMillis::new(CREATED + 5));
+        let gone = page("gone").head().tombstone(UnixMillis::new(CREATED + 5));
         let import = async |tombstone| store.insert_tombstone_if_absent(tombstone).await.unwrap();
         assert_eq!(import(gone.clone()).await, InsertResult::Inserted, "{name}");
         assert_eq!(store.lookup(&gone.slug).await.unwrap(), Lookup::Deleted(gone.clone()), "{name}");
@@ -86,7 +86,7 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
 
         let page = Arc::new(page("there"));
         store.insert_if_absent(page.clone()).await.unwrap();
-        let late = page.tombstone(UnixMillis::new(CREATED + 5));
+        let late = page.head().tombstone(UnixMillis::new(CREATED + 5));
         assert_eq!(import(late).await, InsertResult::SlugTaken, "{name}");
         assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{name}");
     }

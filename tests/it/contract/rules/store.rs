@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use handbill::domain::content::Content;
 use handbill::domain::language::Language;
 use handbill::domain::markdown::render;
-use handbill::domain::page::{PageEdit, PageVersion};
+use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::takedown::{Takedown, TakedownReason};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
@@ -116,7 +116,7 @@ async fn a_head_is_that_of_the_record_and_leads_to_its_whole_page() {
         assert_eq!(head, first.head(), "{name}");
         assert_eq!(store.page(&head).await.unwrap(), Some(first.clone()), "{name}");
 
-        let deleted = first.tombstone(UnixMillis::new(CREATED + 5));
+        let deleted = first.head().tombstone(UnixMillis::new(CREATED + 5));
         store.compare_and_set(first.version, Record::Deleted(deleted.clone())).await.unwrap();
         assert_eq!(store.head(&first.slug).await.unwrap(), Head::Deleted(deleted), "{name}");
         assert_eq!(store.page(&head).await.unwrap(), None, "{name}");
@@ -132,8 +132,7 @@ async fn a_new_title_keeps_the_text_and_a_new_text_replaces_it() {
         let Lookup::Active(mut found) = store.lookup(&first.slug).await.unwrap() else { panic!("{name}") };
         for round in 0..3 {
             let title = Some(Some(Title::parse(&format!("Title {round}")).unwrap()));
-            let edit = PageEdit { title, content: None };
-            let next = Arc::new(found.edited(&edit, None, UnixMillis::new(CREATED + round)));
+            let next = Arc::new(Page::clone(&found).retitled(title, UnixMillis::new(CREATED + round)));
             let swapped = store.compare_and_set(found.version, Record::Active(next.clone())).await.unwrap();
             assert_eq!(swapped, CasResult::Swapped, "{name}");
             let Head::Active(head) = store.head(&first.slug).await.unwrap() else { panic!("{name}") };
@@ -168,7 +167,7 @@ async fn a_stale_version_changes_nothing() {
         let early = edited(&second, "early");
         let swapped = store.backend.compare_and_set(early.version, Record::Active(early)).await.unwrap();
         assert_eq!(swapped, CasResult::Stale, "{}", store.name);
-        let tombstone = first.tombstone(UnixMillis::new(CREATED));
+        let tombstone = first.head().tombstone(UnixMillis::new(CREATED));
         let swapped = store.backend.compare_and_set(first.version, Record::Deleted(tombstone)).await.unwrap();
         assert_eq!(swapped, CasResult::Stale, "{}", store.name);
 
@@ -191,7 +190,7 @@ async fn a_page_that_was_never_there_cannot_be_replaced() {
 async fn a_deleted_page_leaves_a_tombstone_that_nothing_replaces() {
     for store in stores().await {
         let page = Arc::new(page("text"));
-        let tombstone = page.tombstone(UnixMillis::new(CREATED + 5));
+        let tombstone = page.head().tombstone(UnixMillis::new(CREATED + 5));
         store.backend.insert_if_absent(page.clone()).await.unwrap();
         let deleted = Record::Deleted(tombstone.clone());
         let swapped = store.backend.compare_and_set(page.version, deleted.clone()).await.unwrap();
@@ -251,7 +250,7 @@ async fn of_racing_changes_to_one_version_one_wins_and_is_what_is_found() {
         let racing = (0..32).map(|racer| {
             let (store, expected) = (store.backend.clone(), first.version);
             let next = if racer % 4 == 0 {
-                Record::Deleted(first.tombstone(UnixMillis::new(CREATED + racer)))
+                Record::Deleted(first.head().tombstone(UnixMillis::new(CREATED + racer)))
             } else {
                 Record::Active(edited(&first, &format!("racer {racer}")))
             };

@@ -1,0 +1,140 @@
+//! The labels of the instruments. Their values come from closed sets only: no path, slug, address or key is ever a label.
+//! Those of the cluster are in `cluster.rs`.
+
+use std::borrow::Cow;
+
+use prometheus_client::encoding::{EncodeLabelSet, LabelSetEncoder};
+
+/// Labels of a request. No label holds text that a client chose.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct RequestLabels {
+    /// The method, or `_OTHER`.
+    pub http_request_method: &'static str,
+    /// The route's template, or empty if no route matches.
+    pub http_route: String,
+    /// The status of the answer, if there was one.
+    pub http_response_status_code: Option<u16>,
+    /// Why the request failed, if it did: the status from 500 on, or `abandoned` if there was no answer.
+    pub error_type: Option<Cow<'static, str>>,
+}
+
+impl EncodeLabelSet for RequestLabels {
+    fn encode(&self, encoder: &mut LabelSetEncoder) -> Result<(), std::fmt::Error> {
+        [("http_request_method", self.http_request_method)].encode(encoder)?;
+        // In Prometheus an empty label and an absent one are the same.
+        if !self.http_route.is_empty() {
+            [("http_route", self.http_route.as_str())].encode(encoder)?;
+        }
+        if let Some(status) = self.http_response_status_code {
+            [("http_response_status_code", status)].encode(encoder)?;
+        }
+        if let Some(error) = self.error_type.as_deref() {
+            [("error_type", error)].encode(encoder)?;
+        }
+        // The scheme of the listener, which OpenTelemetry requires.
+        [("url_scheme", "http")].encode(encoder)
+    }
+}
+
+/// Labels of a call of a backend.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CallLabels {
+    /// The operation that the backend was asked for.
+    pub operation: &'static str,
+    /// How the backend answered.
+    pub outcome: &'static str,
+}
+
+/// Labels of a call of an MCP tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ToolLabels {
+    /// The tool, or `_OTHER` if no tool has that name.
+    pub tool: &'static str,
+    /// `ok`, or the error's code.
+    pub outcome: &'static str,
+}
+
+/// Label of a budget of bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct BudgetLabels {
+    /// `receive` or `send`.
+    pub budget: &'static str,
+}
+
+/// Label of a connection that was refused, or ended to make space for others.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct CutLabels {
+    /// `client_limit` or `full` if the connection was refused; `resting`, `slow`, `receive_budget` or `send_budget` if
+    /// the connection was ended.
+    pub reason: &'static str,
+}
+
+/// Label of spans by what happened to them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct SpanLabels {
+    /// `exported`; `failed` if the collector did not accept the spans; `dropped` if too many spans already waited.
+    pub outcome: &'static str,
+}
+
+/// Label of an exemplar: the trace that was observed.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct TraceLabel {
+    /// The trace's id, in hexadecimal.
+    pub trace_id: String,
+}
+
+/// Label of a text that was not published.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct RefusalLabels {
+    /// `content` if the text or its links are on the blocklist, `paused` or `budget` if nothing may be created.
+    pub reason: &'static str,
+}
+
+/// Labels of what operators keep in files, or in the cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ReloadLabels {
+    /// `blocklist` or `creates`.
+    pub source: &'static str,
+    /// `done` or `failed`.
+    pub outcome: &'static str,
+}
+
+/// Labels of what operators do.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OperatorLabels {
+    /// The operator's request.
+    pub action: &'static str,
+    /// `done` or `failed`; for a takedown its result.
+    pub outcome: &'static str,
+}
+
+/// Label of a purge of shared caches.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct PurgeLabels {
+    /// `done` before the change was acknowledged; `put_off` if a cache failed then; `repeated` if a later try succeeded;
+    /// `given_up` if none did in time.
+    pub outcome: &'static str,
+}
+
+/// Label of a file of the embedded store.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct FileLabels {
+    /// `database`, `ledger` or `reserve`.
+    pub file: &'static str,
+}
+
+/// Label of the embedded store's pages and of the room on its volume.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct StateLabels {
+    /// Pages are `active` or `deleted`, room is `free` or `used`.
+    pub state: &'static str,
+}
+
+/// Labels of a decision of the limiter.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct DecisionLabels {
+    /// The limit that was checked.
+    pub limit: &'static str,
+    /// `admitted` or `refused`.
+    pub outcome: &'static str,
+}
