@@ -45,8 +45,8 @@ pub(super) struct ConnState {
 
 struct State {
     stage: Stage,
-    /// No request has begun yet.
-    is_fresh: bool,
+    /// How many requests have begun.
+    requests: u64,
     /// The part of the request's body that hyper does not have yet.
     body: Body,
     /// The service has not read all of the request's body.
@@ -90,7 +90,7 @@ impl ConnState {
         let until = Instant::now() + shared.receiving.tightened(shared.limits.head);
         let state = State {
             stage: Stage::Idle { until },
-            is_fresh: true,
+            requests: 0,
             body: Body::NONE,
             has_unread: false,
             is_handed_over: false,
@@ -133,7 +133,7 @@ impl ConnState {
     pub(super) fn request_began(&self, body: Body, client: Client) {
         let mut state = self.lock();
         state.stage = Stage::Request { since: Instant::now() };
-        state.is_fresh = false;
+        state.requests += 1;
         state.is_handed_over = false;
         state.is_refused = false;
         state.has_unread = !body.is_done();
@@ -258,7 +258,7 @@ impl ConnState {
         let mut state = self.lock();
         let now = Instant::now();
         state.draining = Some(Draining { since: now, idle: next });
-        let latest = now + if state.is_fresh { first } else { next };
+        let latest = now + if state.requests == 0 { first } else { next };
         if let Stage::Idle { until } = &mut state.stage {
             *until = latest.min(*until);
         }

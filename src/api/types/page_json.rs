@@ -204,8 +204,8 @@ impl Nesting {
     fn added(self, byte: u8) -> u8 {
         let is_control = u8::from(byte < 0x20);
         // `\b`, `\t`, `\n`, `\f` and `\r` are 8 to 13, without 11.
-        let is_named = u8::from((byte.wrapping_sub(8) <= 5) & (byte != 11));
-        let is_quoted = u8::from((byte == b'"') | (byte == b'\\'));
+        let is_named = u8::from(byte.wrapping_sub(8) <= 5) & u8::from(byte != 11);
+        let is_quoted = u8::from(byte == b'"') | u8::from(byte == b'\\');
         match self {
             Self::Json => 5 * is_control - 4 * is_named + is_quoted,
             Self::JsonInString => 6 * is_control - 4 * is_named + 3 * is_quoted,
