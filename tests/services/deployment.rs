@@ -40,7 +40,12 @@ impl Nodes {
 
     /// The address at which everybody reaches `node`.
     fn address(&self, node: usize) -> String {
-        format!("{}1{node}:9042", self.prefix)
+        format!("{}:9042", self.host(node))
+    }
+
+    /// The same without the port.
+    pub(crate) fn host(&self, node: usize) -> String {
+        format!("{}1{node}", self.prefix)
     }
 
     /// Brings every node back, and waits until all are up and see each other.
@@ -51,9 +56,14 @@ impl Nodes {
                 kill_process(process, Signal::CONT).expect("it is ours");
             }
         }
+        self.script("start", &[]).await;
+    }
+
+    /// Runs `tests/servers/cluster ACTION`, which returns when all nodes are up and see each other.
+    pub(crate) async fn script(&self, action: &str, more: &[&str]) {
         let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/cluster");
-        let started = Command::new(script).arg("start").arg(&self.folder).status().await.expect("it can be run");
-        assert!(started.success(), "the nodes did not come back");
+        let done = Command::new(script).arg(action).arg(&self.folder).args(more).status().await.expect("it can be run");
+        assert!(done.success(), "the nodes did not come back");
     }
 
     /// The folder and the process of a node or relay, if it runs.

@@ -21,6 +21,7 @@ mod connection;
 mod deployment;
 mod environment;
 mod exposition;
+mod relay;
 mod replica;
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,7 +1,7 @@
 //! The real binary as a process of its own. It is killed when its value is dropped, or at the latest when the test
 //! ends.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -42,8 +42,19 @@ impl Replica {
         admin: SocketAddr,
         settings: impl IntoIterator<Item = S>,
     ) -> Self {
+        Self::start_with(Vec::new(), public, admin, settings).await
+    }
+
+    /// Starts one with these settings and this environment.
+    pub(crate) async fn start_with<S: AsRef<OsStr>>(
+        environment: Vec<(&'static str, OsString)>,
+        public: SocketAddr,
+        admin: SocketAddr,
+        settings: impl IntoIterator<Item = S>,
+    ) -> Self {
         let mut command = ending_with_us(env!("CARGO_BIN_EXE_handbill"));
-        command.env_clear().args(["--listen", &public.to_string(), "--admin-listen", &admin.to_string()]);
+        command.env_clear().envs(environment);
+        command.args(["--listen", &public.to_string(), "--admin-listen", &admin.to_string()]);
         let mut child = command.args(settings).stdout(Stdio::piped()).kill_on_drop(true).spawn().expect("it starts");
         let mut lines = BufReader::new(child.stdout.take().expect("it is a pipe")).lines();
         let mut announced = async |before: &str| {
@@ -75,6 +86,11 @@ impl Replica {
         };
         let became = tokio::time::timeout(TEST_TIMEOUT, becoming).await.is_ok();
         assert!(became, "it did not become ready: {:?}", self.ask("/readyz").await);
+    }
+
+    /// Ends its process as a crash of its machine would.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.expect("it is ours");
     }
 
     /// Tells it to end, and waits until it has.

@@ -5,11 +5,13 @@
 //! replicas, Redis and a load balancer of its own.
 
 mod calls;
+mod clocks;
 mod consistency;
 mod faults;
 mod hung_partition;
 mod linearizability;
 mod mcp;
+mod nemesis;
 mod nodes;
 mod rollout;
 mod service;

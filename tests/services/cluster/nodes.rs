@@ -1,11 +1,13 @@
 //! The three database nodes: how a test takes them away and gives them back.
 
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::deployment::{self, command_line};
+use crate::relay;
 use crate::turns::Alone;
 
 /// How often to check whether a process has ended.
@@ -49,6 +51,58 @@ impl Nodes {
     /// Lets nothing more through to `node`, neither from replicas nor from other nodes.
     pub(crate) fn cut_off(&self, node: usize) {
         self.signal(&format!("relay{node}"), Signal::STOP);
+    }
+
+    /// Holds what other nodes send to `node`, which still reaches them.
+    pub(crate) fn deafen(&self, node: usize) {
+        self.tell(node, "hold storage to");
+    }
+
+    /// Holds what `node` sends to other nodes, which still reach it.
+    pub(crate) fn mute(&self, node: usize) {
+        let sender = self.nodes.host(node);
+        for other in (1..=3).filter(|other| *other != node) {
+            self.tell(other, &format!("hold storage to {sender}"));
+        }
+    }
+
+    /// Cuts `node` off from everybody, in both directions.
+    pub(crate) fn isolate(&self, node: usize) {
+        for direction in ["storage to", "cql to", "cql from"] {
+            self.tell(node, &format!("hold {direction}"));
+        }
+        self.mute(node);
+    }
+
+    /// Holds what `node` answers to replicas. Their requests reach it and are carried out.
+    pub(crate) fn delay_answers(&self, node: usize) {
+        self.tell(node, "hold cql from");
+    }
+
+    /// Loses what `node` answers to conditional writes. Returns how many answers its relay has lost or replaced so far.
+    pub(crate) fn lose_verdicts(&self, node: usize) -> usize {
+        self.tell(node, "lose-verdicts")
+    }
+
+    /// Replaces what `node` answers to conditional writes by a timeout, and counts as [`Nodes::lose_verdicts`] does.
+    pub(crate) fn deny_verdicts(&self, node: usize) -> usize {
+        self.tell(node, "deny-verdicts")
+    }
+
+    /// Ends all that relays hold, lose or replace. Held data arrives late.
+    pub(crate) fn pass(&self) {
+        for node in 1..=3 {
+            self.tell(node, "pass");
+        }
+    }
+
+    /// Starts a node without data in the place of `node`, which was killed. It takes its data from the others.
+    pub(crate) async fn replace(&self, node: usize) {
+        self.nodes.script("replace", &[&node.to_string()]).await;
+    }
+
+    fn tell(&self, node: usize, command: &str) -> usize {
+        relay::tell(Path::new(&self.process(&format!("relay{node}")).0), command)
     }
 
     /// Undoes [`Nodes::hang`] and [`Nodes::cut_off`].

@@ -3,10 +3,15 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use handbill::backends::cql::builder;
 use handbill::config::CqlSettings;
+use handbill::domain::timestamp::UnixMillis;
+use scylla::client::session::Session;
 use tokio::process::Child;
 use tokio::sync::OnceCell;
 
+use super::calls::{publish, read};
+use super::clocks::Clocks;
 use super::nodes::Nodes;
 use crate::deployment::{Addresses, balance, migrated, redis};
 use crate::environment;
@@ -21,17 +26,19 @@ pub(crate) struct Settings {
     pub(crate) create_limit: u32,
     pub(crate) edit_limit: u32,
     pub(crate) drain_delay: Duration,
+    /// Whether a test moves the replicas' clocks.
+    pub(crate) has_movable_clocks: bool,
 }
 
 impl Settings {
     /// Settings for tests that are not about limits.
     pub(crate) fn unlimited() -> Self {
         // The delay is several times as long as the load balancer needs to notice.
-        Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4) }
+        Self { create_limit: 0, edit_limit: 0, drain_delay: Duration::from_secs(4), has_movable_clocks: false }
     }
 
     fn of_replicas(&self, nodes: &Nodes, keyspace: &str, redis: &Redis, balancer: SocketAddr) -> Vec<String> {
-        let Self { create_limit, edit_limit, drain_delay } = self;
+        let Self { create_limit, edit_limit, drain_delay, .. } = self;
         let settings = [
             ("--store", "scylla".to_owned()),
             ("--scylla-nodes", nodes.shared().addresses()),
@@ -63,6 +70,7 @@ pub(crate) struct Service {
     pub(crate) replica_settings: Vec<String>,
     keyspace: String,
     addresses: Addresses,
+    clocks: Option<Clocks>,
     _balancer: Child,
 }
 
@@ -86,21 +94,58 @@ impl Service {
         let redis = Redis::start(addresses.redis()).await;
         let balancer = addresses.balancer();
         let replica_settings = settings.of_replicas(&nodes, &keyspace, &redis, balancer);
+        let clocks = settings.has_movable_clocks.then(Clocks::new);
         let mut replicas = Vec::new();
         for number in 1..=3 {
-            replicas.push(start_replica(addresses, number, &replica_settings).await);
+            replicas.push(start_replica(addresses, number, &replica_settings, clocks.as_ref()).await);
         }
         for replica in &replicas {
             replica.ready().await;
         }
         // The load balancer takes every replica for ready until its first check, and by now all are ready.
         let process = balance(addresses).await;
-        Self { nodes, replicas, redis, balancer, replica_settings, keyspace, addresses, _balancer: process }
+        Self { nodes, replicas, redis, balancer, replica_settings, keyspace, addresses, clocks, _balancer: process }
     }
 
     /// Starts replica `number` at its place behind the load balancer.
     pub(crate) async fn replica(&self, number: u8) -> Replica {
-        start_replica(self.addresses, number, &self.replica_settings).await
+        start_replica(self.addresses, number, &self.replica_settings, self.clocks.as_ref()).await
+    }
+
+    /// Kills replica `number`, and starts another in its place after this time.
+    pub(crate) async fn restart(&mut self, number: usize, after: Duration) {
+        self.replicas.remove(number - 1).kill().await;
+        tokio::time::sleep(after).await;
+        let replica = self.replica(u8::try_from(number).expect("there are three")).await;
+        self.replicas.insert(number - 1, replica);
+    }
+
+    /// Sets the clock of replica `number` to this many seconds after the true time.
+    pub(crate) fn set_clock(&self, number: u8, seconds: i64) {
+        self.clocks.as_ref().expect("the settings ask for movable clocks").set(number, seconds);
+    }
+
+    /// Fails unless the time of a new page follows the clock of each replica.
+    pub(crate) async fn check_clocks(&self) {
+        for (number, replica) in (1..).zip(&self.replicas) {
+            let now = async || {
+                let page = read(replica.public, &publish(replica.public).await).await.expect_status(200);
+                UnixMillis::parse(page.text("created_at")).expect("it is a time").get() / 1000
+            };
+            let true_time = now().await;
+            self.set_clock(number, 3600);
+            let moved_by = now().await - true_time;
+            self.set_clock(number, 0);
+            assert!(moved_by >= 3600, "the clock of replica {number} moved by {moved_by} s");
+        }
+    }
+
+    /// A session with the service's keyspace.
+    pub(crate) async fn session(&self) -> Session {
+        let builder = builder(&self.store_settings()).expect("they are valid");
+        let session = builder.build().await.expect("a node is there");
+        session.use_keyspace(&self.keyspace, false).await.expect("it exists");
+        session
     }
 
     /// Settings that let a test reach the service's own pages without a replica.
@@ -128,9 +173,10 @@ impl Service {
     }
 }
 
-async fn start_replica(addresses: Addresses, number: u8, settings: &[String]) -> Replica {
+async fn start_replica(addresses: Addresses, number: u8, settings: &[String], clocks: Option<&Clocks>) -> Replica {
     let (public, admin) = addresses.replica(number);
-    Replica::start(public, admin, settings).await
+    let environment = clocks.map(|clocks| clocks.environment(number)).unwrap_or_default();
+    Replica::start_with(environment, public, admin, settings).await
 }
 
 /// A Redis of this service alone, which keeps nothing.

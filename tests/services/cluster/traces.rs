@@ -33,7 +33,7 @@ async fn traced(service: &Service, collector: &Collector) -> Replica {
 }
 
 fn limited() -> Settings {
-    Settings { create_limit: 10, edit_limit: 60, drain_delay: Duration::ZERO }
+    Settings { create_limit: 10, edit_limit: 60, drain_delay: Duration::ZERO, ..Settings::unlimited() }
 }
 
 /// The spans of each trace, in the order in which they began. Traces are in the order of their first spans.

@@ -144,3 +144,27 @@ async fn a_forced_move_asks_first_and_loses_only_what_the_lost_side_alone_has() 
     let west = ring.store(WEST).await;
     assert_eq!(until(&west, false).await, Some(Fenced::Elsewhere(EAST.to_owned())));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_a_cut_the_writing_side_goes_on_unless_it_reads_the_fence_at_a_majority() {
+    let ring = Ring::migrated().await;
+    let west = ring.store(WEST).await;
+    let cautious = ring.store_with(WEST, &["--scylla-fence-consistency", "quorum"]).await;
+    assert_eq!(until(&cautious, true).await, None);
+    insert(&cautious, &Arc::new(page("before the cut"))).await.unwrap();
+
+    ring.cut();
+    // Its lease ends without an answer from the other side. No read of the fence in the cut may prolong it.
+    assert_eq!(until(&cautious, false).await, Some(Fenced::Unread));
+    let refused = insert(&cautious, &Arc::new(page("in the cut by a majority"))).await;
+    assert!(matches!(refused, Err(StoreError::Fenced(_))), "{refused:?}");
+    let meanwhile = Arc::new(page("in the cut"));
+    assert_eq!(insert(&west, &meanwhile).await.unwrap(), InsertResult::Inserted);
+    assert_eq!(*west.fenced().borrow(), None, "the other lease was prolonged");
+
+    ring.heal().await;
+    assert_eq!(until(&cautious, true).await, None);
+    let next = edited(&meanwhile, "after the cut");
+    let swapped = cautious.compare_and_set(meanwhile.version, Record::Active(next)).await;
+    assert_eq!(swapped.unwrap(), CasResult::Swapped);
+}

@@ -12,8 +12,10 @@ use scylla::statement::Statement;
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};
 
-/// The nodes, as `tests/servers/datacenters` starts them: the first is `west`, the second `east`.
-const NODES: &str = "127.0.92.1:19044,127.0.92.2:19044";
+use crate::relay;
+
+/// The nodes' relays, as `tests/servers/datacenters` starts them: the first is of `west`, the second of `east`.
+const NODES: &str = "127.0.92.11:19044,127.0.92.12:19044";
 
 /// Tests kill nodes, so each has the ring alone.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -66,7 +68,7 @@ impl Ring {
         ring
     }
 
-    /// Brings both nodes back.
+    /// Brings both nodes back, and lets them reach each other.
     pub(crate) async fn heal(&self) {
         self.script("start", &[]).await;
     }
@@ -74,6 +76,13 @@ impl Ring {
     /// Ends the node of `datacenter` as a crash of its machine would.
     pub(crate) async fn kill(&self, datacenter: &str) {
         self.script("kill", &[if datacenter == WEST { "1" } else { "2" }]).await;
+    }
+
+    /// Cuts the two nodes off from each other, until they are healed. Replicas reach both.
+    pub(crate) fn cut(&self) {
+        for relay in ["relay1", "relay2"] {
+            relay::tell(&self.folder.join(relay), "hold storage to");
+        }
     }
 
     async fn script(&self, action: &str, more: &[&str]) {

@@ -1,5 +1,6 @@
 //! The history of one page: who asked for what, who was told what, in the order in which it happened.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -44,6 +45,10 @@ impl ServiceError {
 struct Calls {
     recorded: Vec<Recorded>,
     moments: usize,
+    /// The time of the last change that was shown with each version. Its form is fixed, so it sorts as text.
+    dates: BTreeMap<u64, String>,
+    /// Whether a version was shown with two times.
+    is_dated_twice: bool,
 }
 
 /// The calls to one page so far.
@@ -89,10 +94,31 @@ impl History {
         });
     }
 
+    /// Records that `version` was shown with `updated_at` as the time of its change.
+    pub(crate) fn dated(&self, version: u64, updated_at: String) {
+        self.with(|calls| {
+            let known = calls.dates.entry(version).or_insert_with(|| updated_at.clone());
+            calls.is_dated_twice |= *known != updated_at;
+        });
+    }
+
+    /// The newest version that anybody was shown.
+    pub(crate) fn newest(&self) -> u64 {
+        self.with(|calls| calls.dates.last_key_value().map_or(1, |(version, _)| *version))
+    }
+
     /// How many calls were given up, or were not told whether they had changed anything.
     pub(crate) fn unknown(&self) -> usize {
         let is_unknown = |recorded: &&Recorded| matches!(recorded.answered, Some((_, Answer::Unknown)));
         self.with(|calls| calls.recorded.iter().filter(is_unknown).count())
+    }
+
+    /// Whether one page could have had this history: see [`History::is_linearizable`], and the time of the last change
+    /// grows with each version, however clocks stand.
+    pub(crate) fn is_possible(&self) -> bool {
+        let is_dated_in_order =
+            self.with(|calls| !calls.is_dated_twice && calls.dates.values().is_sorted_by(|one, next| one < next));
+        is_dated_in_order && self.is_linearizable()
     }
 
     /// Whether some order of the calls, in which each takes effect at one moment between its beginning and its answer,
@@ -146,7 +172,8 @@ impl fmt::Display for History {
                     None => ("…".to_owned(), "none".to_owned()),
                 };
                 writeln!(f, "  {invoked:>4}–{until:<4} {after:8.3} + {took:.3} {client:>3} {call:?} → {answer}")
-            })
+            })?;
+            writeln!(f, "  times of the versions: {:?}, two for one: {}", calls.dates, calls.is_dated_twice)
         })
     }
 }
@@ -261,6 +288,21 @@ mod tests {
         told(&undone, Call::Get, page(1, "t", "c"));
         for history in [twice, undone] {
             assert!(!history.is_linearizable(), "{history}");
+        }
+    }
+
+    #[test]
+    fn the_time_of_the_last_change_grows_with_each_version_and_each_version_has_one() {
+        for (third, is_possible) in [("2026-01-01T00:00:00.002Z", true), ("2026-01-01T00:00:00.001Z", false)] {
+            let history = created();
+            told(&history, rewrite("d"), page(2, "t", "d"));
+            told(&history, retitle("u"), page(3, "u", "d"));
+            history.dated(2, "2026-01-01T00:00:00.001Z".to_owned());
+            history.dated(3, third.to_owned());
+            assert_eq!(history.is_possible(), is_possible, "{history}");
+            assert_eq!(history.newest(), 3);
+            history.dated(3, "2026-01-01T00:00:00.003Z".to_owned());
+            assert!(!history.is_possible(), "{history}");
         }
     }
 

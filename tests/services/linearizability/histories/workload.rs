@@ -3,7 +3,7 @@
 //! Bursts are bounded, which bounds the cost of checking. The number of pages is not bounded.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -30,9 +30,15 @@ pub(crate) struct Plan {
     pub(crate) groups: usize,
     /// Clients at work on one page.
     pub(crate) clients: usize,
-    /// Calls that each client makes to one page.
+    /// Calls that each client makes to one page, except that some pages get more ([`LONGER`]).
     pub(crate) burst: usize,
 }
+
+/// One page in this many gets longer bursts, so that it is written more often than a head remembers writes.
+const LONGER: usize = 4;
+
+/// How much longer they are.
+const LONGER_BY: usize = 3;
 
 /// A page with this many unknown outcomes gets no more calls, since the number of orders to try grows exponentially.
 const UNKNOWN_OUTCOMES: usize = 8;
@@ -56,7 +62,14 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// The histories that no page can have.
     pub(crate) fn violations(&self) -> Vec<&History> {
-        self.histories.iter().filter(|history| !history.is_linearizable()).map(AsRef::as_ref).collect()
+        self.histories.iter().filter(|history| !history.is_possible()).map(AsRef::as_ref).collect()
+    }
+
+    /// The pages with more than `writes` changes, and how many of them have a call of unknown outcome.
+    pub(crate) fn changed_more_often_than(&self, writes: u64) -> (usize, usize) {
+        let often = self.histories.iter().filter(|history| history.newest() > writes + 1);
+        let (in_doubt, sure): (Vec<_>, Vec<_>) = often.partition(|history| history.unknown() > 0);
+        (in_doubt.len() + sure.len(), in_doubt.len())
     }
 
     /// Fails with the first history that no page can have.
@@ -98,6 +111,8 @@ struct Run {
     answered: watch::Sender<usize>,
     /// Whether the future that [`run`] got as `meanwhile` has ended.
     over: watch::Sender<bool>,
+    /// Whether that ends the run, however few calls were answered.
+    is_cut_short: AtomicBool,
     /// Numbers the writes, so that each has values of its own.
     writes: AtomicU64,
     record: Mutex<Record>,
@@ -116,7 +131,8 @@ impl Run {
     }
 
     fn is_over(&self) -> bool {
-        *self.over.borrow() && *self.answered.borrow() >= self.plan.calls
+        let is_enough = *self.answered.borrow() >= self.plan.calls || self.is_cut_short.load(Ordering::Relaxed);
+        *self.over.borrow() && is_enough
     }
 }
 
@@ -130,6 +146,24 @@ impl Progress {
         let target = *answered.borrow() + calls;
         answered.wait_for(|answered| *answered >= target).await.expect("the run outlives what happens meanwhile");
     }
+
+    /// How many calls were answered so far, and how many failed.
+    pub(crate) fn so_far(&self) -> (usize, usize) {
+        (*self.0.answered.borrow(), self.0.record().failures.len())
+    }
+
+    /// The number of histories from the page `first` on that no page can have, and the number of pages. A call without
+    /// an answer so far may still get any.
+    pub(crate) fn violations_from(&self, first: usize) -> (usize, usize) {
+        let histories: Vec<_> = self.0.record().pages.iter().map(|(history, _)| Arc::clone(history)).collect();
+        let violations = histories.iter().skip(first).filter(|history| !history.is_possible()).count();
+        (violations, histories.len())
+    }
+
+    /// Ends the run with what happens meanwhile, however few calls were answered.
+    pub(crate) fn cut_short(&self) {
+        self.0.is_cut_short.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Carries out the plan while `meanwhile` runs. The clients go on until `meanwhile` has ended and enough calls were
@@ -140,6 +174,7 @@ pub(crate) async fn run(transport: &dyn Transport, plan: Plan, meanwhile: impl A
         started: Instant::now(),
         answered: watch::Sender::new(0),
         over: watch::Sender::new(false),
+        is_cut_short: AtomicBool::new(false),
         writes: AtomicU64::new(0),
         record: Mutex::default(),
     });
@@ -166,7 +201,11 @@ pub(crate) async fn run(transport: &dyn Transport, plan: Plan, meanwhile: impl A
 
 /// Works on one page after the other, each with all `clients` at once, until the run is over.
 async fn work(run: Arc<Run>, mut clients: Vec<Client>) {
-    while !run.is_over() {
+    for round in 1.. {
+        if run.is_over() {
+            break;
+        }
+        let calls = run.plan.burst * if round % LONGER == 0 { LONGER_BY } else { 1 };
         let Some((history, key)) = clients[0].create().await else { continue };
         let first_tag = clients[0].tag.clone();
         run.record().pages.push((Arc::clone(&history), Arc::clone(&key)));
@@ -174,7 +213,7 @@ async fn work(run: Arc<Run>, mut clients: Vec<Client>) {
             let (history, key) = (Arc::clone(&history), Arc::clone(&key));
             (client.version, client.tag) = (1, first_tag.clone());
             tokio::spawn(async move {
-                client.burst(&history, &key).await;
+                client.burst(&history, &key, calls).await;
                 client
             })
         });
@@ -197,7 +236,7 @@ struct Client {
 
 impl Client {
     fn new(run: &Arc<Run>, transport: &dyn Transport, number: usize) -> Self {
-        let chance = Chance(run.plan.seed.wrapping_add((number as u64).wrapping_mul(0x5851_F42D_4C95_7F2D)));
+        let chance = Chance::new(run.plan.seed.wrapping_add((number as u64).wrapping_mul(0x5851_F42D_4C95_7F2D)));
         Self {
             run: Arc::clone(run),
             number,
@@ -242,8 +281,8 @@ impl Client {
         Some((Arc::new(history.about(slug)), key.into()))
     }
 
-    async fn burst(&mut self, history: &History, key: &str) {
-        for _ in 0..self.run.plan.burst {
+    async fn burst(&mut self, history: &History, key: &str, calls: usize) {
+        for _ in 0..calls {
             if history.unknown() >= UNKNOWN_OUTCOMES {
                 break;
             }
@@ -276,6 +315,7 @@ impl Client {
         let answer = response.as_ref().map_or(Answer::Unknown, answer);
         if let Answer::Page { version, .. } = answer {
             self.version = version;
+            response.iter().filter_map(updated_at).for_each(|time| history.dated(version, time));
             response.iter().filter_map(tag).for_each(|tag| tag.clone_into(&mut self.tag));
         }
         history.answered(id, answer.clone());
@@ -358,6 +398,12 @@ fn page(response: &Response<Bytes>, body: &Value) -> Option<Answer> {
     Some(Answer::Page { version: version(response)?, title, content: body["content"].as_str()?.into() })
 }
 
+/// The time of the page's last change.
+fn updated_at(response: &Response<Bytes>) -> Option<String> {
+    let body: Value = serde_json::from_slice(response.body()).ok()?;
+    body["updated_at"].as_str().map(str::to_owned)
+}
+
 /// The page's entity tag.
 fn tag(response: &Response<Bytes>) -> Option<&str> {
     response.headers().get(ETAG)?.to_str().ok()
@@ -370,11 +416,15 @@ fn version(response: &Response<Bytes>) -> Option<u64> {
 }
 
 /// Numbers that follow from a seed, by Steele, Lea and Flood's `SplitMix64`.
-struct Chance(u64);
+pub(crate) struct Chance(u64);
 
 impl Chance {
-    /// A number below `bound`, evenly enough for choosing calls.
-    fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`, evenly enough for choosing calls and faults.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
