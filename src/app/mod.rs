@@ -291,3 +291,22 @@ pub fn migrate(settings: &ClusterSettings, log: &LogQueue) -> Result<String, Mig
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_turn_of_a_writer_is_shown_by_its_outcome() {
+        let metrics = Metrics::new();
+        let TurnMetrics { at_once, waited, skipped } = turn_metrics(&metrics);
+        at_once.inc_by(1);
+        waited.inc_by(2);
+        skipped.inc_by(3);
+        let exposed = metrics.exposition();
+        for (outcome, count) in [("at_once", 1), ("waited", 2), ("skipped", 3)] {
+            let line = format!("\nhandbill_write_turns_total{{outcome=\"{outcome}\"}} {count}\n");
+            assert!(exposed.contains(&line), "{exposed}");
+        }
+    }
+}

@@ -26,7 +26,7 @@ use crate::transfer::export;
 pub use crate::transfer::export::Selection;
 use crate::transfer::file::{FileError, NewFile, Records, verify};
 pub use crate::transfer::import::Counts;
-use crate::transfer::import::Importer;
+use crate::transfer::import::{ImportError, Importer};
 use crate::transfer::receive::Receiver;
 
 /// Records that are imported at the same time: enough to share the store's commits, and half as many as the embedded
@@ -54,6 +54,12 @@ pub enum MoveError {
     /// The store failed.
     #[error("the store failed ({}): nothing that is in it is lost; run the command again", cause(.0))]
     Store(#[from] StoreError),
+    /// Deletions are stored, but the ledger of deletions lacks them.
+    #[error(
+        "deletions are stored, but the ledger of deletions could not be written ({}), so a restore could bring pages back: make it writable and run the command again",
+        cause(.0)
+    )]
+    NotInLedger(StoreError),
     /// A file cannot be used.
     #[error(transparent)]
     File(#[from] FileError),
@@ -69,6 +75,15 @@ pub enum MoveError {
     /// A runtime cannot be created.
     #[error("the operating system refused a basic resource ({0})")]
     System(io::Error),
+}
+
+impl From<ImportError> for MoveError {
+    fn from(error: ImportError) -> Self {
+        match error {
+            ImportError::Store(error) => Self::Store(error),
+            ImportError::NotInLedger(error) => Self::NotInLedger(error),
+        }
+    }
 }
 
 /// The innermost reason.
@@ -207,7 +222,8 @@ async fn store_files(
     expected: u64,
     progress: Progress<'_>,
 ) -> Result<Counts, MoveError> {
-    let importer = Importer { store, renderer: Arc::new(RenderThreads::default()) };
+    let importer =
+        Importer { store, renderer: Arc::new(RenderThreads::default()), clock: Arc::new(SystemClock::new()) };
     let mut counts = Counts::default();
     for file in files {
         store_records(&importer, Records::open(file)?, &mut counts, &|done| progress(done, Some(expected))).await?;

@@ -1,16 +1,30 @@
 //! Storage of records that come from another store.
 //!
-//! Pages are imported with the operations of [`PageStore`]. Only one thing cannot be done with these: a tombstone for a
-//! slug that this store never had.
+//! New pages are imported with [`PageStore::insert_if_absent`]. Two things cannot be done with the operations of
+//! [`PageStore`]: a tombstone for a slug that this store never had, and a replacement of a page by another record of the same
+//! version.
+//!
+//! `now` is the time of the import. The tombstone of an archive can be much older than the texts that the store has or is
+//! about to get, so a store that orders writes by time deletes these as of `now`.
 
 use async_trait::async_trait;
 
-use super::page_store::{InsertResult, PageStore, StoreError};
-use crate::domain::page::Tombstone;
+use super::audit_log::AuditLog;
+use super::page_store::{CasResult, InsertResult, PageStore, Record, StoreError};
+use crate::domain::page::{PageState, Tombstone};
+use crate::domain::timestamp::UnixMillis;
 
-/// A store that takes tombstones of other stores.
+/// A store that takes records of other stores, and keeps the ledger of their deletions.
 #[async_trait]
-pub trait PageImport: PageStore {
+pub trait PageImport: PageStore + AuditLog {
     /// Stores `tombstone` unless its slug is taken, by a page or by a tombstone. The promises of [`PageStore`] hold.
-    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<InsertResult, StoreError>;
+    async fn insert_tombstone_if_absent(
+        &self,
+        tombstone: Tombstone,
+        now: UnixMillis,
+    ) -> Result<InsertResult, StoreError>;
+
+    /// Does the same as [`PageStore::compare_and_set`], but only if the page is still in the state `expected`: two records
+    /// of one page can have the same version. `next` may have any version.
+    async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError>;
 }

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
+use thiserror::Error;
+
 use crate::domain::archive::{Entry, Precedence, Stored, precedence};
+use crate::domain::page::Tombstone;
+use crate::ports::clock::SharedClock;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
 use crate::ports::renderer::Renderer;
@@ -41,6 +45,17 @@ impl Counts {
     }
 }
 
+/// Why a record is not stored, or not for good. Importing it again is safe.
+#[derive(Debug, Error)]
+pub enum ImportError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The tombstone is stored, but the ledger of deletions could not be written, so a restore could bring the page back.
+    #[error("a deletion is stored, but it is not in the ledger of deletions")]
+    NotInLedger(#[source] StoreError),
+}
+
 /// The decision about one record, as it was carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
@@ -55,12 +70,14 @@ pub struct Importer {
     pub store: Arc<dyn PageImport>,
     /// Makes the pages' HTML.
     pub renderer: Arc<dyn Renderer>,
+    /// Gives the time of the import.
+    pub clock: SharedClock,
 }
 
 impl Importer {
-    /// Stores `entry`, or leaves what the store has, by [`precedence`]. Storing an entry twice has the same effect as
-    /// storing it once.
-    pub async fn import(&self, entry: Entry) -> Result<Done, StoreError> {
+    /// Stores `entry`, or leaves what the store has, by [`precedence`]. After a tombstone was imported, the ledger of
+    /// deletions has it. Storing an entry twice has the same effect as storing it once.
+    pub async fn import(&self, entry: Entry) -> Result<Done, ImportError> {
         let is_tombstone = matches!(entry, Entry::Tombstone(_));
         // Made at the first attempt that stores the page.
         let mut record = None;
@@ -73,27 +90,39 @@ impl Importer {
             };
             let precedence = precedence(stored, &entry);
             if precedence != Precedence::Import {
+                // An earlier attempt may have ended before the ledger had the deletion.
+                if let (true, Lookup::Deleted(tombstone)) = (is_tombstone, &found) {
+                    self.ensure_in_ledger(tombstone).await?;
+                }
                 return Ok(Done { precedence, is_tombstone });
             }
             let record = match &record {
                 Some(record) => record,
                 None => record.insert(self.record_of(&entry).await),
             };
+            let now = self.clock.now();
             let is_stored = match (found, record.clone()) {
                 (Lookup::Active(page), record) => {
-                    self.store.compare_and_set(page.version, record).await? == CasResult::Swapped
+                    self.store.replace(page.state(), record, now).await? == CasResult::Swapped
                 }
                 (_, Record::Active(page)) => self.store.insert_if_absent(page).await? == InsertResult::Inserted,
                 (_, Record::Deleted(tombstone)) => {
-                    self.store.insert_tombstone_if_absent(tombstone).await? == InsertResult::Inserted
+                    self.store.insert_tombstone_if_absent(tombstone, now).await? == InsertResult::Inserted
                 }
             };
             if is_stored {
+                if let Entry::Tombstone(tombstone) = &entry {
+                    self.ensure_in_ledger(tombstone).await?;
+                }
                 return Ok(Done { precedence, is_tombstone });
             }
             // Somebody else changed the page between the lookup and the write, so there is something new to compare
             // with.
         }
+    }
+
+    async fn ensure_in_ledger(&self, tombstone: &Tombstone) -> Result<(), ImportError> {
+        self.store.ensure_in_ledger(tombstone).await.map_err(ImportError::NotInLedger)
     }
 
     async fn record_of(&self, entry: &Entry) -> Record {

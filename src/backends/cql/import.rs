@@ -1,4 +1,4 @@
-//! [`PageImport`]: tombstones of pages that this keyspace never had.
+//! [`PageImport`]: tombstones of pages that this keyspace never had, and records that replace pages.
 
 use async_trait::async_trait;
 
@@ -6,13 +6,18 @@ use super::lwt::{Verdict, Write};
 use super::nonces::Nonces;
 use super::rows::{HeadImage, NonceRow};
 use super::store::CqlStore;
-use crate::domain::page::Tombstone;
+use crate::domain::page::{PageState, Tombstone};
+use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
-use crate::ports::page_store::{InsertResult, StoreError};
+use crate::ports::page_store::{CasResult, InsertResult, Record, StoreError};
 
 #[async_trait]
 impl PageImport for CqlStore {
-    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<InsertResult, StoreError> {
+    async fn insert_tombstone_if_absent(
+        &self,
+        tombstone: Tombstone,
+        now: UnixMillis,
+    ) -> Result<InsertResult, StoreError> {
         let permit = self.permit(&self.writes, &tombstone.slug).await?;
         let note = self.begin_deletion(&permit, &tombstone).await?;
         let nonce = self.random_nonce();
@@ -30,7 +35,12 @@ impl PageImport for CqlStore {
         };
         let is_done = self.run(&permit, write).await?;
         // A crash may have left a text that never got a head.
-        self.end_deletion(&permit, &tombstone, note, is_done).await;
+        let texts_until = tombstone.deleted_at.max(now);
+        self.end_deletion(&permit, &tombstone, texts_until, note, is_done).await;
         Ok(if is_done { InsertResult::Inserted } else { InsertResult::SlugTaken })
+    }
+
+    async fn replace(&self, expected: PageState, next: Record, now: UnixMillis) -> Result<CasResult, StoreError> {
+        self.swap(expected.version, Some(expected.updated_at), next, now).await
     }
 }

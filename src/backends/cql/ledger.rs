@@ -67,16 +67,20 @@ impl CqlStore {
 
     /// Ends a deletion after the write of the page's head: nothing of the page's text remains, and the ledger and the
     /// audit have it. If any of this fails, the page is deleted all the same, and what is missing is added later.
+    /// `texts_until` is the time of the newest text that may be there.
     pub(super) async fn end_deletion(
         &self,
         permit: &Permit<'_>,
         tombstone: &Tombstone,
+        texts_until: UnixMillis,
         note: Option<TakedownNote>,
         was_done: bool,
     ) {
         if was_done {
-            let ((), entered) =
-                tokio::join!(self.delete_texts(permit, tombstone), self.enter_deletion(permit, tombstone));
+            let ((), entered) = tokio::join!(
+                self.delete_texts(permit, &tombstone.slug, texts_until),
+                self.enter_deletion(permit, tombstone)
+            );
             report_missing(entered);
         }
         self.close_takedown(permit, note, was_done).await;

@@ -5,7 +5,8 @@
 //! times, within the budget of retries. After an unknown outcome the row is read at `LOCAL_SERIAL`, which also completes a
 //! round of Paxos that was interrupted:
 //!
-//! * The head has the write's nonce (or its key): the write was **done**, even if another write followed it.
+//! * The head has the write's nonce (or its key, after many later writes): the write was **done**, even if another write
+//!   followed it.
 //! * The row has not changed: the attempt may still be under way, so its outcome stays unknown. The same write with the same
 //!   nonce is sent again, if the budget of retries allows it and the database did not say that it has too much to do. At
 //!   most one of the two can be applied, because both expect the same version.
@@ -77,8 +78,11 @@ impl Verdict {
     pub(super) fn of_insert(row: Option<&NonceRow>, page: &Page, nonce: &Nonce) -> Self {
         match row {
             None => Self::NotYet,
-            Some(row) if row.has_key(page.key_hash) || row.carries(page.version, nonce) => Self::Done,
-            // A page that was changed still has its key. A tombstone has no key, and may have replaced our page.
+            Some(row) if row.carries(page.version, nonce) => Self::Done,
+            // A page that was changed still has its key. Each import of one page has that key too, so the nonce decides
+            // while the row has it; after that, the row has our page or a newer record of it.
+            Some(row) if row.has_forgotten(page.version) && row.has_key(page.key_hash) => Self::Done,
+            // A tombstone has no key, and may have replaced our page.
             Some(row) if !row.is_active() && row.has_forgotten(page.version) => Self::TooOld,
             Some(_) => Self::Refused,
         }

@@ -6,10 +6,11 @@
 //! | `server_checks` | the servers' own settings, checked at the start |
 //! | `session` | login, TLS, time limits, choice of nodes, repeated reads |
 //! | `statements`, `rows` | every statement on pages with its consistency; rows to heads, texts and pages, and back |
-//! | `store`, `texts`, `recent` | the operations of the store; those on texts; the heads that were seen last |
+//! | `store`, `replace` | the operations of the store; the replacement of a head |
+//! | `texts`, `recent` | the operations on texts; the heads that were seen last |
 //! | `future_times` | notices clocks that are wrong, by the times that are stored |
 //! | `lwt`, `write_outcome`, `nonces` | runs the write of a head until its outcome is certain; the meaning of each error for it |
-//! | `scan`, `import` | every record, one batch after another; tombstones of other stores |
+//! | `scan`, `import` | every record, one batch after another; records of other stores |
 //! | `ledger`, `audit`, `creates` | deletions, what operators did, and whether pages may be created |
 //! | `operated_statements`, `single_attempts` | the statements of these, and their conditional writes |
 //! | `bulkhead`, `gate`, `permit` | which operations run at once, so that one sick partition or hot page leaves the others alone |
@@ -64,7 +65,7 @@
 //! Each write has 128 random bits, its nonce. The head keeps the nonces of its last 16 writes, the newest first. Every
 //! write raises the version by one, so a nonce's place shows which version its write made. A writer knows the nonces before
 //! its own, because its write is conditional on the head that it has read. `write_outcome` and `lwt` say how nonces are
-//! used.
+//! used. An import can skip versions, or replace a record by another of the same version; then the list begins again.
 //!
 //! # When deleted text leaves the disks
 //!
@@ -91,6 +92,7 @@ mod operated_statements;
 mod pending;
 mod permit;
 mod recent;
+mod replace;
 mod retry_budget;
 mod ring;
 mod rows;

@@ -17,6 +17,11 @@ impl Nonces {
         Self(bytes)
     }
 
+    /// The nonces of a head whose writes cannot be recognised.
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
     /// The nonces of a head that one write has made.
     pub(super) fn first(nonce: Nonce) -> Self {
         Self(nonce.to_vec())

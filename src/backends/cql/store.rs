@@ -23,8 +23,9 @@ use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
-use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace};
 use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
 use crate::ports::clock::SharedClock;
 use crate::ports::deadline;
 use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
@@ -50,7 +51,7 @@ pub struct CqlStore {
     pub(super) writes: Gate,
     /// For the work of operators, so that an export neither delays clients nor is refused because of them.
     background: Semaphore,
-    recent: RecentHeads,
+    pub(super) recent: RecentHeads,
     /// Looks at the times of heads, once somebody counts them.
     future_times: Option<FutureTimes>,
     pub(super) operated: OperatedStatements,
@@ -199,7 +200,7 @@ impl CqlStore {
         }
     }
 
-    async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
+    pub(super) async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
         let request = async || {
             let answer = self.session.execute_unpaged(&self.statements.read_head, (slug.as_str(),)).await?;
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
@@ -235,82 +236,6 @@ impl CqlStore {
             gone = Some(text);
         }
     }
-
-    /// The head of `slug` at `expected`; `None` if the head is not at this version.
-    async fn base(&self, permit: &Permit<'_>, slug: &Slug, expected: PageVersion) -> Result<Option<Base>, StoreError> {
-        if let Some(base) = self.recent.at(slug, expected) {
-            return Ok(Some(base));
-        }
-        Ok(match self.read_head(permit, slug).await? {
-            Stored::Active(head, text, nonces) if head.version == expected => Some(Base { head, text, nonces }),
-            _ => None,
-        })
-    }
-
-    /// Replaces the head of `base` by `image`, which makes the version `made` with `nonce`.
-    async fn replace_head(
-        &self,
-        permit: &Permit<'_>,
-        base: &Base,
-        image: HeadImage,
-        made: PageVersion,
-        nonce: &Nonce,
-    ) -> Result<bool, StoreError> {
-        let expected = base.head.version;
-        let classify = |row: Option<&NonceRow>| Verdict::of_replacement(row, expected, made, nonce);
-        let write = Write {
-            slug: &base.head.slug,
-            statement: &self.statements.replace_head,
-            values: image.replacing(&base.head),
-            classify: &classify,
-        };
-        let done = self.run(permit, write).await;
-        if !matches!(done, Ok(true)) {
-            self.recent.forget(&base.head.slug);
-        }
-        done
-    }
-
-    async fn replace(&self, permit: &Permit<'_>, base: Base, page: &Page) -> Result<bool, StoreError> {
-        let nonce = self.random_nonce();
-        let keeps_text = matches!(page.text, TextPlace::Stored(id) if id == base.text);
-        let text = if keeps_text { base.text } else { TextId { version: page.version, nonce } };
-        if !keeps_text {
-            self.insert_text(permit, page, &text).await?;
-        }
-        let nonces = nonces_after(&base, page.version, nonce);
-        let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
-        let image = HeadImage::of_page(&head, text, &nonces);
-        let done = self.replace_head(permit, &base, image, page.version, &nonce).await?;
-        let slug = &page.slug;
-        if done {
-            self.recent.keep(Base { head, text, nonces });
-        }
-        match (keeps_text, done) {
-            (true, _) => {}
-            (false, true) => self.delete_text(permit, slug, base.text, base.head.updated_at).await,
-            (false, false) => self.delete_text(permit, slug, text, page.updated_at).await,
-        }
-        Ok(done)
-    }
-
-    async fn bury(&self, permit: &Permit<'_>, base: Base, tombstone: &Tombstone) -> Result<bool, StoreError> {
-        let note = self.begin_deletion(permit, tombstone).await?;
-        let nonce = self.random_nonce();
-        let image = HeadImage::of_tombstone(tombstone, &nonces_after(&base, tombstone.version, nonce));
-        let done = self.replace_head(permit, &base, image, tombstone.version, &nonce).await?;
-        if done {
-            self.recent.forget(&tombstone.slug);
-        }
-        self.end_deletion(permit, tombstone, note, done).await;
-        Ok(done)
-    }
-}
-
-/// The nonces of the head that follows `base` at the version `made`. Their positions stand for versions, so a head that
-/// skips versions begins a new list.
-fn nonces_after(base: &Base, made: PageVersion, nonce: Nonce) -> Nonces {
-    if made == base.head.version.next() { base.nonces.and_then(nonce) } else { Nonces::first(nonce) }
 }
 
 /// Why a request that may be repeated has no answer.
@@ -379,12 +304,7 @@ impl PageStore for CqlStore {
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        let permit = self.permit(&self.writes, next.slug()).await?;
-        let Some(base) = self.base(&permit, next.slug(), expected).await? else { return Ok(CasResult::Stale) };
-        let done = match &next {
-            Record::Active(page) => self.replace(&permit, base, page).await?,
-            Record::Deleted(tombstone) => self.bury(&permit, base, tombstone).await?,
-        };
-        Ok(if done { CasResult::Swapped } else { CasResult::Stale })
+        // A deletion is the newest write of its page, so its own time is late enough.
+        self.swap(expected, None, next, UnixMillis::new(0)).await
     }
 }

@@ -6,7 +6,7 @@ use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
 use super::store::{CqlStore, unreadable};
 use super::write_times;
-use crate::domain::page::{Page, PageHead, TextId, Tombstone};
+use crate::domain::page::{Page, PageHead, TextId};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::StoreError;
@@ -51,9 +51,9 @@ impl CqlStore {
         log_failure(self.repeat(permit, request).await);
     }
 
-    /// Deletes all texts of a deleted page, also those that arrive late.
-    pub(super) async fn delete_texts(&self, permit: &Permit<'_>, tombstone: &Tombstone) {
-        let values = (write_times::above_all_texts(tombstone.deleted_at), tombstone.slug.as_str());
+    /// Deletes all texts of a deleted page that were written until `until`, also those that arrive late.
+    pub(super) async fn delete_texts(&self, permit: &Permit<'_>, slug: &Slug, until: UnixMillis) {
+        let values = (write_times::above_all_texts(until), slug.as_str());
         let request = async || {
             self.session.execute_unpaged(&self.statements.delete_texts, values).await?;
             Ok(())

@@ -20,9 +20,9 @@ pub(super) fn above_text(updated_at: UnixMillis) -> i64 {
     of_text(updated_at).saturating_add(1)
 }
 
-/// The timestamp of the deletion of all texts of a page that was deleted at `deleted_at`.
-pub(super) fn above_all_texts(deleted_at: UnixMillis) -> i64 {
-    micros(deleted_at.get().saturating_add(AHEAD_OF_LATE_TEXTS))
+/// The timestamp of the deletion of all texts of a page that were written until `until`.
+pub(super) fn above_all_texts(until: UnixMillis) -> i64 {
+    micros(until.get().saturating_add(AHEAD_OF_LATE_TEXTS))
 }
 
 fn micros(millis: i64) -> i64 {

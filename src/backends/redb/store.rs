@@ -15,6 +15,7 @@ use tokio::time;
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
@@ -24,7 +25,7 @@ use super::jobs::{Job, LedgerError, Write};
 use super::panics::{Panicked, caught};
 use super::shared::{Committed, DbState, Shared, cause};
 use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
-use super::tables::{self, Operation, Outcome};
+use super::tables::{self, Expected, Operation, Outcome};
 use super::writer::Writer;
 
 /// Size of the queue of writes, including the batch that is being committed, in bytes: eight full batches.
@@ -153,6 +154,13 @@ impl RedbStore {
         answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(cause(&Arc::new(ClosedError)))))
     }
 
+    async fn swap(&self, expected: Expected, next: Record) -> Result<CasResult, StoreError> {
+        Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
+            Outcome::Done => CasResult::Swapped,
+            Outcome::Refused => CasResult::Stale,
+        })
+    }
+
     /// Adds what the ledger of deletions lacks.
     pub(super) async fn complete_ledger(&self) -> Result<(), StoreError> {
         let (done, completed) = oneshot::channel();
@@ -211,20 +219,25 @@ impl PageStore for RedbStore {
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
-            Outcome::Done => CasResult::Swapped,
-            Outcome::Refused => CasResult::Stale,
-        })
+        self.swap(Expected::Version(expected), next).await
     }
 }
 
 #[async_trait]
 impl PageImport for RedbStore {
-    async fn insert_tombstone_if_absent(&self, tombstone: Tombstone) -> Result<InsertResult, StoreError> {
+    async fn insert_tombstone_if_absent(
+        &self,
+        tombstone: Tombstone,
+        _now: UnixMillis,
+    ) -> Result<InsertResult, StoreError> {
         Ok(match self.write(Operation::InsertTombstone(tombstone)).await? {
             Outcome::Done => InsertResult::Inserted,
             Outcome::Refused => InsertResult::SlugTaken,
         })
+    }
+
+    async fn replace(&self, expected: PageState, next: Record, _now: UnixMillis) -> Result<CasResult, StoreError> {
+        self.swap(Expected::State(expected), next).await
     }
 }
 

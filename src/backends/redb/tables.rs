@@ -11,7 +11,7 @@ use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::domain::audit::AuditEntry;
-use crate::domain::page::{Page, PageVersion, Tombstone};
+use crate::domain::page::{Page, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::ports::page_store::{Head, Lookup, Record, StoreError};
 
@@ -50,12 +50,33 @@ const BATCH_KEY: &str = "batch";
 pub(super) enum Operation {
     /// Stores the page if its slug is free.
     Insert(Arc<Page>),
-    /// Replaces the page by `next` if the page has the version `expected`.
-    CompareAndSet { expected: PageVersion, next: Record },
+    /// Replaces the page by `next` if the page is as `expected`.
+    CompareAndSet { expected: Expected, next: Record },
     /// Stores the tombstone of a page that this store never had, if its slug is free.
     InsertTombstone(Tombstone),
     /// Appends to the list of what operators did.
     Audit(AuditEntry),
+}
+
+/// The page that a write replaces.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Expected {
+    /// It has this version.
+    Version(PageVersion),
+    /// It is in this state.
+    State(PageState),
+}
+
+impl Expected {
+    /// Whether the record with these `bytes` under `slug` is such a page.
+    fn is(self, slug: &Slug, bytes: &[u8]) -> Result<bool, RecordError> {
+        Ok(match self {
+            Self::Version(version) => record::active_version(slug, bytes)? == Some(version),
+            Self::State(state) => {
+                matches!(record::decode_head(slug.clone(), bytes)?, Head::Active(head) if head.state() == state)
+            }
+        })
+    }
 }
 
 impl Operation {
@@ -293,8 +314,8 @@ fn stage_one(
         }
         Operation::CompareAndSet { expected, next } => {
             let stored = pages.get(next.slug().as_str())?;
-            let version = stored.map(|bytes| record::active_version(next.slug(), bytes.value())).transpose();
-            (version.map(|version| version.flatten() == Some(*expected)), next.clone())
+            let is_expected = stored.map(|bytes| expected.is(next.slug(), bytes.value())).transpose();
+            (is_expected.map(|is_expected| is_expected == Some(true)), next.clone())
         }
         Operation::Audit(entry) => return Ok(audit::append(transaction, entry)?.map(|()| Outcome::Done)),
     };

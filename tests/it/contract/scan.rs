@@ -36,7 +36,8 @@ async fn pages_and_tombstones_are_counted_whatever_order_they_came_in() {
     let edited = edited(&pages[0], "edited");
     store.compare_and_set(pages[0].version, Record::Active(edited)).await.unwrap();
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 2 });
-    store.insert_tombstone_if_absent(page("elsewhere").head().tombstone(UnixMillis::new(CREATED + 1))).await.unwrap();
+    let elsewhere = page("elsewhere").head().tombstone(UnixMillis::new(CREATED + 1));
+    store.insert_tombstone_if_absent(elsewhere, UnixMillis::new(CREATED + 1)).await.unwrap();
     assert_eq!(store.count().await.unwrap(), RecordCount { pages: 3, tombstones: 3 });
 }
 

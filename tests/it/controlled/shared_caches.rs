@@ -13,11 +13,12 @@ use handbill::domain::edge_caching::EdgeCaching;
 use handbill::domain::origin::Origin;
 use handbill::domain::purge_url::PurgeUrl;
 use handbill::http::SiteSettings;
+use handbill::ports::deadline;
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
 use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::heads_first::{HeadsFirst, Reads};
@@ -160,6 +161,18 @@ async fn a_write_whose_outcome_is_unknown_is_purged_because_it_may_have_been_mad
     store.next(Operation::Swap, Fault::Unavailable);
     app.update(&page, json!({"content": "newer"})).await.expect_status(503);
     assert_eq!(cache.asked(), Vec::<String>::new(), "nothing was changed");
+}
+
+#[tokio::test]
+async fn a_store_whose_changes_are_purged_is_told_when_its_answer_is_needed() {
+    let (_cache, address) = Noting::start().await;
+    let (app, store, _) = purging(&[format!("{address}/{{slug}}")], PurgeMethod::Purge, None);
+    let page = app.published().await;
+    let (tell, told) = oneshot::channel();
+    let asking = async move { tell.send(deadline::current()).unwrap() };
+    store.next(Operation::Swap, Fault::Meanwhile(Box::pin(asking)));
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    assert!(told.await.unwrap().is_some());
 }
 
 #[tokio::test]

@@ -30,6 +30,15 @@ pub(crate) struct Head {
     pub(crate) nonces: Vec<WriteId>,
 }
 
+impl Head {
+    /// Whether this head has a higher version than `other`, or the same version and a later time. A tombstone is newer than
+    /// the page of its version and time.
+    pub(crate) fn is_newer_than(&self, other: &Self) -> bool {
+        let key = |head: &Self| (head.version, head.updated_at, head.page.is_none());
+        key(self) > key(other)
+    }
+}
+
 /// The title and text of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Shown {
@@ -56,6 +65,8 @@ pub(crate) struct Entry {
     pub(crate) write: WriteId,
     /// How many entries the writer had seen.
     pub(crate) base: usize,
+    /// Whether the record of an archive was stored.
+    pub(crate) is_import: bool,
     pub(crate) columns: Columns,
     pub(crate) head: Head,
 }
@@ -122,6 +133,13 @@ impl Copy {
         let deleted = newest(|copy, text| copy.deleted[text].max(copy.all_deleted));
         // A deletion wins if the timestamps are equal.
         inserted > deleted
+    }
+
+    /// The text with the latest timestamp among those that a query of these two copies returns.
+    pub(crate) fn newest_text(&self, other: &Self) -> Option<WriteId> {
+        let inserted = |text: WriteId| self.inserted[usize::from(text)].max(other.inserted[usize::from(text)]);
+        let texts = (0..WRITES).map(|text| WriteId::try_from(text).expect("there are few"));
+        texts.filter(|&text| self.show(other, text)).max_by_key(|&text| inserted(text))
     }
 }
 

@@ -4,16 +4,20 @@
 //! |---|---|
 //! | [`database`] | a page's partition on three copies |
 //! | [`protocol`] | the steps of a write and of a read, and the rules that can be left out |
-//! | [`page`], [`state`] | both together, and what must hold in every state |
+//! | [`page`], [`writing`], [`state`] | both together, and what must hold in every state |
+//! | [`ledger`], [`deleting`] | a page's deletion beyond the page: the ledger, the audit, and a restore |
 //! | [`fence`] | two datacentres, the fence between them, and the moves of an operator |
 //!
 //! `tests/model/run` runs it.
 
 mod database;
+mod deleting;
 mod fence;
+mod ledger;
 mod page;
 mod protocol;
 mod state;
+mod writing;
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -23,13 +27,30 @@ use std::time::Instant;
 use stateright::{Checker, HasDiscoveries, Model};
 
 use crate::fence::FenceModel;
+use crate::ledger::LedgerModel;
 use crate::page::{PageModel, Scenario};
-use crate::protocol::Kind::{Create, Delete, NewText, NewTitle};
-use crate::protocol::Weakening;
-use crate::state::{FALSE_DENIAL, LOST_UPDATE, MIXTURE, NO_TEXT, OLD_READ, READABLE_TEXT, State};
+use crate::protocol::Kind::{self, Create, Delete, NewText, NewTitle};
+use crate::protocol::{Record, Weakening};
+use crate::state::{
+    FALSE_CONFIRMATION, FALSE_DENIAL, LOST_UPDATE, MIXTURE, NO_TEXT, OLD_READ, OLDER_RECORD, READABLE_TEXT, REVIVAL,
+    State,
+};
 
 /// How far a fast clock is ahead, far less than the distance of a deletion.
 const FAST: u8 = 20;
+
+/// A time that is later than a tombstone's by more than the distance of a deletion.
+const MUCH_LATER: u8 = 120;
+
+/// The import of a page of an archive.
+const fn page(version: u8, time: u8) -> Kind {
+    Kind::Import(Record { version, time, is_tombstone: false })
+}
+
+/// The import of a tombstone of an archive.
+const fn tombstone(version: u8, time: u8) -> Kind {
+    Kind::Import(Record { version, time, is_tombstone: true })
+}
 
 /// Threads that look for states. The service's machines have two cores.
 const THREADS: usize = 1;
@@ -43,6 +64,11 @@ const READERS: &str = "a new text, a reader who reads twice and one who reads on
 const TITLE_AND_TEXT: &str = "a new title and a new text, one read, one fault";
 const DELETION: &str = "a new text by a fast clock and a deletion, two faults";
 const ONE_NONCE: &str = "a new title and two others, of which the head keeps one nonce";
+const TWO_ARCHIVES: &str = "two records of one page imported where there is none, the newer one twice, two faults";
+const ONE_VERSION: &str = "two records of the page's own version imported, one later than the other, a read, one fault";
+const SAME_VERSION: &str = "a new text, and a record of its version imported, two faults";
+const OLD_TOMBSTONE: &str = "a new text, and a tombstone imported that is much older, one read, one fault";
+const DELETED: &str = "a deletion, and a newer record imported twice, one read, two faults";
 
 /// Everything that is checked. Each scenario is small enough that all of its states are visited.
 const SCENARIOS: &[Scenario] = &[
@@ -94,6 +120,37 @@ const SCENARIOS: &[Scenario] = &[
         faults: 3,
         ..CALM
     },
+    Scenario {
+        name: TWO_ARCHIVES,
+        has_page: false,
+        writers: &[(&[page(1, 5)], 0), (&[page(3, 9), page(3, 9)], 0)],
+        reads: &[],
+        faults: 2,
+        ..CALM
+    },
+    Scenario { name: ONE_VERSION, writers: &[(&[page(1, 9)], 0), (&[page(1, 20)], 0)], reads: &[1], faults: 1, ..CALM },
+    Scenario { name: SAME_VERSION, writers: &[(&[NewText], 0), (&[page(2, 9)], 0)], reads: &[], faults: 2, ..CALM },
+    Scenario {
+        name: OLD_TOMBSTONE,
+        writers: &[(&[NewText], MUCH_LATER), (&[tombstone(3, 2)], MUCH_LATER)],
+        reads: &[1],
+        faults: 1,
+        ..CALM
+    },
+    Scenario {
+        name: DELETED,
+        writers: &[(&[Delete], 0), (&[page(9, 9), page(9, 9)], 0)],
+        reads: &[1],
+        faults: 2,
+        ..CALM
+    },
+    Scenario {
+        name: "a new title, a newer record and a newer tombstone imported, one fault",
+        writers: &[(&[NewTitle], 0), (&[page(3, 9)], 0), (&[tombstone(4, 10)], 0)],
+        reads: &[],
+        faults: 1,
+        ..CALM
+    },
 ];
 
 /// Each rule that is left out, the scenario that shows it, and what then must be found.
@@ -109,6 +166,13 @@ const WEAKENINGS: &[(Weakening, &str, &str)] = &[
     (Weakening::StaleCache, READERS, OLD_READ),
     (Weakening::NoReadRepair, READERS, OLD_READ),
     (Weakening::CommitAtOne, READERS, OLD_READ),
+    (Weakening::NewestText, READERS, MIXTURE),
+    (Weakening::ImportWithoutComparing, ONE_VERSION, OLDER_RECORD),
+    (Weakening::ImportComparesVersionAlone, ONE_VERSION, OLDER_RECORD),
+    (Weakening::ImportOverTombstone, DELETED, REVIVAL),
+    (Weakening::ImportKnownByKey, TWO_ARCHIVES, FALSE_CONFIRMATION),
+    (Weakening::NonceInWrongPlace, SAME_VERSION, FALSE_DENIAL),
+    (Weakening::ImportedDeletionAtItsTime, OLD_TOMBSTONE, READABLE_TEXT),
 ];
 
 /// The findings of a run.
@@ -138,6 +202,34 @@ where
     Found { states: checker.unique_state_count(), depth: checker.max_depth(), broken }
 }
 
+/// What is checked and printed.
+struct Run<'a> {
+    shows_steps: bool,
+    is_wanted: &'a dyn Fn(&str) -> bool,
+}
+
+impl Run<'_> {
+    /// Checks a model and prints the result. Returns whether it is as expected; `None` if nobody asked for it.
+    fn check<M>(
+        &self,
+        subject: &str,
+        expected: Option<&'static str>,
+        model: impl FnOnce() -> M,
+        representative: fn(&M::State) -> M::State,
+    ) -> Option<bool>
+    where
+        M: Model + Send + Sync + 'static,
+        M::State: Hash + Send + Sync + Clone + PartialEq + Debug + 'static,
+        M::Action: Clone + PartialEq + Debug,
+    {
+        (self.is_wanted)(subject).then(|| {
+            let began = Instant::now();
+            let found = check(model(), representative, expected);
+            report(subject, &found, expected, self.shows_steps, began)
+        })
+    }
+}
+
 /// Prints what was found, and whether it is what must be found.
 fn report(subject: &str, found: &Found, expected: Option<&str>, shows_steps: bool, began: Instant) -> bool {
     let Found { states, depth, broken } = found;
@@ -163,30 +255,41 @@ fn report(subject: &str, found: &Found, expected: Option<&str>, shows_steps: boo
 }
 
 fn main() -> ExitCode {
-    let shows_steps = std::env::args().any(|argument| argument == "--steps");
-    let mut all_as_expected = true;
+    let (options, names): (Vec<_>, Vec<_>) = std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    let is_wanted = |subject: &str| names.is_empty() || names.iter().any(|name| subject.contains(name.as_str()));
+    let run = Run { shows_steps: options.iter().any(|option| option == "--steps"), is_wanted: &is_wanted };
+    let mut as_expected = Vec::new();
     println!("# The protocol");
     for scenario in SCENARIOS {
-        let began = Instant::now();
-        let found = check(PageModel { scenario: scenario.clone(), weakening: None }, State::representative, None);
-        all_as_expected &= report(scenario.name, &found, None, shows_steps, began);
+        let model = || PageModel { scenario: scenario.clone(), weakening: None };
+        as_expected.push(run.check(scenario.name, None, model, State::representative));
+    }
+    for (model, name) in LedgerModel::as_it_is() {
+        as_expected.push(run.check(name, None, || model, ledger::State::clone));
     }
     for (model, name) in FenceModel::as_it_is() {
-        let began = Instant::now();
-        all_as_expected &= report(name, &check(model, fence::State::clone, None), None, shows_steps, began);
+        as_expected.push(run.check(name, None, || model, fence::State::clone));
     }
     println!("# The protocol without one of its rules");
     for &(weakening, name, rule) in WEAKENINGS {
-        let began = Instant::now();
         let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).expect("it is listed").clone();
-        let found = check(PageModel { scenario, weakening: Some(weakening) }, State::representative, Some(rule));
-        all_as_expected &= report(&format!("{weakening:?}"), &found, Some(rule), shows_steps, began);
+        let model = || PageModel { scenario, weakening: Some(weakening) };
+        as_expected.push(run.check(&format!("{weakening:?}"), Some(rule), model, State::representative));
+    }
+    for (model, rule) in LedgerModel::weakened() {
+        as_expected.push(run.check(&model.subject(), Some(rule), || model, ledger::State::clone));
     }
     for (model, rule) in FenceModel::weakened() {
-        let began = Instant::now();
         let subject = format!("{:?}", model.weakening.expect("it is weakened"));
-        all_as_expected &=
-            report(&subject, &check(model, fence::State::clone, Some(rule)), Some(rule), shows_steps, began);
+        as_expected.push(run.check(&subject, Some(rule), || model, fence::State::clone));
     }
-    if all_as_expected { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    let checked: Vec<bool> = as_expected.into_iter().flatten().collect();
+    if checked.is_empty() {
+        println!("nothing has such a name");
+    }
+    if !checked.is_empty() && checked.into_iter().all(|is_expected| is_expected) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

@@ -5,14 +5,11 @@ use std::collections::BTreeSet;
 use stateright::{Model, Property};
 
 use crate::database::{Columns, Copy, Effect, Entry, Head, Message, PAIRS, Shown, Time, Transaction, WriteId, merged};
-use crate::protocol::{Kind, ReadStep, Reader, Step, Verdict, Weakening, Work, Writer};
+use crate::protocol::{Kind, ReadStep, Reader, Step, Weakening, Writer};
 use crate::state::{
-    Broken, DONE_TWICE, FALSE_DENIAL, LOST_UPDATE, MIXTURE, NO_TEXT, OLD_READ, READABLE_TEXT, REVIVAL, State,
-    begin_read,
+    Broken, DONE_TWICE, FALSE_CONFIRMATION, FALSE_DENIAL, LOST_UPDATE, MIXTURE, NO_TEXT, OLD_READ, OLDER_RECORD,
+    READABLE_TEXT, REVIVAL, State, begin_read,
 };
-
-/// How often a write is sent, at most.
-const ATTEMPTS: u8 = 2;
 
 /// A run: who does what, and how much goes wrong.
 #[derive(Clone, Debug)]
@@ -62,7 +59,7 @@ impl Model for PageModel {
         if self.scenario.has_page {
             let shown = Shown { title: 0, text: 0, key: 0 };
             let head = Head { version: 1, updated_at: 1, page: Some(shown), nonces: vec![0] };
-            chain.push(Entry { write: 0, base: 0, columns: Columns::All, head });
+            chain.push(Entry { write: 0, base: 0, is_import: false, columns: Columns::All, head });
             for copy in &mut copies {
                 copy.take(Effect::Commit(0));
                 copy.take(Effect::Insert(0, 1));
@@ -97,11 +94,11 @@ impl Model for PageModel {
                 Step::Begin if writer.begun == self.scenario.writers[number].0.len() => {}
                 Step::Send(_) | Step::AwaitCommit(..) => actions.push(Action::Write { writer: number, pair: 0 }),
                 Step::Await(_) => {}
-                Step::Begin | Step::InsertText(_) | Step::ReadBack(_) | Step::CleanUp(..) => {
+                Step::Begin | Step::ReadAgain(..) | Step::InsertText(_) | Step::ReadBack(_) | Step::CleanUp(..) => {
                     actions.extend((0..PAIRS.len()).map(|pair| Action::Write { writer: number, pair }));
                 }
             }
-            if state.faults_left > 0 && !matches!(writer.step, Step::Begin | Step::Send(_)) {
+            if state.faults_left > 0 && !matches!(writer.step, Step::Begin | Step::ReadAgain(..) | Step::Send(_)) {
                 actions.push(Action::Fail { writer: number });
             }
         }
@@ -147,12 +144,14 @@ impl Model for PageModel {
             Property::always(FALSE_DENIAL, |_, state: &State| state.broken != Some(Broken::FalseDenial)),
             Property::always(DONE_TWICE, |_, state: &State| state.broken != Some(Broken::DoneTwice)),
             Property::always(READABLE_TEXT, |_, state: &State| state.broken != Some(Broken::ReadableText)),
+            Property::always(FALSE_CONFIRMATION, |_, state: &State| state.broken != Some(Broken::FalseConfirmation)),
+            Property::always(OLDER_RECORD, |_, state: &State| state.broken != Some(Broken::OlderRecord)),
         ]
     }
 }
 
 impl PageModel {
-    fn is_weakened(&self, weakening: Weakening) -> bool {
+    pub(crate) fn is_weakened(&self, weakening: Weakening) -> bool {
         self.weakening == Some(weakening)
     }
 
@@ -165,7 +164,8 @@ impl PageModel {
         let applies = if self.is_weakened(Weakening::NoComparison) && expected.is_some() {
             is_active
         } else {
-            present == expected && (expected.is_none() || is_active)
+            let may_replace = is_active || (entry.is_import && self.is_weakened(Weakening::ImportOverTombstone));
+            present == expected && (expected.is_none() || may_replace)
         };
         let decided = applies.then(|| state.append(entry.clone()));
         let awaits = |writer: &Writer| matches!(&writer.step, Step::Await(work) if work.id == entry.write && work.attempt == attempt);
@@ -181,142 +181,6 @@ impl PageModel {
                 self.settle(state, number, work, false);
             }
         }
-    }
-
-    /// The next step of a writer.
-    fn write(&self, state: &mut State, number: usize, pair: usize) -> Option<()> {
-        let kinds = self.scenario.writers[number].0;
-        match state.writers[number].step.clone() {
-            Step::Begin => {
-                let begun = state.writers[number].begun;
-                state.writers[number].begun += 1;
-                let kind = kinds[begun];
-                let before: usize = self.scenario.writers[..number].iter().map(|(kinds, _)| kinds.len()).sum();
-                let id = WriteId::try_from(1 + before + begun).expect("there are few");
-                // A create does not read. If there is a page already, its transaction is refused.
-                let base = if kind == Kind::Create { None } else { self.read_base(state, pair) };
-                if kind == Kind::Create || base.as_ref().is_some_and(|(_, head)| head.page.is_some()) {
-                    let clock = 1 + self.scenario.writers[number].1;
-                    let work = Work::new(id, kind, base, clock, self.scenario.kept);
-                    let early = (self.is_weakened(Weakening::TextDeletedFirst) && kind == Kind::NewText)
-                        .then(|| work.leftover(true, self.weakening))
-                        .flatten();
-                    if let Some(effect) = early {
-                        state.send_to(pair, effect);
-                    }
-                    state.writers[number].step = work.first_step(self.weakening);
-                }
-            }
-            Step::InsertText(work) => {
-                state.send_to(pair, work.insert());
-                state.writers[number].step = Step::Send(work);
-            }
-            Step::Send(work) => {
-                state.transactions.push(work.transaction(self.weakening));
-                state.writers[number].step = Step::Await(work);
-            }
-            Step::Await(_) => return None,
-            Step::AwaitCommit(work, entry) => {
-                let needed = if self.is_weakened(Weakening::CommitAtOne) { 1 } else { 2 };
-                if state.copies.iter().filter(|copy| copy.entries & (1 << entry) != 0).count() < needed {
-                    return None;
-                }
-                state.seen = state.seen.max(entry + 1);
-                self.settle(state, number, work, true);
-            }
-            Step::ReadBack(work) => {
-                state.commit_all(pair);
-                let row = state.chain.last().map(|entry| &entry.head);
-                match work.verdict(row, self.weakening) {
-                    Verdict::Done => {
-                        let entry = state.chain.iter().position(|entry| entry.write == work.id);
-                        state.seen = state.seen.max(entry.map_or(0, |entry| entry + 1));
-                        self.settle(state, number, work, true);
-                    }
-                    Verdict::Refused => {
-                        state.denied |= 1 << work.id;
-                        self.settle(state, number, work, false);
-                    }
-                    Verdict::NotYet if work.attempt + 1 < ATTEMPTS => {
-                        state.writers[number].step = Step::Send(Work { attempt: work.attempt + 1, ..work });
-                    }
-                    // The client is told that the outcome is unknown.
-                    Verdict::NotYet | Verdict::TooOld => state.writers[number].step = Step::Begin,
-                }
-            }
-            Step::CleanUp(work, done) => {
-                if done && work.has_text() && self.is_weakened(Weakening::PointerBeforeText) {
-                    state.send_to(pair, work.insert());
-                }
-                if let Some(effect) = work.leftover(done, self.weakening) {
-                    state.send_to(pair, effect);
-                    state.deleted |= match effect {
-                        Effect::Delete(text, _) => 1 << text,
-                        Effect::DeleteAll(_) => u16::MAX,
-                        Effect::Insert(..) | Effect::Commit(_) => 0,
-                    };
-                }
-                state.writers[number].step = Step::Begin;
-            }
-        }
-        state.check_denials();
-        Some(())
-    }
-
-    /// The head that a writer reads at its beginning, and how many entries there are with it.
-    fn read_base(&self, state: &mut State, pair: usize) -> Option<(usize, Head)> {
-        let entries = state.entries_of(pair);
-        if !self.is_weakened(Weakening::NoReadRepair) {
-            state.repair(PAIRS[pair], entries);
-        }
-        let base = merged(&state.chain, entries).map(|(newest, head)| (newest + 1, head));
-        let seen = state.seen;
-        state.show(base.as_ref().map_or(0, |(entries, _)| *entries), seen);
-        base
-    }
-
-    /// The outcome of `work` is known.
-    fn settle(&self, state: &mut State, number: usize, work: Work, done: bool) {
-        let late_text = self.is_weakened(Weakening::PointerBeforeText) && done && work.has_text();
-        let is_early = self.is_weakened(Weakening::TextDeletedFirst) && work.kind == Kind::NewText && done;
-        state.writers[number].step = if late_text || (work.leftover(done, self.weakening).is_some() && !is_early) {
-            Step::CleanUp(work, done)
-        } else {
-            Step::Begin
-        };
-        state.check_denials();
-    }
-
-    /// The request that a writer waits for fails. Its messages may still arrive.
-    fn fail(&self, state: &mut State, number: usize) -> Option<()> {
-        state.faults_left -= 1;
-        match state.writers[number].step.clone() {
-            Step::Begin | Step::Send(_) => return None,
-            Step::InsertText(work) => {
-                state.send(work.insert());
-                state.denied |= 1 << work.id;
-                state.writers[number].step = Step::Begin;
-            }
-            Step::Await(mut work) | Step::AwaitCommit(mut work, _) => {
-                work.is_unknown = true;
-                state.writers[number].step = if !self.is_weakened(Weakening::NoReadBack) {
-                    Step::ReadBack(work)
-                } else if work.attempt + 1 < ATTEMPTS {
-                    Step::Send(Work { attempt: work.attempt + 1, ..work })
-                } else {
-                    Step::Begin
-                };
-            }
-            Step::ReadBack(_) => state.writers[number].step = Step::Begin,
-            Step::CleanUp(work, done) => {
-                if let Some(effect) = work.leftover(done, self.weakening) {
-                    state.send(effect);
-                }
-                state.writers[number].step = Step::Begin;
-            }
-        }
-        state.check_denials();
-        Some(())
     }
 
     /// The next step of a reader.
@@ -340,6 +204,12 @@ impl PageModel {
             }
             ReadStep::Text { head, text, gone } => {
                 let [one, other] = PAIRS[pair];
+                if self.is_weakened(Weakening::NewestText) {
+                    let newest = state.copies[one].newest_text(&state.copies[other]);
+                    if newest.is_some_and(|newest| newest != text) {
+                        state.broken = Some(Broken::Mixture);
+                    }
+                }
                 if state.copies[one].show(&state.copies[other], text) {
                     state.readers[number].step = ReadStep::Begin;
                     state.readers[number].ended += 1;

@@ -1,7 +1,7 @@
 //! The protocol in the model: what a replica does for one write, and a reader for one read, step by step.
 //!
-//! `src/backends/cql/store.rs` and `lwt.rs` are the program that this describes. A client that crashes is one that takes no
-//! further step, which every run of the model includes.
+//! `src/backends/cql/store.rs`, `lwt.rs` and `import.rs`, and `src/transfer/import.rs`, are the program that this describes.
+//! A client that crashes is one that takes no further step, which every run of the model includes.
 
 use crate::database::{Columns, DAY, Effect, Entry, Head, Shown, Time, Transaction, WriteId};
 
@@ -11,7 +11,35 @@ pub(crate) enum Kind {
     Create,
     NewTitle,
     NewText,
+    /// A deletion by the page's owner, or a takedown: both write the same.
     Delete,
+    /// The record of an archive is stored if it is newer than the store's.
+    Import(Record),
+}
+
+/// A page or tombstone in an archive. Its page is the one that is there at the start, at another time of its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Record {
+    pub(crate) version: u8,
+    /// When the page was changed or deleted.
+    pub(crate) time: Time,
+    pub(crate) is_tombstone: bool,
+}
+
+/// The edit key of the page at the start and of every record.
+const KEY: WriteId = 0;
+
+impl Record {
+    /// Whether this record is stored over `found`.
+    pub(crate) fn is_newer_than(self, found: Option<&Head>) -> bool {
+        let Some(found) = found else { return true };
+        let is_active = found.page.is_some();
+        match (self.version, self.time).cmp(&(found.version, found.updated_at)) {
+            std::cmp::Ordering::Greater => is_active,
+            std::cmp::Ordering::Equal => is_active && self.is_tombstone,
+            std::cmp::Ordering::Less => false,
+        }
+    }
 }
 
 /// A rule of the protocol that is left out.
@@ -39,6 +67,20 @@ pub(crate) enum Weakening {
     NoReadRepair,
     /// A commit counts as acknowledged when one copy has it.
     CommitAtOne,
+    /// A read takes the newest text that it finds, not the one that the head names.
+    NewestText,
+    /// An import stores its record whatever the store has.
+    ImportWithoutComparing,
+    /// An import takes a tombstone for a page that it may replace.
+    ImportOverTombstone,
+    /// An import replaces a head of the version that it has compared with, whatever the time of that head.
+    ImportComparesVersionAlone,
+    /// A page with the key of an imported page is taken for that import.
+    ImportKnownByKey,
+    /// An import that keeps the version puts its nonce in the place of the write that it replaces.
+    NonceInWrongPlace,
+    /// The texts of a page are deleted as of the time in the imported tombstone.
+    ImportedDeletionAtItsTime,
 }
 
 /// One write on its way.
@@ -49,6 +91,8 @@ pub(crate) struct Work {
     /// The head that it replaces, and how many entries had been made by then.
     pub(crate) base: Option<(usize, Head)>,
     pub(crate) head: Head,
+    /// The time when it began.
+    pub(crate) clock: Time,
     /// Whether an attempt had an unknown outcome.
     pub(crate) is_unknown: bool,
     pub(crate) attempt: u8,
@@ -59,6 +103,8 @@ pub(crate) struct Work {
 pub(crate) enum Step {
     /// The next write of the client begins.
     Begin,
+    /// An import has found this version and time; the store's own read of the head comes next.
+    ReadAgain(u8, Time),
     /// The insert of the text comes next.
     InsertText(Work),
     /// The transaction comes next.
@@ -113,28 +159,43 @@ pub(crate) enum Verdict {
 
 impl Work {
     /// A write that makes what `kind` says of `base`, by a replica whose clock shows `clock`.
-    pub(crate) fn new(id: WriteId, kind: Kind, base: Option<(usize, Head)>, clock: Time, kept: usize) -> Self {
+    pub(crate) fn new(
+        id: WriteId,
+        kind: Kind,
+        base: Option<(usize, Head)>,
+        clock: Time,
+        kept: usize,
+        weakening: Option<Weakening>,
+    ) -> Self {
         let before = base.as_ref().map(|(_, head)| head);
         let shown = before.and_then(|head| head.page);
         let page = match (kind, shown) {
             (Kind::Create, _) => Some(Shown { title: id, text: id, key: id }),
             (Kind::NewTitle, Some(shown)) => Some(Shown { title: id, ..shown }),
             (Kind::NewText, Some(shown)) => Some(Shown { text: id, ..shown }),
+            (Kind::Import(record), _) if !record.is_tombstone => Some(Shown { title: id, text: id, key: KEY }),
             _ => None,
         };
-        let nonces = before.iter().flat_map(|head| head.nonces.iter().copied());
-        let head = Head {
-            version: before.map_or(1, |head| head.version + 1),
-            updated_at: before.map_or(clock, |head| clock.max(head.updated_at + 1)),
-            page,
-            nonces: std::iter::once(id).chain(nonces).take(kept).collect(),
+        let (version, updated_at) = match kind {
+            Kind::Import(record) => (record.version, record.time),
+            _ => {
+                (before.map_or(1, |head| head.version + 1), before.map_or(clock, |head| clock.max(head.updated_at + 1)))
+            }
         };
-        Self { id, kind, base, head, is_unknown: false, attempt: 0 }
+        let kept_before = before.filter(|head| head.version + 1 == version).map(|head| head.nonces.as_slice());
+        let is_same_version = before.is_some_and(|head| head.version == version);
+        let nonces = if is_same_version && weakening != Some(Weakening::NonceInWrongPlace) {
+            Vec::new()
+        } else {
+            std::iter::once(id).chain(kept_before.unwrap_or_default().iter().copied()).take(kept).collect()
+        };
+        let head = Head { version, updated_at, page, nonces };
+        Self { id, kind, base, head, clock, is_unknown: false, attempt: 0 }
     }
 
     /// Whether the write brings a text.
     pub(crate) fn has_text(&self) -> bool {
-        matches!(self.kind, Kind::Create | Kind::NewText)
+        matches!(self.kind, Kind::Create | Kind::NewText | Kind::Import(Record { is_tombstone: false, .. }))
     }
 
     /// The step after the beginning.
@@ -164,6 +225,7 @@ impl Work {
             entry: Entry {
                 write: self.id,
                 base: self.base.as_ref().map_or(0, |(entries, _)| *entries),
+                is_import: matches!(self.kind, Kind::Import(_)),
                 columns,
                 head: self.head.clone(),
             },
@@ -174,20 +236,22 @@ impl Work {
     pub(crate) fn verdict(&self, row: Option<&Head>, weakening: Option<Weakening>) -> Verdict {
         let made = self.head.version;
         let verdict = match row {
-            None if self.kind == Kind::Create => Verdict::NotYet,
+            None if self.base.is_none() => Verdict::NotYet,
             None => Verdict::Refused,
             Some(row) => {
                 let age = row.version.checked_sub(made).map(usize::from);
                 let unchanged = self.base.as_ref().is_some_and(|(_, base)| row.version == base.version);
-                let is_ours = row.page.is_some_and(|page| self.kind == Kind::Create && page.key == self.id);
                 let is_forgotten = age.is_some_and(|age| row.nonces.get(age).is_none());
-                // A page keeps the key of its create, so a create is recognised for as long as the page is active.
-                let may_be_ours = self.kind != Kind::Create || row.page.is_none();
-                if is_ours || age.and_then(|age| row.nonces.get(age)) == Some(&self.id) {
+                // A page keeps the key of its create, so a create is recognised for as long as the page is active. Each
+                // import of a page has the page's key, so the nonce decides if the row still has it.
+                let key = if self.kind == Kind::Create { self.id } else { KEY };
+                let has_key = self.base.is_none() && row.page.is_some_and(|page| page.key == key);
+                let is_known_by_key = has_key && (is_forgotten || weakening == Some(Weakening::ImportKnownByKey));
+                if is_known_by_key || age.and_then(|age| row.nonces.get(age)) == Some(&self.id) {
                     Verdict::Done
                 } else if unchanged && row.page.is_some() {
                     Verdict::NotYet
-                } else if is_forgotten && may_be_ours {
+                } else if is_forgotten && (self.base.is_some() || row.page.is_none()) {
                     Verdict::TooOld
                 } else {
                     Verdict::Refused
@@ -209,8 +273,15 @@ impl Work {
                 let distance = if weakening == Some(Weakening::DeletionWithoutDistance) { 0 } else { DAY };
                 Some(Effect::DeleteAll(self.head.updated_at + distance))
             }
-            (Kind::NewText, true) => replaced.map(|(text, time)| Effect::Delete(text, time + 1)),
-            (Kind::NewText | Kind::Create, false) => Some(Effect::Delete(self.id, self.head.updated_at + 1)),
+            (Kind::Import(Record { is_tombstone: true, time, .. }), true) => {
+                // Texts are there that were written after the deletion in the archive.
+                let replaced_at = self.base.as_ref().map_or(0, |(_, head)| head.updated_at);
+                let is_weakened = weakening == Some(Weakening::ImportedDeletionAtItsTime);
+                let until = if is_weakened { time } else { time.max(self.clock).max(replaced_at) };
+                Some(Effect::DeleteAll(until + DAY))
+            }
+            (Kind::NewText | Kind::Import(_), true) => replaced.map(|(text, time)| Effect::Delete(text, time + 1)),
+            (_, false) if self.has_text() => Some(Effect::Delete(self.id, self.head.updated_at + 1)),
             _ => None,
         }
     }

@@ -14,6 +14,8 @@ pub(crate) const REVIVAL: &str = "nothing follows a deletion";
 pub(crate) const FALSE_DENIAL: &str = "a write that was reported as not done is not done";
 pub(crate) const DONE_TWICE: &str = "a write is done once";
 pub(crate) const READABLE_TEXT: &str = "no query returns a deleted text";
+pub(crate) const FALSE_CONFIRMATION: &str = "a write that was reported as done is done";
+pub(crate) const OLDER_RECORD: &str = "an import replaces nothing that is as new as its record";
 
 /// A rule that was broken. The decisions are those of the contract.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +36,10 @@ pub(crate) enum Broken {
     DoneTwice,
     /// Decision 11: no query returns a text after its deletion was acknowledged.
     ReadableText,
+    /// Decision 9: a write that was reported as done is done.
+    FalseConfirmation,
+    /// Decision 18: an import never overwrites a newer version.
+    OlderRecord,
 }
 
 /// The state of the database, and of everybody who uses it.
@@ -117,6 +123,8 @@ impl State {
             self.broken = Some(Broken::FalseDenial);
         } else if self.chain.last().is_some_and(|last| last.head.page.is_none()) {
             self.broken = Some(Broken::Revival);
+        } else if entry.is_import && self.chain.last().is_some_and(|last| !entry.head.is_newer_than(&last.head)) {
+            self.broken = Some(Broken::OlderRecord);
         } else if entry.base != number {
             self.broken = Some(Broken::LostUpdate);
         }

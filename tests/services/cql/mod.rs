@@ -2,8 +2,10 @@
 
 mod clocks;
 mod connections;
+mod counted;
 mod deadlines;
 pub(crate) mod faults;
+mod imports;
 mod login;
 mod migrations;
 mod operations;

@@ -130,7 +130,7 @@ pub(crate) async fn store_in(session: Arc<Session>, keyspace: &str, timeouts: Cq
 }
 
 /// The fence of `keyspace`, which allows the datacentre of `session` to write.
-async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
+pub(crate) async fn open_fence(session: Arc<Session>, keyspace: &str) -> Fence {
     let (datacenter, local) = (datacenter(&session), FenceConsistency::LocalQuorum);
     let fence = Fence::open(session, keyspace, &datacenter, local).await.unwrap();
     assert_eq!(*fence.state().borrow(), None, "the fence is open");

@@ -18,7 +18,7 @@ use super::server::{PATIENT, drop_keyspace, fresh_keyspace, migrated_keyspace, p
 use crate::support::pages::{CREATED, edited, page, page_at, slug};
 
 /// The version and content of each text under `slug`, however it got there.
-async fn texts(session: &Session, keyspace: &str, slug: &Slug) -> Vec<(i64, String)> {
+pub(super) async fn texts(session: &Session, keyspace: &str, slug: &Slug) -> Vec<(i64, String)> {
     let cql = format!("SELECT text_version, content FROM {keyspace}.pages WHERE slug = ?");
     let answer = session.query_unpaged(cql, (slug.as_str(),)).await.unwrap().into_rows_result().unwrap();
     let rows = answer.rows::<(Option<i64>, Option<String>)>().unwrap().map(Result::unwrap);
@@ -26,7 +26,7 @@ async fn texts(session: &Session, keyspace: &str, slug: &Slug) -> Vec<(i64, Stri
 }
 
 /// Stores a text as a writer with another clock does, or one that dies before it writes the head.
-async fn insert_text(session: &Session, keyspace: &str, slug: &Slug, content: &str, written_at: i64) {
+pub(super) async fn insert_text(session: &Session, keyspace: &str, slug: &Slug, content: &str, written_at: i64) {
     let cql = format!(
         "INSERT INTO {keyspace}.pages (slug, text_version, text_nonce, content, html, text_renderer_version) \
          VALUES (?, 2, 0x00112233445566778899aabbccddeeff, ?, '', 1) USING TIMESTAMP ?"

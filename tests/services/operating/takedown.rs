@@ -102,3 +102,33 @@ fn creates_are_paused_and_limited_at_every_replica_and_a_pause_is_known_to_a_rep
     let expected = [(true, None), (false, None), (false, Some(1)), (false, None)];
     assert_eq!(actions, expected.map(|(paused, budget)| (paused.into(), serde_json::json!(budget))));
 }
+
+#[test]
+fn a_takedown_in_a_cluster_that_is_not_in_the_ledger_says_so_until_it_is() {
+    let cluster = Cluster::migrated();
+    let token = cluster.path("token");
+    std::fs::write(&token, "a token of operators, long enough").unwrap();
+    let token = token.display().to_string();
+    let replica = cluster.replica(&["--admin-token-file", &token]);
+    let slug = publish(replica.address, "Text.");
+    let admin = replica.admin.to_string();
+    let take_down = || {
+        let named = ["takedown", "--reason", "spam", "--by", "desk", &slug];
+        let of_process = ["--admin-listen", &admin, "--admin-token-file", &token];
+        crate::process::support::run(crate::process::support::handbill([&named[..], &of_process].concat()), b"")
+    };
+    // Only the entry has this column, not the note before the page is deleted.
+    cluster.change_schema("ALTER TABLE KEYSPACE.deletions DROP version");
+    for _ in 0..2 {
+        let taken = take_down();
+        let line = text(&taken.stdout);
+        assert_eq!(taken.status.code(), Some(1), "{taken:?}");
+        assert!(line.starts_with(&format!("{slug}\tnot_in_ledger\t")) && line.contains("a restore could"), "{line}");
+        assert_eq!(status(replica.address, &format!("/{slug}")), 410);
+    }
+    cluster.change_schema("ALTER TABLE KEYSPACE.deletions ADD version bigint");
+    let taken = take_down();
+    assert!(succeeded(&taken).starts_with(&format!("{slug}\talready_deleted\t")), "{taken:?}");
+    assert_eq!(cluster.number("SELECT version FROM KEYSPACE.deletions"), 2);
+    assert_eq!(cluster.audit().len(), 1);
+}

@@ -378,6 +378,31 @@ fn a_backup_restored_with_the_ledger_has_no_page_that_was_deleted_since() {
 }
 
 #[test]
+fn an_import_whose_deletions_are_not_in_the_ledger_says_so_until_they_are() {
+    let mut service = Service::start();
+    let mut connection = Connection::open(service.server.address).unwrap();
+    let slug = service.known.create(&mut connection, "A page", "Text.");
+    service.known.delete(&mut connection, &slug);
+    drop(connection);
+    let deletions = service.path("deletions.ndjson");
+    succeeded(&service.command([OsStr::new("export"), OsStr::new("--deletions"), deletions.as_os_str()]));
+    // Nobody can write a ledger where a directory has its name.
+    let data = service.path("elsewhere");
+    let ledger = data.join("handbill.ledger");
+    fs::create_dir_all(&ledger).unwrap();
+    let import = || on(&data, [OsStr::new("import"), deletions.as_os_str()]);
+    for _ in 0..2 {
+        let output = import();
+        let line = text(&output.stderr).lines().last().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(line.contains("the ledger of deletions could not be written"), "{line}");
+    }
+    fs::remove_dir(&ledger).unwrap();
+    assert!(succeeded(&import()).contains("1 already there"));
+    assert!(fs::read_to_string(&ledger).unwrap().contains(&slug));
+}
+
+#[test]
 fn each_of_50_backups_under_writes_has_every_page_that_was_acknowledged_before_it() {
     let service = Service::start();
     let mut known = Known::default();

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use handbill::domain::page::Page;
+use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_scan::ScanLimit;
-use handbill::ports::page_store::{InsertResult, Lookup, PageStore, Record};
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 
 use super::super::backends::{empty_stores, stores};
 use crate::support::pages::{CREATED, edited, page};
@@ -79,7 +79,8 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
     for store in stores().await {
         let (name, store) = (store.name, store.backend);
         let gone = page("gone").head().tombstone(UnixMillis::new(CREATED + 5));
-        let import = async |tombstone| store.insert_tombstone_if_absent(tombstone).await.unwrap();
+        let now = UnixMillis::new(CREATED + 9);
+        let import = async |tombstone| store.insert_tombstone_if_absent(tombstone, now).await.unwrap();
         assert_eq!(import(gone.clone()).await, InsertResult::Inserted, "{name}");
         assert_eq!(store.lookup(&gone.slug).await.unwrap(), Lookup::Deleted(gone.clone()), "{name}");
         assert_eq!(import(gone).await, InsertResult::SlugTaken, "{name}");
@@ -89,5 +90,37 @@ async fn a_tombstone_of_another_store_takes_a_free_slug_and_no_other() {
         let late = page.head().tombstone(UnixMillis::new(CREATED + 5));
         assert_eq!(import(late).await, InsertResult::SlugTaken, "{name}");
         assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_imported_record_replaces_only_the_state_that_it_was_compared_with_even_if_versions_are_equal() {
+    for store in stores().await {
+        let (name, store) = (store.name, store.backend);
+        let there = Arc::new(page("there"));
+        let at = |seconds: i64, content: &str| Page {
+            version: there.version,
+            updated_at: UnixMillis::new(CREATED + 1000 * seconds),
+            ..Page::clone(&edited(&there, content))
+        };
+        let (early, late) = (Arc::new(at(1, "early")), Arc::new(at(2, "late")));
+        let tombstone = there.head().tombstone(UnixMillis::new(CREATED + 3000));
+        store.insert_if_absent(there.clone()).await.unwrap();
+        let replace = async |expected, next| store.replace(expected, next, UnixMillis::new(CREATED)).await.unwrap();
+
+        let stored = replace(there.state(), Record::Active(late.clone())).await;
+        assert_eq!(stored, CasResult::Swapped, "{name}");
+        for record in [Record::Active(early), Record::Deleted(tombstone.clone())] {
+            assert_eq!(replace(there.state(), record).await, CasResult::Stale, "{name}");
+        }
+        assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Active(late.clone()), "{name}");
+
+        let newer = Arc::new(Page { version: PageVersion::new(9), ..Page::clone(&late) });
+        let stored = replace(late.state(), Record::Active(newer.clone())).await;
+        assert_eq!(stored, CasResult::Swapped, "{name}: versions may be skipped");
+        assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Active(newer.clone()), "{name}");
+        assert_eq!(replace(newer.state(), Record::Deleted(tombstone.clone())).await, CasResult::Swapped, "{name}");
+        assert_eq!(replace(newer.state(), Record::Active(newer)).await, CasResult::Stale, "{name}");
+        assert_eq!(store.lookup(&late.slug).await.unwrap(), Lookup::Deleted(tombstone), "{name}");
     }
 }

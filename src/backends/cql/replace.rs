@@ -1,0 +1,131 @@
+//! The replacement of a page's head by a new page or a tombstone, for requests and for imports.
+
+use super::lwt::{Verdict, Write};
+use super::nonces::{Nonce, Nonces};
+use super::permit::Permit;
+use super::recent::Base;
+use super::rows::{HeadImage, NonceRow, Stored};
+use super::store::CqlStore;
+use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_store::{CasResult, Record, StoreError};
+
+impl CqlStore {
+    /// The head of `slug` at the version `expected`, and at `updated_at` if that is given.
+    async fn base(
+        &self,
+        permit: &Permit<'_>,
+        slug: &Slug,
+        expected: PageVersion,
+        updated_at: Option<UnixMillis>,
+    ) -> Result<Option<Base>, StoreError> {
+        let is_expected = |base: &Base| updated_at.is_none_or(|time| base.head.updated_at == time);
+        if let Some(base) = self.recent.at(slug, expected).filter(is_expected) {
+            return Ok(Some(base));
+        }
+        let base = match self.read_head(permit, slug).await? {
+            Stored::Active(head, text, nonces) if head.version == expected => Base { head, text, nonces },
+            _ => return Ok(None),
+        };
+        Ok(Some(base).filter(is_expected))
+    }
+
+    /// Stores `next` in place of the page with the version `expected`, and the time `updated_at` if that is given. `now` is as
+    /// for an import.
+    pub(super) async fn swap(
+        &self,
+        expected: PageVersion,
+        updated_at: Option<UnixMillis>,
+        next: Record,
+        now: UnixMillis,
+    ) -> Result<CasResult, StoreError> {
+        let permit = self.permit(&self.writes, next.slug()).await?;
+        let base = self.base(&permit, next.slug(), expected, updated_at).await?;
+        let Some(base) = base else { return Ok(CasResult::Stale) };
+        let done = match &next {
+            Record::Active(page) => self.replace_page(&permit, base, page).await?,
+            Record::Deleted(tombstone) => self.bury(&permit, base, tombstone, now).await?,
+        };
+        Ok(if done { CasResult::Swapped } else { CasResult::Stale })
+    }
+
+    /// Replaces the head of `base` by `image`, which makes the version `made` with `nonce`.
+    async fn replace_head(
+        &self,
+        permit: &Permit<'_>,
+        base: &Base,
+        image: HeadImage,
+        made: PageVersion,
+        nonce: &Nonce,
+    ) -> Result<bool, StoreError> {
+        let expected = base.head.version;
+        let classify = |row: Option<&NonceRow>| Verdict::of_replacement(row, expected, made, nonce);
+        let write = Write {
+            slug: &base.head.slug,
+            statement: &self.statements.replace_head,
+            values: image.replacing(&base.head),
+            classify: &classify,
+        };
+        let done = self.run(permit, write).await;
+        if !matches!(done, Ok(true)) {
+            self.recent.forget(&base.head.slug);
+        }
+        done
+    }
+
+    async fn replace_page(&self, permit: &Permit<'_>, base: Base, page: &Page) -> Result<bool, StoreError> {
+        let nonce = self.random_nonce();
+        let keeps_text = matches!(page.text, TextPlace::Stored(id) if id == base.text);
+        let text = if keeps_text { base.text } else { TextId { version: page.version, nonce } };
+        if !keeps_text {
+            self.insert_text(permit, page, &text).await?;
+        }
+        let nonces = nonces_after(&base, page.version, nonce);
+        let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
+        let image = HeadImage::of_page(&head, text, &nonces);
+        let done = self.replace_head(permit, &base, image, page.version, &nonce).await?;
+        let slug = &page.slug;
+        if done {
+            self.recent.keep(Base { head, text, nonces });
+        }
+        match (keeps_text, done) {
+            (true, _) => {}
+            (false, true) => self.delete_text(permit, slug, base.text, base.head.updated_at).await,
+            (false, false) => self.delete_text(permit, slug, text, page.updated_at).await,
+        }
+        Ok(done)
+    }
+
+    async fn bury(
+        &self,
+        permit: &Permit<'_>,
+        base: Base,
+        tombstone: &Tombstone,
+        now: UnixMillis,
+    ) -> Result<bool, StoreError> {
+        let note = self.begin_deletion(permit, tombstone).await?;
+        let nonce = self.random_nonce();
+        let image = HeadImage::of_tombstone(tombstone, &nonces_after(&base, tombstone.version, nonce));
+        let done = self.replace_head(permit, &base, image, tombstone.version, &nonce).await?;
+        if done {
+            self.recent.forget(&tombstone.slug);
+        }
+        let texts_until = tombstone.deleted_at.max(base.head.updated_at).max(now);
+        self.end_deletion(permit, tombstone, texts_until, note, done).await;
+        Ok(done)
+    }
+}
+
+/// The nonces of the head that follows `base` at the version `made`. Their positions stand for versions, so a head that
+/// skips versions begins a new list. An import can replace a head by another of the same version. Then the list is empty:
+/// with another nonce in its place, the write that was replaced would seem never to have been done.
+fn nonces_after(base: &Base, made: PageVersion, nonce: Nonce) -> Nonces {
+    if made == base.head.version.next() {
+        base.nonces.and_then(nonce)
+    } else if made == base.head.version {
+        Nonces::none()
+    } else {
+        Nonces::first(nonce)
+    }
+}

@@ -1,0 +1,121 @@
+//! Records of archives in a table that others write too. The model in `tests/model` has found each of these cases.
+
+use std::sync::Arc;
+
+use handbill::backends::cql::CqlLedger;
+use handbill::domain::archive::{ArchivedPage, Entry};
+use handbill::domain::page::{Page, PageVersion, Tombstone};
+use handbill::domain::timestamp::UnixMillis;
+use handbill::ports::clock::SystemClock;
+use handbill::ports::page_import::PageImport;
+use handbill::ports::page_scan::ScanLimit;
+use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::service::render_threads::RenderThreads;
+use handbill::transfer::import::{ImportError, Importer};
+
+use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, migrated_keyspace, proxied, session, store};
+use super::texts::{insert_text, texts};
+use crate::support::pages::{CREATED, edited, page, slug};
+use crate::support::scans::all;
+
+const DAY: i64 = 24 * 3_600_000;
+
+#[tokio::test]
+async fn no_text_can_be_read_after_the_import_of_a_tombstone_that_is_days_older_than_it() {
+    let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
+    let changed = Arc::new(Page { updated_at: UnixMillis::new(CREATED + 5 * DAY), ..page("changed days later") });
+    store.insert_if_absent(changed.clone()).await.unwrap();
+    let old = |slug| Tombstone {
+        slug,
+        version: PageVersion::new(9),
+        created_at: UnixMillis::new(CREATED),
+        deleted_at: UnixMillis::new(CREATED + 5),
+        takedown: None,
+    };
+    let now = UnixMillis::new(CREATED + 7 * DAY);
+    let deleted = store.replace(changed.state(), Record::Deleted(old(changed.slug.clone())), now).await.unwrap();
+    assert_eq!(deleted, CasResult::Swapped);
+    assert_eq!(texts(&session, keyspace, &changed.slug).await, []);
+
+    let free = slug();
+    insert_text(&session, keyspace, &free, "left by a crash", (CREATED + 5 * DAY) * 1000).await;
+    let inserted = store.insert_tombstone_if_absent(old(free.clone()), now).await.unwrap();
+    assert_eq!(inserted, InsertResult::Inserted);
+    for slug in [&changed.slug, &free] {
+        insert_text(&session, keyspace, slug, "late", now.get() * 1000).await;
+        assert_eq!(texts(&session, keyspace, slug).await, []);
+    }
+}
+
+#[tokio::test]
+async fn an_import_of_unknown_outcome_is_not_taken_for_another_import_of_its_page() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let older = Arc::new(page("older record"));
+    let newer = Arc::new(Page { version: PageVersion::new(3), ..Page::clone(&edited(&older, "newer record")) });
+    let mut looked = proxied.swallow_the_next_write(&newer.slug, "newer record").await;
+    let (store, importing) = (proxied.store.clone(), newer.clone());
+    let importing = tokio::spawn(async move { store.insert_if_absent(importing).await });
+    looked.recv().await.unwrap();
+    assert_eq!(other.insert_if_absent(older.clone()).await.unwrap(), InsertResult::Inserted);
+    proxied.be_honest();
+    assert_eq!(importing.await.unwrap().unwrap(), InsertResult::SlugTaken, "the import compares again");
+    assert_eq!(other.lookup(&older.slug).await.unwrap(), Lookup::Active(older.clone()));
+    let replaced = other.replace(older.state(), Record::Active(newer.clone()), newer.updated_at).await.unwrap();
+    assert_eq!(replaced, CasResult::Swapped);
+    let left = texts(&session().await, migrated_keyspace().await, &newer.slug).await;
+    assert_eq!(left, [(3, "newer record".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_write_of_unknown_outcome_that_an_import_of_its_version_replaced_is_not_denied() {
+    let (mut proxied, other) = (proxied(PATIENT).await, store().await);
+    let first = Arc::new(page("first text"));
+    other.insert_if_absent(first.clone()).await.unwrap();
+    let ours = edited(&first, "our text");
+    let mut looked = proxied.apply_the_next_write_in_secret(&first.slug, "our text").await;
+    let (store, expected, next) = (proxied.store.clone(), first.version, Record::Active(ours.clone()));
+    let setting = tokio::spawn(async move { store.compare_and_set(expected, next).await });
+    looked.recv().await.unwrap();
+    let later = UnixMillis::new(ours.updated_at.get() + 1);
+    let imported = Arc::new(Page { updated_at: later, ..Page::clone(&edited(&first, "imported text")) });
+    let replaced = other.replace(ours.state(), Record::Active(imported.clone()), later).await.unwrap();
+    assert_eq!(replaced, CasResult::Swapped, "ours was done");
+    proxied.be_honest();
+    let outcome = setting.await.unwrap();
+    assert!(matches!(outcome, Err(StoreError::OutcomeUnknown(_))), "{outcome:?}");
+    let next = edited(&imported, "next text");
+    let swapped = other.compare_and_set(imported.version, Record::Active(next.clone())).await.unwrap();
+    assert_eq!(swapped, CasResult::Swapped, "the page is written as any other");
+    assert_eq!(other.lookup(&first.slug).await.unwrap(), Lookup::Active(next));
+}
+
+#[tokio::test]
+async fn an_import_of_a_deletion_that_cannot_be_entered_in_the_ledger_says_so_until_it_is() {
+    let (store, session, keyspace) = fresh_store().await;
+    let importer = Importer {
+        store: store.clone(),
+        renderer: Arc::new(RenderThreads::default()),
+        clock: Arc::new(SystemClock::new()),
+    };
+    let (there, elsewhere) = (Arc::new(page("there")), page("elsewhere"));
+    importer.import(Entry::Page(ArchivedPage::of(&there))).await.unwrap();
+    let tombstones = [&*there, &elsewhere].map(|page| page.head().tombstone(UnixMillis::new(CREATED + 5)));
+    // Only the entry has this column, not the note before the head is written.
+    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP version")).await;
+    for round in 0..2 {
+        for tombstone in &tombstones {
+            let imported = importer.import(Entry::Tombstone(tombstone.clone())).await;
+            assert!(matches!(imported, Err(ImportError::NotInLedger(_))), "{round}: {imported:?}");
+            assert_eq!(store.lookup(&tombstone.slug).await.unwrap(), Lookup::Deleted(tombstone.clone()));
+        }
+    }
+    change_schema(&session, format!("ALTER TABLE {keyspace}.deletions ADD version bigint")).await;
+    for tombstone in &tombstones {
+        importer.import(Entry::Tombstone(tombstone.clone())).await.unwrap();
+    }
+    // The ledger has them by itself: a restore may take the pages back in time.
+    change_schema(&session, format!("TRUNCATE {keyspace}.pages")).await;
+    let expected = tombstones.map(|tombstone| (tombstone.slug.to_string(), Record::Deleted(tombstone)));
+    assert_eq!(all(&CqlLedger::of(store), ScanLimit::DEFAULT).await, expected.into());
+    drop_keyspace(&session, &keyspace).await;
+}
