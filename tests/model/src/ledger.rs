@@ -20,7 +20,7 @@ pub(crate) struct Run {
     pub(crate) is_takedown: bool,
 }
 
-/// Where pages are kept.
+/// The place where pages are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
     /// Pages, ledger and audit are tables without common transactions.
@@ -74,7 +74,7 @@ pub(crate) enum Head {
     Deleted(u8, usize),
 }
 
-/// What the ledger has of the page.
+/// The part of the ledger that is about the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Entered {
     No,

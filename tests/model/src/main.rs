@@ -202,7 +202,7 @@ where
     Found { states: checker.unique_state_count(), depth: checker.max_depth(), broken }
 }
 
-/// What is checked and printed.
+/// The choice of what is checked and printed.
 struct Run<'a> {
     shows_steps: bool,
     is_wanted: &'a dyn Fn(&str) -> bool,
