@@ -62,7 +62,8 @@ async fn an_import_of_unknown_outcome_is_not_taken_for_another_import_of_its_pag
     assert_eq!(other.lookup(&older.slug).await.unwrap(), Lookup::Active(older.clone()));
     let replaced = other.replace(older.state(), Record::Active(newer.clone()), newer.updated_at).await.unwrap();
     assert_eq!(replaced, CasResult::Swapped);
-    let left = texts(&session().await, migrated_keyspace().await, &newer.slug).await;
+    let session = session().await;
+    let left = texts(&session, migrated_keyspace().await, &newer.slug).await;
     assert_eq!(left, [(3, "newer record".to_owned())]);
 }
 
@@ -104,8 +105,8 @@ async fn an_import_of_a_deletion_that_cannot_be_entered_in_the_ledger_says_so_un
     change_schema(&session, format!("ALTER TABLE {keyspace}.deletions DROP version")).await;
     for round in 0..2 {
         for tombstone in &tombstones {
-            let imported = importer.import(Entry::Tombstone(tombstone.clone())).await;
-            assert!(matches!(imported, Err(ImportError::NotInLedger(_))), "{round}: {imported:?}");
+            let outcome = importer.import(Entry::Tombstone(tombstone.clone())).await;
+            assert!(matches!(outcome, Err(ImportError::NotInLedger(_))), "{round}: {outcome:?}");
             assert_eq!(store.lookup(&tombstone.slug).await.unwrap(), Lookup::Deleted(tombstone.clone()));
         }
     }

@@ -120,15 +120,15 @@ fn a_takedown_in_a_cluster_that_is_not_in_the_ledger_says_so_until_it_is() {
     // Only the entry has this column, not the note before the page is deleted.
     cluster.change_schema("ALTER TABLE KEYSPACE.deletions DROP version");
     for _ in 0..2 {
-        let taken = take_down();
-        let line = text(&taken.stdout);
-        assert_eq!(taken.status.code(), Some(1), "{taken:?}");
+        let outcome = take_down();
+        let line = text(&outcome.stdout);
+        assert_eq!(outcome.status.code(), Some(1), "{outcome:?}");
         assert!(line.starts_with(&format!("{slug}\tnot_in_ledger\t")) && line.contains("a restore could"), "{line}");
         assert_eq!(status(replica.address, &format!("/{slug}")), 410);
     }
     cluster.change_schema("ALTER TABLE KEYSPACE.deletions ADD version bigint");
-    let taken = take_down();
-    assert!(succeeded(&taken).starts_with(&format!("{slug}\talready_deleted\t")), "{taken:?}");
+    let outcome = take_down();
+    assert!(succeeded(&outcome).starts_with(&format!("{slug}\talready_deleted\t")), "{outcome:?}");
     assert_eq!(cluster.number("SELECT version FROM KEYSPACE.deletions"), 2);
     assert_eq!(cluster.audit().len(), 1);
 }
