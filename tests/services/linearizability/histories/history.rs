@@ -95,9 +95,9 @@ impl History {
     }
 
     /// Records that `version` was shown with `updated_at` as the time of its change.
-    pub(crate) fn dated(&self, version: u64, updated_at: String) {
+    pub(crate) fn dated(&self, version: u64, updated_at: &str) {
         self.with(|calls| {
-            let known = calls.dates.entry(version).or_insert_with(|| updated_at.clone());
+            let known = calls.dates.entry(version).or_insert_with(|| updated_at.to_owned());
             calls.is_dated_twice |= *known != updated_at;
         });
     }
@@ -297,11 +297,11 @@ mod tests {
             let history = created();
             told(&history, rewrite("d"), page(2, "t", "d"));
             told(&history, retitle("u"), page(3, "u", "d"));
-            history.dated(2, "2026-01-01T00:00:00.001Z".to_owned());
-            history.dated(3, third.to_owned());
+            history.dated(2, "2026-01-01T00:00:00.001Z");
+            history.dated(3, third);
             assert_eq!(history.is_possible(), is_possible, "{history}");
             assert_eq!(history.newest(), 3);
-            history.dated(3, "2026-01-01T00:00:00.003Z".to_owned());
+            history.dated(3, "2026-01-01T00:00:00.003Z");
             assert!(!history.is_possible(), "{history}");
         }
     }

@@ -315,7 +315,7 @@ impl Client {
         let answer = response.as_ref().map_or(Answer::Unknown, answer);
         if let Answer::Page { version, .. } = answer {
             self.version = version;
-            response.iter().filter_map(updated_at).for_each(|time| history.dated(version, time));
+            response.iter().filter_map(updated_at).for_each(|time| history.dated(version, &time));
             response.iter().filter_map(tag).for_each(|tag| tag.clone_into(&mut self.tag));
         }
         history.answered(id, answer.clone());
