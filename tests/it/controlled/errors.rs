@@ -131,7 +131,10 @@ async fn every_error_there_is_says_by_its_message_alone_what_to_do_next() {
     for answer in errors {
         let (code, message) = (answer.field("error"), answer.field("message"));
         let (_, steps) = NEXT_STEPS.iter().find(|(of, _)| *of == code).unwrap();
-        assert!(steps.iter().any(|step| message.contains(step)), "{code}: {message}");
+        assert!(
+            steps.iter().any(|step| message.contains(step)),
+            "{code}: {message:?} has none of {steps:?}. If the new words say the next step as well, change NEXT_STEPS"
+        );
         match answer.status {
             401 => {
                 let metadata = if code == "invalid_client" {
