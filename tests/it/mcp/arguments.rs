@@ -1,5 +1,7 @@
 //! Every tool reads its arguments in the same way (contract, decision 15).
 
+use handbill::api::error::{ApiError, Interface};
+use handbill::service::ServiceError;
 use serde_json::{Value, json};
 
 use super::client::{Client, Outcome};
@@ -105,7 +107,7 @@ async fn an_impossible_page_name_is_not_found_by_every_tool_alike_and_is_not_cou
             for (tool, arguments) in &right(&page)[1..] {
                 let failed =
                     client.call(tool, with(arguments, "slug", json!(name))).await.expect_error(404, "not_found");
-                assert!(failed.message.contains("last part of the `url`"), "{failed:?}");
+                assert_eq!(failed.message, ApiError::of(&ServiceError::NotFound, Interface::Mcp).message);
             }
         }
     }
