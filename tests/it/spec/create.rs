@@ -74,7 +74,7 @@ async fn a_title_is_trimmed() {
 }
 
 #[tokio::test]
-async fn a_title_of_200_characters_is_accepted_and_a_longer_one_is_not() {
+async fn the_longest_title_is_accepted_and_a_longer_one_is_not() {
     let app = Setup::unlimited().start();
     // Scalar values are counted, and not bytes or what looks like one character.
     for character in ["a", "é", "漢", "\u{1f600}"] {
