@@ -360,6 +360,20 @@ mod tests {
     }
 
     #[test]
+    fn requests_stay_in_their_datacentre_and_prefer_a_rack_only_if_it_is_named() {
+        let debug = |rack| format!("{:?}", load_balancing(Some(Nodes { datacenter: "west", rack })));
+        let (plain, preferring) = (debug(None), debug(Some("shelf")));
+        assert!(plain.contains(r#"Datacenter("west")"#), "{plain}");
+        assert!(preferring.contains(r#"DatacenterAndRack("west", "shelf")"#), "{preferring}");
+        for policy in [plain, preferring] {
+            assert!(
+                policy.contains("is_token_aware: true") && policy.contains("permit_dc_failover: false"),
+                "{policy}"
+            );
+        }
+    }
+
+    #[test]
     fn an_operation_ends_in_time_for_its_caller_and_never_later_than_by_itself() {
         let (limits, now) = (CqlTimeouts::default(), Instant::now());
         let ends_after = |needed_after| {

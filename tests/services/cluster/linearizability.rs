@@ -33,32 +33,35 @@ async fn pages_are_linearizable_while_nodes_networks_replicas_and_clocks_fail() 
     let (faults, minutes) = (setting("LIN_FAULTS", FAULTS_OF_A_ROUND), setting("LIN_MINUTES", 60));
     let began = Instant::now();
     let until = began + Duration::from_mins(minutes);
-    let mut struck = BTreeMap::new();
+    let (mut struck, mut falsified) = (BTreeMap::new(), 0);
     let transport = service.transport();
     let outcome = run(&transport, plan, async |progress| {
-        struck = strike(&mut service, plan, faults, until, progress).await;
+        (struck, falsified) = strike(&mut service, plan, faults, until, progress).await;
     })
     .await;
 
     let (often, in_doubt) = outcome.changed_more_often_than(REMEMBERED);
     let violations = outcome.violations().len();
     println!("seed {}, {:.1} minutes: {outcome}", plan.seed, began.elapsed().as_secs_f64() / 60.0);
-    println!("{} faults: {struck:?}", struck.values().sum::<usize>());
+    println!("{} faults: {struck:?}; {falsified} answers lost or forged", struck.values().sum::<usize>());
     println!("{often} pages with more than {REMEMBERED} changes, {in_doubt} of them with a call of unknown outcome");
     println!("{violations} of {} histories are not those of one page", outcome.histories.len());
     outcome.assert_linearizable();
     assert!(outcome.slowest < FAR_TOO_LONG, "{outcome}");
     assert!(often > 0, "no page was changed more than {REMEMBERED} times");
+    let is_falsified = struck.contains_key(&Fault::VerdictsLost) || struck.contains_key(&Fault::VerdictsDenied);
+    assert!(falsified > 0 || !is_falsified, "no answer to a conditional write was lost or replaced");
 }
 
-/// Lets `faults` faults strike, spread evenly over the calls, unless it is too late for more. How many of each did.
+/// Lets `faults` faults strike, spread evenly over the calls, unless it is too late for more. How many of each did, and how
+/// many answers to conditional writes were lost or replaced.
 async fn strike(
     service: &mut Service,
     plan: Plan,
     faults: usize,
     until: Instant,
     mut progress: Progress,
-) -> BTreeMap<Fault, usize> {
+) -> (BTreeMap<Fault, usize>, usize) {
     let began = Instant::now();
     let mut nemesis = Nemesis::new(plan.seed, setting("LIN_REPLACED", 0));
     let (mut struck, mut checked) = (BTreeMap::new(), 0);
@@ -89,5 +92,5 @@ async fn strike(
             checked = pages;
         }
     }
-    struck
+    (struck, nemesis.falsified)
 }

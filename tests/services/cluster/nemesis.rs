@@ -91,6 +91,8 @@ pub(crate) struct Nemesis {
     round: Vec<Fault>,
     /// The faults of the present round that are still to come.
     coming: Vec<Fault>,
+    /// Answers to conditional writes that were lost or replaced so far.
+    pub(crate) falsified: usize,
 }
 
 impl Nemesis {
@@ -98,7 +100,7 @@ impl Nemesis {
     pub(crate) fn new(seed: u64, replaced: usize) -> Self {
         let faults = ROUND.into_iter().chain([(Fault::NodeReplaced, replaced)]);
         let faults = faults.flat_map(|(fault, times)| vec![fault; times]);
-        Self { chance: Chance::new(seed), round: faults.collect(), coming: Vec::new() }
+        Self { chance: Chance::new(seed), round: faults.collect(), coming: Vec::new(), falsified: 0 }
     }
 
     /// Lets the next fault strike, and ends it.
@@ -124,7 +126,7 @@ impl Nemesis {
                 format!("replica {number}")
             }
             _ => {
-                harm(service, fault, number, lasting).await;
+                self.falsified += harm(service, fault, number, lasting).await;
                 format!("node {number}")
             }
         };
@@ -136,10 +138,11 @@ impl Nemesis {
     }
 }
 
-/// Lets `fault` strike `node`, and ends it.
-async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration) {
+/// Lets `fault` strike `node`, and ends it. How many answers to conditional writes were lost or replaced.
+async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration) -> usize {
     let nodes = &service.nodes;
     let next = 1 + node % 3;
+    let mut falsified = 0;
     match fault {
         Fault::NodeKilled => {
             nodes.kill(node).await;
@@ -158,8 +161,8 @@ async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration) {
             nodes.resume(node);
             nodes.pass();
         }
-        Fault::VerdictsLost => strike_verdicts(|| nodes.lose_verdicts(node), lasting).await,
-        Fault::VerdictsDenied => strike_verdicts(|| nodes.deny_verdicts(node), lasting).await,
+        Fault::VerdictsLost => falsified = strike_verdicts(|| nodes.lose_verdicts(node), lasting).await,
+        Fault::VerdictsDenied => falsified = strike_verdicts(|| nodes.deny_verdicts(node), lasting).await,
         Fault::NodeReplaced => {
             nodes.kill(node).await;
             let repaired = tokio::time::timeout(TEST_TIMEOUT, repair(service)).await;
@@ -178,10 +181,11 @@ async fn harm(service: &Service, fault: Fault, node: usize, lasting: Duration) {
         Fault::ReplicaClock | Fault::ReplicaKilled => unreachable!("they are no faults of a node"),
     }
     nodes.pass();
+    falsified
 }
 
 /// Strikes the answers of a node for this long, and until one was struck. `strike` counts them.
-async fn strike_verdicts(strike: impl Fn() -> usize, lasting: Duration) {
+async fn strike_verdicts(strike: impl Fn() -> usize, lasting: Duration) -> usize {
     let before = strike();
     sleep(lasting).await;
     let one = async {
@@ -191,6 +195,7 @@ async fn strike_verdicts(strike: impl Fn() -> usize, lasting: Duration) {
     };
     // A node that a fault before this one has left alone may coordinate no write for a while.
     let _ = tokio::time::timeout(TEST_TIMEOUT / 8, one).await;
+    strike() - before
 }
 
 /// Makes the two living nodes equal: reads all that there is from both of them, and read repair writes what one lacks.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use handbill::backends::cql::CqlLedger;
 use handbill::domain::archive::{ArchivedPage, Entry};
 use handbill::domain::page::{Page, PageVersion, Tombstone};
+use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_import::PageImport;
@@ -20,18 +21,22 @@ use crate::support::scans::all;
 
 const DAY: i64 = 24 * 3_600_000;
 
-#[tokio::test]
-async fn no_text_can_be_read_after_the_import_of_a_tombstone_that_is_days_older_than_it() {
-    let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
-    let changed = Arc::new(Page { updated_at: UnixMillis::new(CREATED + 5 * DAY), ..page("changed days later") });
-    store.insert_if_absent(changed.clone()).await.unwrap();
-    let old = |slug| Tombstone {
+/// A tombstone of the time at which the pages of these tests were made.
+fn old(slug: Slug) -> Tombstone {
+    Tombstone {
         slug,
         version: PageVersion::new(9),
         created_at: UnixMillis::new(CREATED),
         deleted_at: UnixMillis::new(CREATED + 5),
         takedown: None,
-    };
+    }
+}
+
+#[tokio::test]
+async fn no_text_can_be_read_after_the_import_of_a_tombstone_that_is_days_older_than_it() {
+    let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
+    let changed = Arc::new(Page { updated_at: UnixMillis::new(CREATED + 5 * DAY), ..page("changed days later") });
+    store.insert_if_absent(changed.clone()).await.unwrap();
     let now = UnixMillis::new(CREATED + 7 * DAY);
     let deleted = store.replace(changed.state(), Record::Deleted(old(changed.slug.clone())), now).await.unwrap();
     assert_eq!(deleted, CasResult::Swapped);
@@ -44,6 +49,37 @@ async fn no_text_can_be_read_after_the_import_of_a_tombstone_that_is_days_older_
     for slug in [&changed.slug, &free] {
         insert_text(&session, keyspace, slug, "late", now.get() * 1000).await;
         assert_eq!(texts(&session, keyspace, slug).await, []);
+    }
+}
+
+#[tokio::test]
+async fn no_text_can_be_read_after_the_import_of_a_tombstone_by_a_clock_that_is_days_behind_the_page() {
+    let (store, session, keyspace) = (store().await, session().await, migrated_keyspace().await);
+    let changed = Arc::new(Page { updated_at: UnixMillis::new(CREATED + 5 * DAY), ..page("changed days later") });
+    store.insert_if_absent(changed.clone()).await.unwrap();
+    let behind = UnixMillis::new(CREATED + 6);
+    let deleted = store.replace(changed.state(), Record::Deleted(old(changed.slug.clone())), behind).await.unwrap();
+    assert_eq!(deleted, CasResult::Swapped);
+    assert_eq!(texts(&session, keyspace, &changed.slug).await, []);
+}
+
+#[tokio::test]
+async fn an_import_that_has_seen_an_older_record_of_the_same_version_does_not_replace_a_later_one() {
+    let (remembers, reads, other) = (store().await, store().await, store().await);
+    let first = Arc::new(page("first text"));
+    remembers.insert_if_absent(first.clone()).await.unwrap();
+    let at = |content: &str, millis| {
+        let updated_at = UnixMillis::new(first.updated_at.get() + millis);
+        Arc::new(Page { version: first.version, updated_at, ..Page::clone(&edited(&first, content)) })
+    };
+    let (earlier, later) = (at("earlier record", 1), at("later record", 2));
+    let replaced = other.replace(first.state(), Record::Active(later.clone()), later.updated_at).await.unwrap();
+    assert_eq!(replaced, CasResult::Swapped);
+    // One of the two has the first head in memory, and the other finds that of the later record.
+    for store in [remembers, reads] {
+        let replaced = store.replace(first.state(), Record::Active(earlier.clone()), later.updated_at).await.unwrap();
+        assert_eq!(replaced, CasResult::Stale);
+        assert_eq!(other.lookup(&first.slug).await.unwrap(), Lookup::Active(later.clone()));
     }
 }
 

@@ -62,6 +62,15 @@ impl FaultyStore {
         self.before.lock().unwrap_or_else(PoisonError::into_inner).get(slug).cloned()
     }
 
+    /// The record that a lookup shows in place of `found`.
+    fn shown(&self, slug: &Slug, found: Lookup) -> Lookup {
+        match (found, self.before(slug)) {
+            (Lookup::Active(_), Some(before)) if self.strikes(Fault::StaleRead) => Lookup::Active(before),
+            (Lookup::Deleted(_), Some(before)) if self.strikes(Fault::Revival) => Lookup::Active(before),
+            (found, _) => found,
+        }
+    }
+
     async fn swap(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         let slug = next.slug().clone();
         let standing = self.inner.lookup(&slug).await?;
@@ -83,12 +92,11 @@ impl PageStore for FaultyStore {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let found = self.inner.lookup(slug).await?;
-        Ok(match (found, self.before(slug)) {
-            (Lookup::Active(_), Some(before)) if self.strikes(Fault::StaleRead) => Lookup::Active(before),
-            (Lookup::Deleted(_), Some(before)) if self.strikes(Fault::Revival) => Lookup::Active(before),
-            (found, _) => found,
-        })
+        self.inner.lookup(slug).await.map(|found| self.shown(slug, found))
+    }
+
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        self.inner.lookup_now(slug, max_bytes).map(|found| self.shown(slug, found))
     }
 
     fn known_state(&self, slug: &Slug) -> Option<PageState> {

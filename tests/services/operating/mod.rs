@@ -44,6 +44,13 @@ impl Cluster {
         self.folder.path().join(name)
     }
 
+    /// Writes the file with the operators' token. Returns its path.
+    fn token(&self) -> String {
+        let file = self.path("token");
+        std::fs::write(&file, "a token of operators, long enough").unwrap();
+        file.display().to_string()
+    }
+
     fn on_it(&self, mut command: Command) -> Command {
         command.args(["--store", "scylla", "--scylla-nodes", &nodes(), "--scylla-keyspace", &self.keyspace]);
         command

@@ -12,9 +12,7 @@ use crate::process::takedowns::status;
 
 /// An embedded store with pages, and a file with them that was written while the store was used.
 fn exported(cluster: &Cluster, pages: usize) -> (Known, std::net::SocketAddr, std::path::PathBuf) {
-    let (data, token, file) = (cluster.path("data"), cluster.path("token"), cluster.path("export.ndjson.zst"));
-    fs::write(&token, "a token of operators, long enough").unwrap();
-    let token = token.display().to_string();
+    let (data, token, file) = (cluster.path("data"), cluster.token(), cluster.path("export.ndjson.zst"));
     let server = Server::start(&data, &["--admin-token-file", &token]);
     let mut known = Known::default();
     known.load(server.address, pages);

@@ -52,9 +52,7 @@ fn a_hundred_pages_are_taken_down_in_a_cluster_by_one_command_under_load_and_are
 #[test]
 fn pages_of_a_cluster_are_found_by_their_links_through_the_cluster_and_through_a_replica() {
     let cluster = Cluster::migrated();
-    let token = cluster.path("token");
-    std::fs::write(&token, "a token of operators, long enough").unwrap();
-    let token = token.display().to_string();
+    let token = cluster.token();
     let replica = cluster.replica(&["--admin-token-file", &token]);
     let spam: BTreeSet<String> =
         (0..8).map(|_| publish(replica.address, "Buy at https://www.spam.example/x")).collect();
@@ -106,9 +104,7 @@ fn creates_are_paused_and_limited_at_every_replica_and_a_pause_is_known_to_a_rep
 #[test]
 fn a_takedown_in_a_cluster_that_is_not_in_the_ledger_says_so_until_it_is() {
     let cluster = Cluster::migrated();
-    let token = cluster.path("token");
-    std::fs::write(&token, "a token of operators, long enough").unwrap();
-    let token = token.display().to_string();
+    let token = cluster.token();
     let replica = cluster.replica(&["--admin-token-file", &token]);
     let slug = publish(replica.address, "Text.");
     let admin = replica.admin.to_string();
