@@ -71,6 +71,11 @@ impl PageStore for Coalescing {
         self.pages.read((head.slug.clone(), head.state()), read).await
     }
 
+    /// A read that does not wait is not shared. It holds its page no longer than its caller does.
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        self.store.lookup_now(slug, max_bytes)
+    }
+
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
         self.store.known_state(slug)
     }

@@ -105,12 +105,25 @@ impl PageStore for Instrumented<dyn PageStore> {
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
-        let name = |answer: &Lookup| match answer {
-            Lookup::Active(_) => "active",
-            Lookup::Deleted(_) => "deleted",
-            Lookup::Absent => "absent",
-        };
-        self.record("lookup", name, self.inner.lookup(slug)).await
+        self.record("lookup", name_of_lookup, self.inner.lookup(slug)).await
+    }
+
+    /// A lookup that would have to wait has a span. Metrics count only the lookup that follows it.
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        if self.system != System::Redb {
+            return self.inner.lookup_now(slug, max_bytes);
+        }
+        let span = spans::call(self.system, "lookup", "pages");
+        let began = self.measure.clock.monotonic();
+        let found = self.inner.lookup_now(slug, max_bytes);
+        let outcome = found.as_ref().map_or("would_wait", name_of_lookup);
+        if found.is_some() {
+            self.measure.metrics.store_available.set(1);
+            let took = self.measure.clock.monotonic().saturating_sub(began);
+            record(&self.measure.metrics.store, "lookup", outcome, took);
+        }
+        span.done(outcome, false);
+        found
     }
 
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
@@ -141,6 +154,15 @@ impl PageStore for Instrumented<dyn PageStore> {
             CasResult::Stale => "stale",
         };
         self.record("compare_and_set", name, self.inner.compare_and_set(expected, next)).await
+    }
+}
+
+/// The name of `answer` in metrics and spans.
+fn name_of_lookup(answer: &Lookup) -> &'static str {
+    match answer {
+        Lookup::Active(_) => "active",
+        Lookup::Deleted(_) => "deleted",
+        Lookup::Absent => "absent",
     }
 }
 

@@ -25,6 +25,12 @@ pub trait PageStore: Send + Sync {
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
+    /// The same as [`PageStore::lookup`], if the store has the record in memory and if it takes at most `max_bytes`. This
+    /// neither waits nor uses another thread. `None` says nothing about the page.
+    fn lookup_now(&self, _slug: &Slug, _max_bytes: usize) -> Option<Lookup> {
+        None
+    }
+
     /// The state of the page under `slug`, not older than the start of this call, if the store knows it without waiting.
     /// `None` says nothing about the page. A store whose pages others may change without its knowledge knows no state.
     fn known_state(&self, _slug: &Slug) -> Option<PageState> {

@@ -48,6 +48,10 @@ impl PageStore for Purging {
         self.inner.lookup(slug).await
     }
 
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        self.inner.lookup_now(slug, max_bytes)
+    }
+
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
         self.inner.known_state(slug)
     }

@@ -5,12 +5,12 @@ use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use redb::backends::FileBackend;
-use redb::{DatabaseError, StorageBackend, StorageError};
+use redb::StorageBackend;
 
 use super::error::OpenError;
 use super::folders::{self, FILE_MODE, FileSystem, Folders};
 use super::ledger_file::Ledger;
+use super::page_file::PageFile;
 use super::reserve;
 use super::storage::{DEFAULT_CACHE_BYTES, LedgerFile, Storage};
 use super::tables;
@@ -118,7 +118,7 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
     let created = new
         .and_then(backend)
         .map_err(io)
-        .and_then(|new| tables::open(&unfinished, new, DEFAULT_CACHE_BYTES).map(drop))
+        .and_then(|new| tables::open(&unfinished, new.into(), DEFAULT_CACHE_BYTES).map(drop))
         .and_then(|()| fs::rename(&unfinished, database).map_err(io))
         .and_then(|()| FileSystem.sync(directory).map_err(io));
     if created.is_err() {
@@ -129,9 +129,5 @@ fn create_database(directory: &Path, database: &Path) -> Result<(), OpenError> {
 }
 
 pub(super) fn backend(file: File) -> io::Result<Box<dyn StorageBackend>> {
-    match FileBackend::new(file) {
-        Ok(backend) => Ok(Box::new(backend)),
-        Err(DatabaseError::Storage(StorageError::Io(error))) => Err(error),
-        Err(error) => Err(io::Error::other(error)),
-    }
+    Ok(Box::new(PageFile::new(file)?))
 }

@@ -25,6 +25,11 @@
 //! The store remembers the current states of pages that were read lately (`known_states`), so that a page that is ready
 //! in memory is sent without a read. The writer takes a page's state out before a commit that may change it.
 //!
+//! # Where lookups run
+//!
+//! A lookup whose bytes `redb` or the kernel has in memory runs on the thread of its caller ([`RedbStore`]'s `lookup_now`,
+//! `no_wait`). Any other lookup runs on a thread that may wait for the disk, at most 64 at a time.
+//!
 //! # What happens when the disk fails or is full
 //!
 //! After any I/O error `redb` refuses a file until it is reopened, so the writer reopens it. Each batch writes its
@@ -69,9 +74,13 @@ mod jobs;
 mod known_states;
 mod ledger;
 mod ledger_file;
+mod niceness;
+mod no_wait;
 mod opening;
 mod overlay;
+mod page_file;
 mod panics;
+mod reading;
 mod record;
 mod reserve;
 mod scan;
@@ -90,6 +99,7 @@ pub use compact::{Compacted, compact};
 pub use data_dir::DATABASE_FILE;
 pub use error::{OpenError, WriterError};
 pub use ledger_file::LEDGER_FILE;
+pub use no_wait::{may_wait, would_wait};
 pub use shared::Committed;
 pub use size::{RecordCount, Room};
 pub use storage::{LedgerFile, Storage};

@@ -3,19 +3,23 @@
 use redb::Database;
 
 use super::error::OpenError;
+use super::no_wait::Resizing;
 use super::overlay::Overlay;
-use super::storage::Storage;
+use super::storage::{Boxed, Storage};
 use super::tables;
 
-/// The database, for reading and writing.
-pub(super) fn open_for_writing(storage: &dyn Storage) -> Result<Database, OpenError> {
+/// The database, for reading and writing. `resizing` learns of each change of the file's size.
+pub(super) fn open_for_writing(storage: &dyn Storage, resizing: &Resizing) -> Result<Database, OpenError> {
     let backend = storage.read_write().map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), backend, storage.cache_bytes())
+    let opened = tables::open(storage.location(), Boxed { backend, resizing: resizing.clone() }, storage.cache_bytes());
+    // The end of a file that was closed is cut off without a sync, and opening may fail after a change of the size.
+    resizing.end();
+    opened
 }
 
 /// The database, for reading only, even if the disk refuses every write.
 pub(super) fn open_for_reading(storage: &dyn Storage) -> Result<Database, OpenError> {
     let overlay =
         storage.read_only().and_then(Overlay::of).map_err(|reason| OpenError::io(storage.location(), reason))?;
-    tables::open(storage.location(), Box::new(overlay), storage.cache_bytes())
+    tables::open(storage.location(), Boxed::over(overlay), storage.cache_bytes())
 }

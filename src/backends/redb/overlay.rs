@@ -9,6 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use redb::StorageBackend;
 
+use super::no_wait::{may_wait, would_wait};
+
 /// Size of the blocks in which writes are kept, in bytes: a page of `redb`.
 const BLOCK_BYTES: usize = 4096;
 
@@ -52,6 +54,10 @@ impl StorageBackend for Overlay {
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+        // Another thread may hold the lock while it waits for the disk.
+        if !may_wait() {
+            would_wait();
+        }
         let above = self.above();
         if offset.saturating_add(out.len() as u64) > above.len {
             return Err(io::ErrorKind::UnexpectedEof.into());

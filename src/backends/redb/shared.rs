@@ -1,13 +1,14 @@
 //! The database, as the writer and the readers share it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 use std::time::Duration;
 
 use redb::Database;
 
 use super::error::OpenError;
 use super::known_states::KnownStates;
+use super::no_wait::Resizing;
 use crate::ports::page_store::Cause;
 
 /// One commit, for metrics.
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     state: RwLock<DbState>,
     /// The number of times that the database was replaced.
     epoch: AtomicU64,
+    /// Whether the file's size is being changed.
+    pub(super) resizing: Resizing,
     /// The current states of pages that were read lately.
     pub(super) known: KnownStates,
     pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
@@ -42,10 +45,11 @@ pub(super) enum DbState {
 }
 
 impl Shared {
-    pub(super) fn new(database: Database) -> Self {
+    pub(super) fn new(database: Database, resizing: Resizing) -> Self {
         Self {
             state: RwLock::new(DbState::Writable(database)),
             epoch: AtomicU64::new(0),
+            resizing,
             known: KnownStates::new(),
             observer: OnceLock::new(),
         }
@@ -53,6 +57,18 @@ impl Shared {
 
     pub(super) fn state(&self) -> RwLockReadGuard<'_, DbState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same, unless the database is being replaced or its file's size changed.
+    pub(super) fn state_now(&self) -> Option<RwLockReadGuard<'_, DbState>> {
+        if self.resizing.is_under_way() {
+            return None;
+        }
+        match self.state.try_read() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(super) fn epoch(&self) -> u64 {

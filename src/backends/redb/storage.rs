@@ -9,11 +9,16 @@ use std::sync::Arc;
 use redb::backends::InMemoryBackend;
 use redb::{BackendError, StorageBackend};
 
+use super::no_wait::{Resizing, may_wait};
+
 /// Memory for pages of the file, in bytes, if nothing else is set: enough for about 300 of the largest published pages,
 /// and small enough for the smallest machines that one can rent. The kernel keeps pages of the file in free memory too.
 pub(super) const DEFAULT_CACHE_BYTES: usize = 32 * 1024 * 1024;
 
 /// Opens the same bytes any number of times.
+///
+/// A read of an opened backend that would wait calls [`would_wait`](super::would_wait) if the thread must not wait
+/// ([`may_wait`](super::may_wait)).
 pub trait Storage: Debug + Send + Sync {
     /// The storage's name in errors.
     fn location(&self) -> &Path;
@@ -99,56 +104,122 @@ impl StorageBackend for Shared {
     }
 }
 
-/// A boxed backend as a sized type, which `redb` requires.
+/// A boxed backend as a sized type, which `redb` requires. It keeps lookups that must not wait apart from changes of the
+/// file.
 #[derive(Debug)]
-pub(super) struct Boxed(pub(super) Box<dyn StorageBackend>);
+pub(super) struct Boxed {
+    pub(super) backend: Box<dyn StorageBackend>,
+    pub(super) resizing: Resizing,
+}
+
+impl Boxed {
+    pub(super) fn over(backend: impl StorageBackend) -> Self {
+        Self::from(Box::new(backend) as Box<dyn StorageBackend>)
+    }
+}
+
+impl From<Box<dyn StorageBackend>> for Boxed {
+    fn from(backend: Box<dyn StorageBackend>) -> Self {
+        Self { backend, resizing: Resizing::default() }
+    }
+}
 
 impl StorageBackend for Boxed {
     fn len(&self) -> io::Result<u64> {
-        self.0.len()
+        self.backend.len()
     }
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
-        self.0.read(offset, out)
+        self.backend.read(offset, out)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        let grows = self.backend.len().is_ok_and(|before| before < len);
+        self.resizing.begin();
+        let changed = self.backend.set_len(len);
+        if changed.is_err() || !grows {
+            self.resizing.end();
+        }
+        changed
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        let synced = self.backend.sync_data();
+        self.resizing.end();
+        synced
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
-        self.0.write(offset, data)
+        // To make room in its cache, a lookup of `redb` would write changed pages that are on disk in older form. If it
+        // cannot, it leaves them to the writer. It must not be unwound here, because it holds a lock.
+        if !may_wait() {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        self.backend.write(offset, data)
     }
 
     fn close(&self) -> io::Result<()> {
-        self.0.close()
+        self.backend.close()
     }
 
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_range(start, end)
+        self.backend.try_lock_range(start, end)
     }
 
     fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.try_lock_shared_range(start, end)
+        self.backend.try_lock_shared_range(start, end)
     }
 
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_range(start, end)
+        self.backend.lock_range(start, end)
     }
 
     fn lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.lock_shared_range(start, end)
+        self.backend.lock_shared_range(start, end)
     }
 
     fn unlock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
-        self.0.unlock_range(start, end)
+        self.backend.unlock_range(start, end)
     }
 
     fn query_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
-        self.0.query_lock_range(start, end)
+        self.backend.query_lock_range(start, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::no_wait::without_waiting;
+    use super::*;
+
+    fn boxed() -> Boxed {
+        Boxed::over(InMemoryBackend::new())
+    }
+
+    #[test]
+    fn a_lookup_that_must_not_wait_writes_nothing_and_is_not_unwound_there() {
+        let file = boxed();
+        file.set_len(4).unwrap();
+        let written = without_waiting(|| file.write(0, b"text").map_err(|error| error.kind()));
+        assert_eq!(written, Ok(Err(io::ErrorKind::WouldBlock)));
+        let mut bytes = [1; 4];
+        file.read(0, &mut bytes).unwrap();
+        assert_eq!(bytes, [0; 4]);
+        file.write(0, b"text").unwrap();
+    }
+
+    #[test]
+    fn a_growth_lasts_until_the_next_sync_and_any_other_change_of_the_size_ends_at_once() {
+        let file = boxed();
+        assert!(!file.resizing.is_under_way());
+        file.set_len(4).unwrap();
+        file.write(0, b"text").unwrap();
+        assert!(file.resizing.is_under_way());
+        file.sync_data().unwrap();
+        assert!(!file.resizing.is_under_way());
+        for len in [4, 2] {
+            file.set_len(len).unwrap();
+            assert!(!file.resizing.is_under_way());
+        }
     }
 }

@@ -22,8 +22,10 @@ use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore,
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::jobs::{Job, LedgerError, Write};
-use super::panics::{Panicked, caught};
-use super::shared::{Committed, DbState, Shared, cause};
+use super::niceness::give_way;
+use super::no_wait::Tries;
+use super::reading::{Found, Query, QueryResult, read, read_now};
+use super::shared::{Committed, Shared, cause};
 use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
 use super::tables::{self, Expected, Operation, Outcome};
 use super::writer::Writer;
@@ -41,9 +43,6 @@ const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// time, and few enough to leave threads for other blocking work.
 const READS_AT_ONCE: usize = 64;
 
-/// After a disk error, a lookup waits this long for the writer to reopen the file.
-const REOPEN_LIMIT: Duration = Duration::from_secs(5);
-
 /// The pages of one data directory, which no other process may use while the store is open.
 ///
 /// A call waits at most 2 s for its permit and then fails with [`StoreError::Unavailable`]. After that a write waits
@@ -57,6 +56,7 @@ pub struct RedbStore {
     jobs: mpsc::Sender<Job>,
     queue: Arc<Semaphore>,
     reads: Arc<Semaphore>,
+    tries: Tries,
     writer: Mutex<Option<JoinHandle<()>>>,
     fatal: watch::Receiver<Option<Arc<WriterError>>>,
 }
@@ -90,12 +90,16 @@ impl RedbStore {
         let writer = Writer::open(storage, queued)?;
         let shared = writer.shared();
         let (report_fatal, fatal) = watch::channel(None);
-        let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || writer.run(&report_fatal));
+        let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || {
+            give_way();
+            writer.run(&report_fatal);
+        });
         Ok(Self {
             shared,
             jobs,
             queue: Arc::new(Semaphore::new(QUEUE_BYTES)),
             reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
+            tries: Tries::default(),
             writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&location, reason))?)),
             fatal,
         })
@@ -170,6 +174,17 @@ impl RedbStore {
         completed.map_err(|error| StoreError::Unavailable(error.into()))
     }
 
+    /// The result of `query`, if it is worthwhile to try it and it need not wait.
+    fn now<T: Found>(&self, slug: &Slug, query: impl FnOnce(&Database, &Slug) -> QueryResult<T>) -> Option<T> {
+        // While many lookups wait for the disk, a page in memory must not wait behind them.
+        if !self.tries.are_worthwhile() && self.reads.available_permits() > READS_AT_ONCE / 2 {
+            return None;
+        }
+        let found = read_now(&self.shared, slug, query);
+        self.tries.ended(found.is_some());
+        found
+    }
+
     /// Runs `query` on a thread that may block.
     async fn read<T: Found + Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
         let permit = permit(&self.reads, 1).await?;
@@ -203,7 +218,14 @@ impl PageStore for RedbStore {
         self.read(slug, tables::lookup).await
     }
 
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        self.now(slug, |database, slug| tables::lookup_up_to(max_bytes, database, slug))?
+    }
+
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        if let Some(head) = self.now(slug, tables::head) {
+            return Ok(head);
+        }
         self.read(slug, tables::head).await
     }
 
@@ -262,101 +284,4 @@ fn queued_bytes(operation: &Operation) -> usize {
     };
     // Even the largest possible page fits in an empty queue.
     (WRITE_BYTES + content).min(QUEUE_BYTES)
-}
-
-/// A read of the record under a slug.
-type Query<T> = fn(&Database, &Slug) -> Result<Result<T, StoreError>, redb::Error>;
-
-/// Runs `query` for `slug`, on a thread that may block. After a disk error, tries once more on the reopened file.
-fn read<T: Found>(shared: &Shared, jobs: &mpsc::Sender<Job>, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
-    let seen = shared.epoch();
-    let error = match read_once(shared, slug, query) {
-        Err(error) if error.may_pass(shared) => error,
-        answer => return answer.map_err(StoreError::from),
-    };
-    let (done, reopened) = mpsc::sync_channel(1);
-    let asked = jobs.send(Job::Reopen { seen, done });
-    if asked.is_err() || reopened.recv_timeout(REOPEN_LIMIT).is_err() {
-        return Err(error.into());
-    }
-    Ok(read_once(shared, slug, query)?)
-}
-
-/// An answer that may show the state of a page.
-trait Found {
-    /// The state of the page, if there is one.
-    fn state(&self) -> Option<PageState>;
-}
-
-impl Found for Lookup {
-    fn state(&self) -> Option<PageState> {
-        match self {
-            Self::Active(page) => Some(page.state()),
-            Self::Deleted(_) | Self::Absent => None,
-        }
-    }
-}
-
-impl Found for Head {
-    fn state(&self) -> Option<PageState> {
-        match self {
-            Self::Active(head) => Some(head.state()),
-            Self::Deleted(_) | Self::Absent => None,
-        }
-    }
-}
-
-fn read_once<T: Found>(shared: &Shared, slug: &Slug, query: Query<T>) -> Result<T, ReadError> {
-    // The database is not replaced while this is held, so what is learned is from the database of this moment.
-    let state = shared.state();
-    let began = shared.known.read_begins(slug);
-    let found = match &*state {
-        DbState::Writable(database) | DbState::ReadOnly(database, _) => caught(|| query(database, slug)),
-        DbState::Broken(reason) => return Err(ReadError::Store(StoreError::Unavailable(cause(reason)))),
-        DbState::Closed => return Err(ReadError::Store(StoreError::Unavailable(cause(&Arc::new(ClosedError))))),
-    };
-    let found = found.map_err(ReadError::Panicked)?.map_err(ReadError::Database)?.map_err(ReadError::Store)?;
-    if let Some(state) = found.state() {
-        shared.known.learned(slug, state, began);
-    }
-    Ok(found)
-}
-
-/// Why a lookup has no answer.
-#[derive(Debug)]
-enum ReadError {
-    /// The store refuses the lookup.
-    Store(StoreError),
-    /// The database returned an error.
-    Database(redb::Error),
-    /// The database panicked because of damage.
-    Panicked(Panicked),
-}
-
-impl ReadError {
-    /// Whether the same lookup may succeed after the file is reopened.
-    fn may_pass(&self, shared: &Shared) -> bool {
-        match self {
-            Self::Store(_) => false,
-            Self::Database(error) => tables::is_about_the_disk(error),
-            // Reopening does not repair damage. It helps only if the panic left the database's own locks unusable.
-            Self::Panicked(_) => match &*shared.state() {
-                DbState::Writable(database) | DbState::ReadOnly(database, _) => {
-                    !matches!(caught(|| tables::last_batch(database)), Ok(Ok(_)))
-                }
-                DbState::Broken(_) | DbState::Closed => false,
-            },
-        }
-    }
-}
-
-impl From<ReadError> for StoreError {
-    fn from(error: ReadError) -> Self {
-        match error {
-            ReadError::Store(error) => error,
-            ReadError::Database(error) if tables::is_damage(&error) => Self::Unreadable(error.into()),
-            ReadError::Database(error) => Self::Unavailable(error.into()),
-            ReadError::Panicked(panicked) => Self::Unreadable(panicked.into()),
-        }
-    }
 }

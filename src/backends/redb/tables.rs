@@ -4,9 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use redb::{
-    Builder, Database, Durability, ReadableDatabase, ReadableTable, StorageBackend, Table, TableDefinition, TableError,
-};
+use redb::{Builder, Database, Durability, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError};
 use thiserror::Error;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -133,17 +131,17 @@ pub(super) enum Applied {
 
 /// Opens the database on `backend` with `cache_bytes` of memory for its pages, and creates the tables if there are none.
 /// `path` is used only in errors.
-pub(super) fn open(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
+pub(super) fn open(path: &Path, backend: Boxed, cache_bytes: usize) -> Result<Database, OpenError> {
     caught(|| open_or_panic(path, backend, cache_bytes))
         .unwrap_or_else(|panicked| Err(OpenError::panicked(path, &panicked)))
 }
 
 /// Does the same as `open`, but does not catch the panics of `redb` on some damaged files.
-fn open_or_panic(path: &Path, backend: Box<dyn StorageBackend>, cache_bytes: usize) -> Result<Database, OpenError> {
+fn open_or_panic(path: &Path, backend: Boxed, cache_bytes: usize) -> Result<Database, OpenError> {
     let damaged = |reason: &str| OpenError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
     let database = Builder::new()
         .set_cache_size(cache_bytes)
-        .create_with_backend(Boxed(backend))
+        .create_with_backend(backend)
         .map_err(|error| OpenError::database(path, error))?;
     match format(&database).map_err(|error| OpenError::database(path, error))? {
         Format::Known => Ok(database),
@@ -212,11 +210,24 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
 
 /// The page or tombstone under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
-    read(database, slug, Lookup::Absent, |bytes| {
-        Ok(match record::decode(slug.clone(), bytes)? {
-            Record::Active(page) => Lookup::Active(page),
-            Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
-        })
+    read(database, slug, Lookup::Absent, |bytes| decode(slug, bytes))
+}
+
+/// The page or tombstone under `slug`; `None` if its record has more than `max_bytes`.
+pub(super) fn lookup_up_to(
+    max_bytes: usize,
+    database: &Database,
+    slug: &Slug,
+) -> Result<Result<Option<Lookup>, StoreError>, redb::Error> {
+    read(database, slug, Some(Lookup::Absent), |bytes| {
+        (bytes.len() <= max_bytes).then(|| decode(slug, bytes)).transpose()
+    })
+}
+
+fn decode(slug: &Slug, bytes: &[u8]) -> Result<Lookup, RecordError> {
+    Ok(match record::decode(slug.clone(), bytes)? {
+        Record::Active(page) => Lookup::Active(page),
+        Record::Deleted(tombstone) => Lookup::Deleted(tombstone),
     })
 }
 

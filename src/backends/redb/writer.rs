@@ -16,6 +16,7 @@ use crate::ports::page_store::StoreError;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::jobs::{Job, LedgerError, Write, answer, unavailable};
 use super::ledger::Ledger;
+use super::no_wait::Resizing;
 use super::opening::{open_for_reading, open_for_writing};
 use super::panics::caught;
 use super::reserve::{Reserve, ReservedError};
@@ -52,7 +53,8 @@ pub(super) struct Writer {
 impl Writer {
     /// Opens the database on `storage`.
     pub(super) fn open(storage: Box<dyn Storage>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
-        let database = open_for_writing(&*storage)?;
+        let resizing = Resizing::default();
+        let database = open_for_writing(&*storage, &resizing)?;
         let last_batch = caught(|| tables::last_batch(&database))
             .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
             .map_err(|error| OpenError::database(storage.location(), error))?;
@@ -66,7 +68,7 @@ impl Writer {
         caught(|| ledger.catch_up(file, &database))
             .map_err(|panicked| OpenError::panicked(storage.location(), &panicked))?
             .map_err(|error| OpenError::database(storage.location(), error))?;
-        let shared = Arc::new(Shared::new(database));
+        let shared = Arc::new(Shared::new(database, resizing));
         let reserve = Reserve::take(&*storage);
         Ok(Self { shared, jobs, next: None, last_batch, ledger, reserve, storage })
     }
@@ -85,6 +87,8 @@ impl Writer {
         error!(%error, "the page store ended");
         // Dropping the database may panic as well. This is harmless, because nobody uses the database any more.
         let _ = caught(|| self.shared.replace(|| DbState::Closed));
+        // Once the reason is known, no further operation is queued, so each is refused.
+        let _ = caught(move || drop(self));
         fatal.send_replace(Some(Arc::new(error)));
     }
 
@@ -314,9 +318,9 @@ impl Writer {
 
     /// Drops the database, which has failed, and opens the file again. Readers wait meanwhile.
     fn reopen(&mut self) {
-        let storage = &*self.storage;
+        let (storage, resizing) = (&*self.storage, &self.shared.resizing);
         self.shared.replace(|| {
-            let database = match open_for_writing(storage) {
+            let database = match open_for_writing(storage, resizing) {
                 Ok(database) => return DbState::Writable(database),
                 Err(error) => (open_for_reading(storage), error),
             };
@@ -342,7 +346,7 @@ impl Writer {
         }
         // A database opened for reading holds no lock on the file, so readers can use that database while the file is
         // opened for writing.
-        if let Ok(database) = open_for_writing(&*self.storage) {
+        if let Ok(database) = open_for_writing(&*self.storage, &self.shared.resizing) {
             self.shared.replace(|| DbState::Writable(database));
             info!("the database can be written again");
             self.read_last_batch();

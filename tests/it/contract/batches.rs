@@ -9,6 +9,7 @@ use futures_util::future::join_all;
 use handbill::backends::redb::RedbStore;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
+use rustix::process::getpriority_process;
 use tokio::time;
 
 use super::disk::Disk;
@@ -44,6 +45,18 @@ async fn writes_that_wait_for_a_commit_share_the_next_one() {
     }
     store.close().await;
     assert_eq!(*commits.lock().unwrap(), [1, 40]);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn the_writer_leaves_the_core_to_threads_that_answer() {
+    let store = RedbStore::on(Disk::default().storage()).unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    store.observe_commits(move |_| tell.send(getpriority_process(None).unwrap()).unwrap());
+    store.insert_if_absent(Arc::new(page("a page"))).await.unwrap();
+    let own = getpriority_process(None).unwrap();
+    assert_eq!(told.recv().unwrap(), (own + 10).min(19));
+    assert_eq!(getpriority_process(None).unwrap(), own, "only the writer's own thread");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use handbill::backends::redb::Storage;
+use handbill::backends::redb::{Storage, may_wait, would_wait};
 use redb::StorageBackend;
 
 /// Unit of space on the disk, in bytes.
@@ -17,6 +17,9 @@ const LEAST_RESERVED_BLOCKS: u64 = 256;
 
 /// Size of the unit that a disk writes at once, in bytes: after a power failure each is completely old or completely new.
 const SECTOR_BYTES: usize = 512;
+
+/// Memory for pages of the file, in bytes: as much as is the default.
+const CACHE_BYTES: usize = 32 * 1024 * 1024;
 
 /// A disk with one file on it.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +58,15 @@ struct State {
     /// Whether all syncs after the failing one fail too.
     syncs_keep_failing: bool,
     holds_syncs: bool,
+    /// Whether the next sync waits that comes after the file has grown.
+    holds_growth: bool,
+    has_grown: bool,
     held_syncs: usize,
+    /// The number of reads that find their bytes in memory before one would wait; `None` if all do.
+    reads_in_memory: Option<usize>,
+    holds_reads: bool,
+    held_reads: usize,
+    has_no_cache: bool,
     keeps_moments: bool,
     moments: Vec<Moment>,
     acknowledged: usize,
@@ -93,8 +104,28 @@ pub(crate) struct HeldSyncs(Disk);
 
 impl Drop for HeldSyncs {
     fn drop(&mut self) {
-        self.0.state().holds_syncs = false;
+        let mut state = self.0.state();
+        (state.holds_syncs, state.holds_growth) = (false, false);
         self.0.0.changed.notify_all();
+    }
+}
+
+/// Reads of threads that may wait do wait during the life of this value.
+pub(crate) struct HeldReads(Disk);
+
+impl Drop for HeldReads {
+    fn drop(&mut self) {
+        self.0.state().holds_reads = false;
+        self.0.0.changed.notify_all();
+    }
+}
+
+impl HeldReads {
+    /// Returns when `count` reads wait.
+    pub(crate) fn wait_for(&self, count: usize) {
+        let state = self.0.state();
+        let waiting = self.0.0.changed.wait_while(state, |state| state.held_reads < count);
+        drop(waiting.unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -189,6 +220,31 @@ impl Disk {
         HeldSyncs(self.clone())
     }
 
+    /// From now on the sync after a growth of the file waits, until the returned value is dropped.
+    pub(crate) fn hold_growth(&self) -> HeldSyncs {
+        let mut state = self.state();
+        (state.holds_growth, state.has_grown) = (true, false);
+        HeldSyncs(self.clone())
+    }
+
+    /// From now on reads of threads that may wait do wait, until the returned value is dropped.
+    pub(crate) fn hold_reads(&self) -> HeldReads {
+        self.state().holds_reads = true;
+        HeldReads(self.clone())
+    }
+
+    /// From now on the next `reads` reads of threads that must not wait find their bytes in memory, and the one after them
+    /// would wait. With `None` none would.
+    pub(crate) fn keep_in_memory(&self, reads: Option<usize>) {
+        self.state().reads_in_memory = reads;
+    }
+
+    /// A store that opens the file from now on keeps none of it in memory, so that it reads whatever it needs.
+    pub(crate) fn without_cache(self) -> Self {
+        self.state().has_no_cache = true;
+        self
+    }
+
     /// A copy of the disk with only its synced bytes.
     pub(crate) fn after_power_failure(&self) -> Self {
         Self::with(self.state().durable.clone())
@@ -235,6 +291,10 @@ impl Storage for Disk {
         Ok(self.handle(false))
     }
 
+    fn cache_bytes(&self) -> usize {
+        if self.state().has_no_cache { 0 } else { CACHE_BYTES }
+    }
+
     fn take_reserve(&self) -> io::Result<()> {
         let mut state = self.state();
         let reserved = RESERVED_BLOCKS.min(state.reserved + state.free.unwrap_or(RESERVED_BLOCKS));
@@ -277,6 +337,21 @@ impl StorageBackend for Handle {
 
     fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let mut state = self.disk.state();
+        if may_wait() {
+            if state.holds_reads {
+                state.held_reads += 1;
+                self.disk.0.changed.notify_all();
+                let released = self.disk.0.changed.wait_while(state, |state| state.holds_reads);
+                state = released.unwrap_or_else(PoisonError::into_inner);
+                state.held_reads -= 1;
+            }
+        } else if let Some(left) = state.reads_in_memory {
+            let Some(left) = left.checked_sub(1) else {
+                drop(state);
+                would_wait();
+            };
+            state.reads_in_memory = Some(left);
+        }
         if state.refuses_reads || std::mem::take(&mut state.fails_one_read) {
             return Err(io::Error::other("the disk does not answer"));
         }
@@ -289,6 +364,7 @@ impl StorageBackend for Handle {
     fn set_len(&self, len: u64) -> io::Result<()> {
         let mut state = self.writable()?;
         let len = usize::try_from(len).unwrap();
+        state.has_grown |= len > state.bytes.len();
         state.bytes.resize(len, 0);
         // Most file systems journal a length separately from the data. Keeping it at once is the harder case here.
         state.durable.resize(len, 0);
@@ -299,9 +375,10 @@ impl StorageBackend for Handle {
         let mut state = self.writable()?;
         state.held_syncs += 1;
         self.disk.0.changed.notify_all();
-        state =
-            self.disk.0.changed.wait_while(state, |state| state.holds_syncs).unwrap_or_else(PoisonError::into_inner);
+        let is_held = |state: &mut State| state.holds_syncs || (state.holds_growth && state.has_grown);
+        state = self.disk.0.changed.wait_while(state, is_held).unwrap_or_else(PoisonError::into_inner);
         state.held_syncs -= 1;
+        state.has_grown = false;
         if state.keeps_moments {
             let (durable, unsynced) = (state.durable.clone(), state.unsynced.clone());
             let acknowledged = state.acknowledged;

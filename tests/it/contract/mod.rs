@@ -7,6 +7,7 @@ mod damage;
 mod disk;
 mod faults;
 mod limiter;
+mod now;
 mod opening;
 mod reserve;
 mod rules;

@@ -111,6 +111,13 @@ impl WatchedStore {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a fault is planned for a call of `operation`.
+    fn is_planned(&self, operation: Operation) -> bool {
+        let plan = self.plan();
+        let next = plan.next.iter().map(|(planned, _)| planned);
+        next.chain(plan.always.iter().map(|(planned, _)| planned)).any(|planned| *planned == operation)
+    }
+
     /// Counts a call and takes the fault that was planned for it.
     fn enter(&self, operation: Operation) -> Option<Fault> {
         let mut plan = self.plan();
@@ -175,15 +182,17 @@ impl PageStore for WatchedStore {
 
     fn known_state(&self, slug: &Slug) -> Option<PageState> {
         // A planned fault is for the next call, so a page that is ready must not take its place.
-        let plan = self.plan();
-        let is_planned = plan
-            .next
-            .iter()
-            .map(|(operation, _)| operation)
-            .chain(plan.always.iter().map(|(operation, _)| operation))
-            .any(|operation| *operation == Operation::Lookup);
-        drop(plan);
-        if is_planned { None } else { self.inner.known_state(slug) }
+        if self.is_planned(Operation::Lookup) { None } else { self.inner.known_state(slug) }
+    }
+
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        if self.is_planned(Operation::Lookup) {
+            return None;
+        }
+        let found = self.inner.lookup_now(slug, max_bytes)?;
+        self.plan().calls.lookups += 1;
+        self.answered.send_modify(|calls| calls.lookups += 1);
+        Some(found)
     }
 
     fn keeps_texts_apart(&self) -> bool {
