@@ -28,6 +28,7 @@ use axum::routing::get;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use self::discovery::openapi;
+pub use self::fast_path::ReadyCalls;
 use self::fast_path::{FastPath, answer_if_ready};
 use self::middleware::forwarded_warning::ForwardedWarning;
 use self::middleware::{answer_budget, cors, forwarded_warning, render_errors, request_checks, security_headers};
@@ -45,12 +46,13 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
     openapi::document(routes::api(openapi::description()).into_openapi(), base_url, contact)
 }
 
-/// Every route with every layer. The routes of `mcp` are already behind [`guarded`].
+/// Every route with every layer. The routes of `mcp` are already behind [`guarded`], and `calls` are those that need
+/// none of them.
 ///
 /// A request passes the layers from the last to the first: telemetry, security headers, CORS, the checks of its head,
 /// the memory for its response; then comes the route. `render_errors` is outside all of them. A read of a page that is
 /// ready is answered before all of this (`fast_path`).
-pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Public {
+pub fn router(http: Http, (mcp, calls): (Router, ReadyCalls), telemetry: RequestTelemetry) -> Public {
     let openapi =
         StaticResponse::new("application/json", openapi_document(&http.base_url, http.site.abuse_contact.as_ref()));
     let (home, help) = (site::editor::home(&http), site::editor::help(&http));
@@ -59,6 +61,7 @@ pub fn router(http: Http, mcp: Router, telemetry: RequestTelemetry) -> Public {
     let warning = ForwardedWarning::new(http.proxies.clone(), telemetry.clone());
     let http = Arc::new(http);
     let fast_path = Arc::new(FastPath {
+        calls,
         http: Arc::clone(&http),
         warning: Arc::clone(&warning),
         reads: ReadyReads::new(telemetry.clone()),
@@ -102,7 +105,7 @@ impl Public {
     /// The service behind a listener.
     pub fn app(self) -> App {
         let Self { router, fast_path } = self;
-        App::new(router, Arc::new(move |head| fast_path.answer(head)))
+        App::new(router, fast_path)
     }
 
     /// The service as a router, for callers without a listener.

@@ -19,9 +19,9 @@ use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
-use super::views::{self, View};
+use super::views::{self, Representation, View, Views};
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
+use crate::api::types::{CreatePage, CreatedBody, Nesting, PageBody, UpdatePage};
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
@@ -115,7 +115,7 @@ pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugPar
         Err(error) => return service_error_response(&error, &http.base_url),
     };
     if page.is_kept() {
-        return views::respond(&page, &http.compressor, &headers, |views| &views.json, |_| json_view(&page, &http));
+        return views::respond(&page, &http, &headers, JSON_VIEW);
     }
     if is_named(&headers, json_tag(&*page, &http).as_bytes()) || is_named(&headers, b"*") {
         let mut response = not_modified();
@@ -158,7 +158,8 @@ pub(super) async fn update(
     body: JsonBody<UpdatePage>,
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
-    let attempt = http.service.update(requester, &slug, &credential, body, &precondition).await;
+    // The future is on the heap, because it is large and many layers of futures surround it.
+    let attempt = Box::pin(http.service.update(requester, &slug, &credential, body, &precondition)).await;
     respond(attempt, &http, |page| {
         (page_fields(&*page, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
     })
@@ -231,8 +232,11 @@ fn read_fields(page: &impl Described, http: &Http) -> HeaderMap {
     fields
 }
 
-fn json_view(page: &PageRead, http: &Http) -> View {
-    let body = PageBody::json(page.share(), &http.base_url).into_bytes();
+/// The JSON of a page.
+pub(super) const JSON_VIEW: Representation = Representation { slot: |views| &views.json, make: json_view };
+
+fn json_view(_: &Views, page: &PageRead, http: &Http) -> View {
+    let body = PageBody::json(page.share(), &http.base_url).to_bytes(Nesting::Json);
     View::new(JSON, read_fields(&**page, http), CodedBody::new(body, |coding| json_tag_in(coding, &**page, http)))
 }
 

@@ -8,7 +8,8 @@ use http::{HeaderMap, HeaderValue};
 use super::coding::{CodedBody, Compressor};
 use super::middleware::cors::set_cors_headers;
 use super::middleware::security_headers::set_security_headers;
-use crate::service::PageRead;
+use super::state::Http;
+use crate::service::{Keeper, Kept, PageRead};
 
 /// Bytes that are counted for a representation in addition to its body: more than its header fields and tags take.
 const FIELDS_BYTES: usize = 2048;
@@ -24,6 +25,10 @@ pub(super) struct Views {
     pub(super) markdown: OnceLock<View>,
     /// The source, at the address of the HTML.
     pub(super) negotiated_markdown: OnceLock<View>,
+}
+
+impl Kept for Views {
+    const KEEPER: Keeper = Keeper::Http;
 }
 
 /// One representation of a page.
@@ -64,38 +69,32 @@ impl View {
     }
 }
 
-/// Names one of the representations.
-pub(super) type Slot = fn(&Views) -> &OnceLock<View>;
-
-/// Answers `request` with the representation that `slot` names, if it was made.
-pub(super) fn respond_if_ready(
-    page: &PageRead,
-    compressor: &Compressor,
-    request: &HeaderMap,
-    slot: Slot,
-) -> Option<Response> {
-    let view = slot(page.already_made::<Views>()?).get()?;
-    Some(view.respond_to(page, compressor, request))
+/// One of the representations.
+#[derive(Clone, Copy)]
+pub(super) struct Representation {
+    /// Its place.
+    pub(super) slot: fn(&Views) -> &OnceLock<View>,
+    /// Makes it. The others that were made may help.
+    pub(super) make: fn(&Views, &PageRead, &Http) -> View,
 }
 
-/// Answers `request` with the representation that `slot` names. `make` makes it if nobody asked for it yet. If the client
-/// prefers a coding that was not made yet, `compressor` makes it for later requests.
+/// Answers `request` with `representation`. Makes it if nobody asked for it yet. If the client prefers a coding that was
+/// not made yet, the compressor makes it for later requests.
 pub(super) fn respond(
     page: &PageRead,
-    compressor: &Compressor,
+    http: &Http,
     request: &HeaderMap,
-    slot: Slot,
-    make: impl FnOnce(&Views) -> View,
+    Representation { slot, make }: Representation,
 ) -> Response {
-    let views = page.made(Views::default);
+    let views = page.made::<Views>();
     let mut made_bytes = None;
     let view = slot(views).get_or_init(|| {
-        let view = make(views);
+        let view = make(views, page, http);
         made_bytes = Some(FIELDS_BYTES + view.body.len());
         view
     });
     if let Some(bytes) = made_bytes {
         page.grew(bytes);
     }
-    view.respond_to(page, compressor, request)
+    view.respond_to(page, &http.compressor, request)
 }

@@ -16,7 +16,8 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{
     CacheScope, CallToolRequestParams, DiscoverResult, Icon, Implementation, InitializeRequestParams, JsonObject,
-    JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, MetaObject, RequestId, ServerCapabilities, ServerConfig,
+    JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, MetaObject, RequestId, RequestMetaObject, ServerCapabilities,
+    ServerConfig,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -26,13 +27,14 @@ use super::error::Refusal;
 use super::message::Message;
 use super::revision::{self, Revision};
 use super::tool_calls::Mcp;
-use super::tool_result::{Shape, response_body};
+use super::tool_result::{Shape, ToolResult, response_body};
 use super::tools::{INSTRUCTIONS, ToolName};
 use crate::api::error::{ApiError, Interface};
 use crate::api::metadata;
 use crate::api::request::accept::weight;
 use crate::api::request::body::{RequestBody, declared_as_json};
 use crate::api::request::credential::query_holds_key;
+use crate::api::types::StreamedJson;
 use crate::domain::origin::Origin;
 use crate::domain::subject::Requester;
 use crate::service::ServiceError;
@@ -50,7 +52,7 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Everything that answers need. Results that never change are serialised once, at the start.
 pub(super) struct Server {
-    mcp: Mcp,
+    pub(super) mcp: Mcp,
     config: ServerConfig,
     /// The result of `server/discover`.
     discovery: Box<RawValue>,
@@ -60,6 +62,22 @@ pub(super) struct Server {
     /// The `_meta` of every other result in revisions without a handshake. Earlier revisions name the server in
     /// `initialize`.
     result_meta: Box<RawValue>,
+}
+
+/// The next step after the checks of a message.
+pub(super) enum Step {
+    /// The message is answered.
+    Done(Response),
+    /// It calls a tool.
+    Call(Call),
+}
+
+/// A call of a tool, whose parameters are not parsed yet.
+pub(super) struct Call {
+    pub(super) id: RequestId,
+    pub(super) revision: Revision,
+    pub(super) params: JsonObject,
+    meta: RequestMetaObject,
 }
 
 impl Server {
@@ -93,7 +111,15 @@ impl Server {
         }
     }
 
-    async fn answer(&self, head: &Parts, mut message: Message) -> Result<Response, Refusal> {
+    async fn answer(&self, head: &Parts, message: Message) -> Result<Response, Refusal> {
+        match self.check(head, message)? {
+            Step::Done(response) => Ok(response),
+            Step::Call(call) => self.call_tool(head, call).await,
+        }
+    }
+
+    /// Checks a message and its head, and answers it unless it calls a tool.
+    pub(super) fn check(&self, head: &Parts, mut message: Message) -> Result<Step, Refusal> {
         if head.uri.query().is_some_and(query_holds_key) {
             return Err(ApiError::key_in_address().into());
         }
@@ -112,19 +138,21 @@ impl Server {
         if let Some((id, params)) = opening {
             let mut result = self.config.clone();
             result.protocol_version = revision::agree_in_handshake(&head.headers, &params)?;
-            return Ok(respond(&id, &result));
+            return Ok(Step::Done(respond(&id, &result)));
         }
         let revision = revision::agree(&head.headers, &method, &message)?;
         // A notification says nothing that this server needs to know.
-        let Some(id) = message.id.take() else { return Ok(StatusCode::ACCEPTED.into_response()) };
+        let Some(id) = message.id.take() else {
+            return Ok(Step::Done(StatusCode::ACCEPTED.into_response()));
+        };
         match method.as_str() {
             "initialize" if !revision.is_modern => Err(Refusal::invalid_params(
                 "Send `params` with `protocolVersion`, `capabilities` and `clientInfo`, which has `name` and `version`.",
             )),
-            "ping" if !revision.is_modern => Ok(respond(&id, &JsonObject::new())),
-            "server/discover" => Ok(respond(&id, &self.discovery)),
-            "tools/call" => self.call_tool(head, &id, revision, message).await,
-            "tools/list" => self.list_tools(&id, revision, &message.params),
+            "ping" if !revision.is_modern => Ok(Step::Done(respond(&id, &JsonObject::new()))),
+            "server/discover" => Ok(Step::Done(respond(&id, &self.discovery))),
+            "tools/call" => Ok(Step::Call(Call { id, revision, params: message.params, meta: message.meta })),
+            "tools/list" => self.list_tools(&id, revision, &message.params).map(Step::Done),
             _ => Err(Refusal::unknown_method(revision.is_in_meta)),
         }
     }
@@ -138,18 +166,9 @@ impl Server {
         Ok(respond(id, if revision.is_modern { &self.tools } else { &self.handshake_tools }))
     }
 
-    async fn call_tool(
-        &self,
-        head: &Parts,
-        id: &RequestId,
-        revision: Revision,
-        Message { params, meta, .. }: Message,
-    ) -> Result<Response, Refusal> {
-        let call: CallToolRequestParams = serde_json::from_value(Value::Object(params)).map_err(|_| {
-            Refusal::invalid_params(
-                "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.",
-            )
-        })?;
+    async fn call_tool(&self, head: &Parts, call: Call) -> Result<Response, Refusal> {
+        let Call { id, revision, params, meta } = call;
+        let call = call_parameters(params)?;
         let Some(tool) = ToolName::parse(&call.name) else {
             self.count("_OTHER", "unknown_tool");
             let names = ToolName::ALL.map(ToolName::as_str).join(", ");
@@ -171,17 +190,38 @@ impl Server {
             result.as_ref().map_or_else(|error| (error.code.as_str(), error.code.status()), |_| ("ok", 200));
         self.count(tool.as_str(), outcome);
         span.done(outcome, status >= 500);
+        Ok(Self::response(self.body(&id, revision, result)))
+    }
+
+    /// The response to the request `id`, in the shape of its revision.
+    pub(super) fn body(
+        &self,
+        id: &RequestId,
+        revision: Revision,
+        result: Result<ToolResult, ApiError>,
+    ) -> StreamedJson {
         let shape = Shape {
             result_meta: revision.is_modern.then(|| self.result_meta.get()),
             has_resource_links: revision.has_resource_links,
         };
-        let body = response_body(id, result, &shape);
-        Ok(([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::new(body)).into_response())
+        response_body(id, result, &shape)
     }
 
-    fn count(&self, tool: &'static str, outcome: &'static str) {
+    /// `body` as an HTTP response.
+    pub(super) fn response(body: StreamedJson) -> Response {
+        ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::new(body)).into_response()
+    }
+
+    pub(super) fn count(&self, tool: &'static str, outcome: &'static str) {
         self.mcp.metrics.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
     }
+}
+
+/// The parameters of a call of a tool.
+pub(super) fn call_parameters(params: JsonObject) -> Result<CallToolRequestParams, Refusal> {
+    let message =
+        "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.";
+    serde_json::from_value(Value::Object(params)).map_err(|_| Refusal::invalid_params(message))
 }
 
 /// Answers the message in `request`.

@@ -27,7 +27,7 @@ pub struct HostCheck {
 
 /// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum HostCheckError {
+pub(super) enum HostCheckError {
     MissingHost,
     DuplicateHost,
     Host,
@@ -53,7 +53,8 @@ impl HostCheck {
         self.hosts.iter().any(|allowed| allowed.admits(host)) || (self.local && host.is_local())
     }
 
-    fn verify(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HostCheckError> {
+    /// Fails if a request to `uri` with these headers is for another host or from another origin.
+    pub(super) fn verify(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), HostCheckError> {
         let mut lines = headers.get_all(HOST).iter();
         let host = match (lines.next(), lines.next()) {
             (Some(line), None) => line.to_str().ok().and_then(|text| Authority::parse(text).ok()),

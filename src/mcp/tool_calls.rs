@@ -18,9 +18,10 @@ use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::api::types::{CreatePage, DeletedBody, Included, Part};
 use crate::domain::origin::Origin;
+use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::domain::text_edits::TextEdit;
-use crate::service::{Body, PageService, Precondition, ServiceError, UpdateFields};
+use crate::service::{Body, PageRead, PageService, Precondition, ServiceError, UpdateFields};
 use crate::telemetry::metrics::Metrics;
 
 /// Everything that the tools need.
@@ -114,10 +115,9 @@ impl Mcp {
         &self,
         tool: ToolName,
         requester: Requester,
-        mut arguments: JsonObject,
+        arguments: JsonObject,
     ) -> Result<ToolResult, ApiError> {
-        // Models fill in null for arguments that they leave out.
-        arguments.retain(|_, value| !value.is_null());
+        let arguments = without_null(arguments);
         let result = match tool {
             ToolName::Create => self.create(requester, arguments).await,
             ToolName::Delete => self.delete(requester, arguments).await,
@@ -136,12 +136,24 @@ impl Mcp {
         Ok(ToolResult::created(&created, &self.base_url))
     }
 
-    async fn get(&self, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let slug = take_slug(&mut arguments, &self.base_url)?;
-        let fields = Fields::of(&["slug", "include_html", "offset", "max_chars"]);
-        let options: Body<GetOptions> = parse_object(arguments, &fields);
+    async fn get(&self, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
+        let (slug, options) = self.get_arguments(arguments)?;
         let page = self.service.read(&slug).await?;
-        Ok(ToolResult::page(page.share(), &self.base_url, options?.included()))
+        Ok(ToolResult::read(&page, &self.base_url, options?.included()))
+    }
+
+    /// The result of a call of `get_page` with its page, if the page is ready. This counts nothing.
+    pub(super) fn get_ready(&self, arguments: JsonObject) -> Option<(PageRead, ToolResult)> {
+        let (slug, options) = self.get_arguments(without_null(arguments)).ok()?;
+        let page = self.service.ready(&Slug::parse(&slug).ok()?)?;
+        let result = ToolResult::read(&page, &self.base_url, options.ok()?.included());
+        Some((page, result))
+    }
+
+    /// The slug and the options of `get_page`.
+    fn get_arguments(&self, mut arguments: JsonObject) -> Body<(String, Body<GetOptions>)> {
+        let slug = take_slug(&mut arguments, &self.base_url)?;
+        Ok((slug, parse_object(arguments, &Fields::of(&["slug", "include_html", "offset", "max_chars"]))))
     }
 
     async fn update(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {
@@ -161,4 +173,10 @@ impl Mcp {
         self.service.delete(requester, &slug, &credential, body, &Precondition::default()).await.outcome?;
         Ok(ToolResult::json(&DeletedBody::new(slug)))
     }
+}
+
+/// `arguments` without those that are null. Models fill in null for arguments that they leave out.
+fn without_null(mut arguments: JsonObject) -> JsonObject {
+    arguments.retain(|_, value| !value.is_null());
+    arguments
 }

@@ -5,27 +5,31 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{ContentBlock, RequestId, Resource};
+use bytes::Bytes;
+use rmcp::model::RequestId;
 use serde::Serialize;
 
 use super::error::tool_error;
+use super::finished::{FinishedPage, link_to};
 use crate::api::error::ApiError;
-use crate::api::types::{CreatedBody, Included, Nesting, PageJson, StreamedJson, ToolPage, page_url};
+use crate::api::types::{CreatedBody, Included, Nesting, PageJson, StreamedJson, ToolPage};
 use crate::domain::origin::Origin;
 use crate::domain::page::Page;
-use crate::service::Created;
+use crate::service::{Created, PageRead};
 
 /// The result of a call that succeeded.
 pub(super) struct ToolResult {
     json: ToolJson,
     /// The content block that links to the page, as JSON.
-    link: Option<String>,
+    link: Option<Bytes>,
 }
 
 /// The structured content of a result.
 enum ToolJson {
     /// A page, not yet written.
     Page(PageJson),
+    /// A page, written for an earlier call.
+    Finished(FinishedPage),
     /// Anything else.
     Written(String),
 }
@@ -34,6 +38,14 @@ impl ToolResult {
     /// `body` as JSON.
     pub(super) fn json(body: &impl Serialize) -> Self {
         Self { json: ToolJson::Written(to_json(body)), link: None }
+    }
+
+    /// `page`, which was read, with the texts that `included` names, and a link to it.
+    pub(super) fn read(page: &PageRead, base_url: &Origin, included: Included) -> Self {
+        match FinishedPage::of(page, base_url, included) {
+            Some(finished) => Self { link: Some(finished.link.clone()), json: ToolJson::Finished(finished) },
+            None => Self::page(page.share(), base_url, included),
+        }
     }
 
     /// `page` with the texts that `included` names, and a link to it.
@@ -66,18 +78,25 @@ pub(super) fn response_body(id: &RequestId, result: Result<ToolResult, ApiError>
     let is_error = result.is_err();
     match result {
         Ok(ToolResult { json, link }) => {
-            let link = link.filter(|_| shape.has_resource_links).map(|link| format!(",{link}")).unwrap_or_default();
-            let between = format!(r#"}}{link}],"structuredContent":"#);
+            let link = link.filter(|_| shape.has_resource_links);
             match json {
                 ToolJson::Page(page) => {
                     body.push("\"");
                     body.push_page(&page, Nesting::JsonInString);
-                    body.push(format!("\"{between}"));
+                    body.push("\"");
+                    push_between(&mut body, link);
                     body.push_page(&page, Nesting::Json);
+                }
+                ToolJson::Finished(page) => {
+                    body.push("\"");
+                    body.push(page.text);
+                    body.push("\"");
+                    push_between(&mut body, link);
+                    body.push(page.json);
                 }
                 ToolJson::Written(json) => {
                     body.push(to_json(&json));
-                    body.push(between);
+                    push_between(&mut body, link);
                     body.push(json);
                 }
             }
@@ -94,10 +113,14 @@ pub(super) fn response_body(id: &RequestId, result: Result<ToolResult, ApiError>
     body
 }
 
-/// A content block by which clients can show the page.
-fn link_to(page: &Page, base_url: &Origin) -> String {
-    let link = Resource::new(page_url(&page.slug, base_url), page.slug.as_str()).with_mime_type("text/html");
-    to_json(&ContentBlock::ResourceLink(link))
+/// Appends the JSON between the text and the structured content.
+fn push_between(body: &mut StreamedJson, link: Option<Bytes>) {
+    body.push("}");
+    if let Some(link) = link {
+        body.push(",");
+        body.push(link);
+    }
+    body.push(r#"],"structuredContent":"#);
 }
 
 fn to_json(value: &(impl Serialize + ?Sized)) -> String {

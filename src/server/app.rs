@@ -3,32 +3,65 @@
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::response::Response;
+use http::Request;
 use http::request::Parts;
+use tower::ServiceExt;
 
-/// Answers a request without a body from its head, at once; `None` leaves the request to the router.
-pub type ReadyAnswers = Arc<dyn Fn(&Parts) -> Option<Response> + Send + Sync>;
+use super::arrived::arrived;
+
+/// Answers that are given at once, without the router. `None` leaves a request to the router.
+pub trait ReadyAnswers: Send + Sync {
+    /// The answer to a request with this head and without a body.
+    fn to_head(&self, head: &Parts) -> Option<Response>;
+
+    /// Whether a request with this head and a short body may have an answer. If not, its body is not looked at.
+    fn may_answer_body(&self, head: &Parts) -> bool;
+
+    /// The answer to a request with this head and body.
+    fn to_body(&self, head: &Parts, body: &[u8]) -> Option<Response>;
+}
+
+/// The answer to a request whose body may not be empty, if it is `ready` and the body has arrived. Otherwise returns the
+/// body, of which nothing is missing.
+pub fn answer_at_once(ready: &dyn ReadyAnswers, head: &Parts, body: Body) -> Result<Response, Body> {
+    if !ready.may_answer_body(head) {
+        return Err(body);
+    }
+    let bytes = arrived(body)?;
+    ready.to_body(head, &bytes).ok_or_else(|| Body::from(bytes))
+}
 
 /// A router, and the answers that need none.
 #[derive(Clone)]
 pub struct App {
     router: Router,
-    ready: Option<ReadyAnswers>,
+    ready: Option<Arc<dyn ReadyAnswers>>,
 }
 
 impl App {
     /// `router`, for each request that `ready` does not answer.
-    pub fn new(router: Router, ready: ReadyAnswers) -> Self {
+    pub fn new(router: Router, ready: Arc<dyn ReadyAnswers>) -> Self {
         Self { router, ready: Some(ready) }
     }
 
     /// The answer to a request with this head and without a body, if it is ready.
     pub(super) fn ready(&self, head: &Parts) -> Option<Response> {
-        self.ready.as_ref()?(head)
+        self.ready.as_ref()?.to_head(head)
     }
 
-    pub(super) fn router(&self) -> Router {
-        self.router.clone()
+    /// The answer to any other request.
+    pub(super) async fn answer(self, head: Parts, body: Body) -> Response {
+        let body = match &self.ready {
+            Some(ready) => match answer_at_once(&**ready, &head, body) {
+                Ok(response) => return response,
+                Err(body) => body,
+            },
+            None => body,
+        };
+        let Ok(response) = self.router.oneshot(Request::from_parts(head, body)).await;
+        response
     }
 }
 

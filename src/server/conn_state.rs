@@ -45,8 +45,6 @@ pub(super) struct ConnState {
 
 struct State {
     stage: Stage,
-    /// How many requests have begun.
-    requests: u64,
     /// The part of the request's body that hyper does not have yet.
     body: Body,
     /// The service has not read all of the request's body.
@@ -73,8 +71,8 @@ struct Draining {
 
 #[derive(Clone, Copy)]
 enum Stage {
-    /// Waiting for the first byte of a head.
-    Idle { until: Instant },
+    /// Waiting for the first byte of a head. A fresh connection had no request yet.
+    Idle { until: Instant, is_fresh: bool },
     /// The head has begun and must be complete by `until`.
     Head { until: Instant },
     /// Hyper has the head.
@@ -89,8 +87,7 @@ impl ConnState {
     pub(super) fn new(shared: Arc<Shared>, peer: Client, cut: Arc<Cut>, seat: Seat) -> Self {
         let until = Instant::now() + shared.receiving.tightened(shared.limits.head);
         let state = State {
-            stage: Stage::Idle { until },
-            requests: 0,
+            stage: Stage::Idle { until, is_fresh: true },
             body: Body::NONE,
             has_unread: false,
             is_handed_over: false,
@@ -133,7 +130,6 @@ impl ConnState {
     pub(super) fn request_began(&self, body: Body, client: Client) {
         let mut state = self.lock();
         state.stage = Stage::Request { since: Instant::now() };
-        state.requests += 1;
         state.is_handed_over = false;
         state.is_refused = false;
         state.has_unread = !body.is_done();
@@ -247,7 +243,7 @@ impl ConnState {
         let idle = state
             .draining
             .map_or_else(|| self.shared.receiving.tightened(self.shared.limits.idle), |draining| draining.idle);
-        state.stage = Stage::Idle { until: Instant::now() + idle };
+        state.stage = Stage::Idle { until: Instant::now() + idle, is_fresh: false };
         state.seat.rest();
         true
     }
@@ -258,8 +254,8 @@ impl ConnState {
         let mut state = self.lock();
         let now = Instant::now();
         state.draining = Some(Draining { since: now, idle: next });
-        let latest = now + if state.requests == 0 { first } else { next };
-        if let Stage::Idle { until } = &mut state.stage {
+        if let Stage::Idle { until, is_fresh } = &mut state.stage {
+            let latest = now + if *is_fresh { first } else { next };
             *until = latest.min(*until);
         }
     }
@@ -267,7 +263,7 @@ impl ConnState {
     /// When the client's time to send a head is over.
     pub(super) fn head_deadline(&self) -> Option<Instant> {
         match self.lock().stage {
-            Stage::Idle { until } | Stage::Head { until } => Some(until),
+            Stage::Idle { until, .. } | Stage::Head { until } => Some(until),
             Stage::Given | Stage::Request { .. } | Stage::Answer { .. } => None,
         }
     }

@@ -15,7 +15,6 @@ use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 use tokio::sync::watch;
-use tower::ServiceExt;
 
 use super::answer_room::AnswerRoom;
 use super::app::App;
@@ -110,14 +109,14 @@ impl Connection {
             head.extensions.insert(AnswerRoom::new(Arc::clone(&conn)));
             let ready = if body.is_end_stream() { self.app.ready(&head) } else { None };
             let answer = if let Some(response) = ready {
-                Either::Left(future::ready(Ok(response)))
+                Either::Left(future::ready(response))
             } else {
                 let body = Body::new(RequestBody::new(body, Arc::clone(&conn)));
-                Either::Right(self.app.router().oneshot(Request::from_parts(head, body)))
+                Either::Right(self.app.clone().answer(head, body))
             };
             let phase = self.phase.clone();
             async move {
-                let Ok(mut response) = answer.await;
+                let mut response = answer.await;
                 let is_last = conn.answered();
                 if is_last || *phase.borrow() != Phase::Serving {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));

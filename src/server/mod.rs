@@ -6,6 +6,7 @@
 pub mod admin;
 mod answer_room;
 mod app;
+mod arrived;
 mod bodies;
 mod budgets;
 mod conn_state;
@@ -34,7 +35,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 pub use self::answer_room::AnswerRoom;
-pub use self::app::{App, ReadyAnswers};
+pub use self::app::{App, ReadyAnswers, answer_at_once};
 pub use self::budgets::{BudgetMetrics, Full};
 pub use self::connections::ConnectionMetrics;
 pub use self::fd_limit::room_for_connections;

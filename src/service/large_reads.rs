@@ -15,7 +15,7 @@ use crate::domain::page::Page;
 
 /// A page with more bytes than this, source and HTML together, is large. Smaller pages have no limit: ten thousand of
 /// them are in memory only if ten thousand connections are answered at the same moment.
-const LARGE_BYTES: usize = 64 * 1024;
+pub(super) const LARGE_BYTES: usize = 64 * 1024;
 
 /// Large pages that are being read and turned into responses have at most this many bytes together: 40 of the largest,
 /// several for each core.

@@ -62,9 +62,9 @@ use crate::ports::renderer::Renderer;
 
 pub use create::Created;
 pub use error::{BodyError, BodyReadError, FormError, ServiceError, TokenError};
-use large_reads::LargeReads;
+use large_reads::{LARGE_BYTES, LargeReads};
 pub use operators::{Operators, Scanned, TakedownOutcome};
-pub use page_cache::{PageCache, PageCacheMetrics, PageRead};
+pub use page_cache::{Keeper, Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
 pub use preview::{Preview, PreviewFields};
 pub use read::Reading;
@@ -202,11 +202,11 @@ impl PageService {
 
     /// The page under `slug`, or why there is none.
     async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
-        match store_budget.wait(self.store.lookup(slug)).await? {
-            Lookup::Active(page) => Ok(page),
-            Lookup::Deleted(_) => Err(ServiceError::Gone),
-            Lookup::Absent => Err(ServiceError::NotFound),
+        // Many may read a large page at the same time, so that their lookups are shared.
+        if let Some(found) = self.store.lookup_now(slug, LARGE_BYTES) {
+            return active(found);
         }
+        active(store_budget.wait(self.store.lookup(slug)).await?)
     }
 
     /// The head of the page under `slug`, or why there is none.
@@ -224,6 +224,15 @@ impl PageService {
             Some(page) => Ok(page),
             None => self.existing(&head.slug, store_budget).await,
         }
+    }
+}
+
+/// The page that was found, or why there is none.
+fn active(found: Lookup) -> Result<Arc<Page>, ServiceError> {
+    match found {
+        Lookup::Active(page) => Ok(page),
+        Lookup::Deleted(_) => Err(ServiceError::Gone),
+        Lookup::Absent => Err(ServiceError::NotFound),
     }
 }
 

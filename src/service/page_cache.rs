@@ -1,4 +1,4 @@
-//! Pages that are ready to be sent, each with what a transport made of it, bounded in bytes.
+//! Pages that are ready to be sent, each with what the transports made of it, bounded in bytes.
 //!
 //! A page is found by its slug *and* its state, and the text of one state never changes. So an entry cannot be stale by
 //! itself: whoever asks must know which state is current. The embedded store knows the states of pages that were read
@@ -69,10 +69,26 @@ impl Weighter<Slug, Entry> for EntryBytes {
     }
 }
 
-/// A page, and what a transport made of it.
+/// The transports. Each keeps one value beside a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keeper {
+    /// The REST API and the pages for people.
+    Http,
+    /// The tools for agents.
+    Mcp,
+}
+
+/// The value that a transport keeps beside a page. A transport has one such type.
+pub trait Kept: Default + Send + Sync + 'static {
+    /// The transport.
+    const KEEPER: Keeper;
+}
+
+/// A page, and what the transports made of it.
 struct ReadyPage {
     page: Arc<Page>,
-    made: OnceLock<Box<dyn Any + Send + Sync>>,
+    /// By [`Keeper`].
+    made: [OnceLock<Box<dyn Any + Send + Sync>>; 2],
     /// The bytes of all of this.
     bytes: Mutex<u64>,
 }
@@ -99,6 +115,11 @@ impl PageCache {
         let cache =
             || Cache::with_options(options, EntryBytes, DefaultHashBuilder::default(), DefaultLifecycle::default());
         Self(Arc::new(Inner { entries: (bytes > 0).then(cache), metrics }))
+    }
+
+    /// Whether pages are kept at all.
+    pub(super) fn is_on(&self) -> bool {
+        self.0.entries.is_some()
     }
 
     /// The page under `slug` in `state`, if it is ready.
@@ -131,7 +152,7 @@ impl PageCache {
     }
 
     /// Drops the page under `slug`, which was deleted. No request would be answered with it, and its text should not
-    /// stay in memory.
+    /// stay in memory. A reader that found the page before may still keep it afterwards.
     pub(super) fn drop_page(&self, slug: &Slug) {
         if let Some(entries) = &self.0.entries {
             entries.remove(slug);
@@ -147,7 +168,7 @@ impl PageCache {
 impl ReadyPage {
     fn new(page: Arc<Page>) -> Self {
         let bytes = held_bytes(&page) as u64;
-        Self { page, made: OnceLock::new(), bytes: Mutex::new(bytes) }
+        Self { page, made: Default::default(), bytes: Mutex::new(bytes) }
     }
 
     fn entry(self: &Arc<Self>) -> Entry {
@@ -172,16 +193,10 @@ impl PageRead {
         Some(Self { ready: Arc::clone(&self.ready), cache: Some(cache), _permit: ReadPermit::default() })
     }
 
-    /// The value that a transport keeps beside this page, made by `make` at its first use. `T` must always be the same
-    /// type.
-    pub fn made<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> &T {
-        let kept = self.ready.made.get_or_init(|| Box::new(make()));
-        kept.downcast_ref().expect("one transport keeps one type")
-    }
-
-    /// The value that a transport keeps beside this page, if it was made.
-    pub fn already_made<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.ready.made.get()?.downcast_ref()
+    /// The value that a transport keeps beside this page. It is empty at its first use.
+    pub fn made<T: Kept>(&self) -> &T {
+        let value = self.ready.made[T::KEEPER as usize].get_or_init(|| Box::new(T::default()));
+        value.downcast_ref().expect("one transport keeps one type")
     }
 
     /// Counts this read as one whose page was ready.
@@ -198,8 +213,10 @@ impl PageRead {
         let mut held = self.ready.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         *held += bytes as u64;
         // This does nothing if the cache has dropped the page. The lock makes the last entry the one with all bytes.
-        let _ =
-            entries.replace(self.ready.page.slug.clone(), Entry { ready: Arc::clone(&self.ready), bytes: *held }, true);
+        let slug = &self.ready.page.slug;
+        if entries.peek(slug).is_some_and(|entry| Arc::ptr_eq(&entry.ready, &self.ready)) {
+            let _ = entries.replace(slug.clone(), Entry { ready: Arc::clone(&self.ready), bytes: *held }, true);
+        }
         cache.measure(entries);
     }
 }
@@ -272,13 +289,41 @@ mod tests {
         assert!(cache.get(&first.slug, later).is_none());
     }
 
+    #[derive(Default)]
+    struct OfHttp(OnceLock<u64>);
+
+    impl Kept for OfHttp {
+        const KEEPER: Keeper = Keeper::Http;
+    }
+
+    #[derive(Default)]
+    struct OfMcp(OnceLock<&'static str>);
+
+    impl Kept for OfMcp {
+        const KEEPER: Keeper = Keeper::Mcp;
+    }
+
     #[test]
     fn what_is_made_of_a_page_is_made_once_for_all_who_read_it() {
         let cache = cache(CACHE_BYTES);
         let reads = [0, 1].map(|_| cache.keep(page(1, 1), ReadPermit::default()));
-        let made: Vec<_> = reads.iter().map(|read| *read.made(|| read.share().version.get())).collect();
+        let made: Vec<_> =
+            reads.iter().map(|read| *read.made::<OfHttp>().0.get_or_init(|| read.share().version.get())).collect();
         let again = cache.get(&page(1, 1).slug, page(1, 1).state()).unwrap();
-        assert_eq!((made, *again.made(|| 7_u64)), (vec![1, 1], 1));
+        assert_eq!((made, *again.made::<OfHttp>().0.get_or_init(|| 7)), (vec![1, 1], 1));
+    }
+
+    #[test]
+    fn each_transport_keeps_a_value_of_its_own_beside_a_page_of_one_state() {
+        let cache = cache(CACHE_BYTES);
+        let read = cache.keep(page(1, 1), ReadPermit::default());
+        read.made::<OfHttp>().0.set(1).unwrap();
+        assert!(read.made::<OfMcp>().0.get().is_none());
+        read.made::<OfMcp>().0.set("a result").unwrap();
+        assert_eq!(read.made::<OfHttp>().0.get(), Some(&1));
+        assert_eq!(read.made::<OfMcp>().0.get(), Some(&"a result"));
+        let changed = cache.keep(page(1, 2), ReadPermit::default());
+        assert!(changed.made::<OfHttp>().0.get().is_none() && changed.made::<OfMcp>().0.get().is_none());
     }
 
     #[test]
@@ -293,6 +338,16 @@ mod tests {
         }
         assert!(bytes(&cache) > CACHE_BYTES / 2);
         assert_eq!(u64::try_from(cache.0.metrics.bytes.get()), Ok(bytes(&cache)));
+    }
+
+    #[test]
+    fn what_is_made_of_an_earlier_state_does_not_displace_the_later_one() {
+        let cache = cache(CACHE_BYTES);
+        let slow = cache.keep(page(1, 1), ReadPermit::default());
+        cache.keep(page(1, 2), ReadPermit::default());
+        slow.grew(10);
+        let later = page(1, 2);
+        assert_eq!(cache.get(&later.slug, later.state()).unwrap().share(), later);
     }
 
     #[test]

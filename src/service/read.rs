@@ -11,11 +11,13 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::error::ServiceError;
+use super::large_reads::LARGE_BYTES;
 use super::page_cache::PageRead;
 use super::{PageService, StoreBudget, within_deadline};
 use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
+use crate::ports::page_store::Lookup;
 
 /// The result of a read whose caller may need only the page's head.
 pub enum Reading<T> {
@@ -77,6 +79,16 @@ impl PageService {
     /// The page under `slug`, if it is ready and known to be current. This asks nobody and counts nothing.
     pub fn ready(&self, slug: &Slug) -> Option<PageRead> {
         self.pages.get(slug, self.store.known_state(slug)?)
+    }
+
+    /// The page under `slug`, if it is small and the store has it in memory. It was not ready, and now it is kept. This
+    /// neither waits nor asks another thread. `None` says nothing about the page.
+    pub fn read_now(&self, slug: &Slug) -> Option<PageRead> {
+        let Lookup::Active(page) = self.pages.is_on().then(|| self.store.lookup_now(slug, LARGE_BYTES))?? else {
+            return None;
+        };
+        let permit = self.large_reads.try_acquire(&page).ok()?;
+        (page.rendered.renderer_version >= RENDERER_VERSION).then(|| self.pages.keep(page, permit))
     }
 
     async fn find<T>(

@@ -115,7 +115,7 @@ pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request
 pub struct ReadyReads {
     telemetry: RequestTelemetry,
     /// The histogram of each method, route and status that was observed.
-    observed: [OnceLock<TracedHistogram>; 8],
+    observed: [OnceLock<TracedHistogram>; 16],
 }
 
 /// When a read began.
@@ -133,7 +133,7 @@ impl ReadyReads {
     }
 
     /// Records that the read was answered with `response`, and sets its id. `method` is `GET` or `HEAD`, and `route` one
-    /// of the two routes of pages.
+    /// of the two routes of pages; or `method` is `POST`, and `route` that of the tools.
     pub fn answered(&self, began: &ReadBegan, method: &'static str, route: &'static str, response: &mut Response) {
         let RequestTelemetry { metrics, clock, random, .. } = &self.telemetry;
         let status = response.status();
@@ -144,7 +144,7 @@ impl ReadyReads {
             let log = tracing::info_span!("request", request_id = id, method, route);
             log.in_scope(|| tracing::info!(status = status.as_u16(), duration_seconds = took, "answered"));
         }
-        let is = [method == "HEAD", route == "/{slug}", status == StatusCode::NOT_MODIFIED];
+        let is = [method == "POST", method == "HEAD", route == "/{slug}", status == StatusCode::NOT_MODIFIED];
         let at = is.iter().fold(0, |at, is| 2 * at + usize::from(*is));
         let histogram = self.observed[at].get_or_init(|| {
             let labels = RequestLabels {

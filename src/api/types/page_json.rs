@@ -86,8 +86,9 @@ impl PageJson {
     }
 
     /// The whole JSON at once, for a page that is small.
-    pub fn into_bytes(self) -> Bytes {
-        let mut body = self.into_body();
+    pub fn to_bytes(&self, nesting: Nesting) -> Bytes {
+        let mut body = StreamedJson::default();
+        body.push_page(self, nesting);
         let mut bytes = Vec::with_capacity(usize::try_from(body.left).unwrap_or_default());
         while let Some(chunk) = body.chunk() {
             bytes.extend_from_slice(&chunk);
@@ -198,48 +199,53 @@ const LONGEST_ESCAPE: usize = 7;
 /// byte and the compiler can count many bytes in one instruction.
 const COUNTED_AT_ONCE: usize = 32;
 
+/// How many bytes escaping adds to each byte, once and twice. Escaping needs it for one byte after the other, and then a
+/// table is quicker than to calculate it.
+const ADDED: [[u8; 256]; 2] = {
+    let mut added = [[0; 256]; 2];
+    let mut byte = 0;
+    loop {
+        added[0][byte as usize] = Nesting::Json.added(byte);
+        added[1][byte as usize] = Nesting::JsonInString.added(byte);
+        if byte == u8::MAX {
+            break added;
+        }
+        byte += 1;
+    }
+};
+
 impl Nesting {
-    /// How many bytes escaping adds to `byte`. Without branches, so that it is as quick for a hostile text.
-    #[inline]
-    fn added(self, byte: u8) -> u8 {
-        let is_control = u8::from(byte < 0x20);
+    /// How many bytes escaping adds to `byte`. It has no branches, so that the compiler can do this for many bytes at
+    /// once.
+    const fn added(self, byte: u8) -> u8 {
+        let is_control = (byte < 0x20) as u8;
         // `\b`, `\t`, `\n`, `\f` and `\r` are 8 to 13, without 11.
-        let is_named = u8::from(byte.wrapping_sub(8) <= 5) & u8::from(byte != 11);
-        let is_quoted = u8::from(byte == b'"') | u8::from(byte == b'\\');
+        let is_named = (byte.wrapping_sub(8) <= 5) as u8 & (byte != 11) as u8;
+        let is_quoted = (byte == b'"') as u8 | (byte == b'\\') as u8;
         match self {
             Self::Json => 5 * is_control - 4 * is_named + is_quoted,
             Self::JsonInString => 6 * is_control - 4 * is_named + 3 * is_quoted,
         }
     }
 
-    /// How many bytes escaping adds to all of `bytes`, at most [`COUNTED_AT_ONCE`].
-    #[inline]
-    fn added_to(self, bytes: &[u8]) -> u8 {
-        bytes.iter().map(|&byte| self.added(byte)).sum()
-    }
-
     /// The length of `text` after escaping, in bytes.
     fn length(self, text: &[u8]) -> u64 {
+        let added = |bytes: &[u8]| u64::from(bytes.iter().map(|&byte| self.added(byte)).sum::<u8>());
         let (chunks, rest) = text.as_chunks::<COUNTED_AT_ONCE>();
-        let added = chunks.iter().map(|chunk| u64::from(self.added_to(chunk))).sum::<u64>();
-        text.len() as u64 + added + u64::from(self.added_to(rest))
-    }
-
-    /// How many bytes at the beginning of `text` need no escape.
-    fn plain(self, text: &[u8]) -> usize {
-        let (chunks, _) = text.as_chunks::<COUNTED_AT_ONCE>();
-        let whole = chunks.iter().take_while(|chunk| self.added_to(*chunk) == 0).count() * COUNTED_AT_ONCE;
-        let rest = &text[whole..];
-        whole + rest.iter().position(|&byte| self.added(byte) != 0).unwrap_or(rest.len())
+        text.len() as u64 + chunks.iter().map(|chunk| added(chunk)).sum::<u64>() + added(rest)
     }
 
     /// Appends escaped bytes of `text` to `out` until `out` has `limit` bytes or slightly more. Returns how many bytes of
     /// `text` were used.
     fn escape(self, text: &[u8], limit: usize, out: &mut Vec<u8>) -> usize {
+        let added = match self {
+            Self::Json => &ADDED[0],
+            Self::JsonInString => &ADDED[1],
+        };
         let mut done = 0;
         while done < text.len() && out.len() < limit {
             let window = &text[done..text.len().min(done.saturating_add(limit - out.len()))];
-            let plain = self.plain(window);
+            let plain = window.iter().position(|&byte| added[usize::from(byte)] != 0).unwrap_or(window.len());
             out.extend_from_slice(&window[..plain]);
             done += plain;
             if let Some(&byte) = window.get(plain) {

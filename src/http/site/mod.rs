@@ -6,7 +6,7 @@ pub(in crate::http) mod editor;
 pub(in crate::http) mod form;
 pub mod templates;
 
-use std::sync::{Arc, LazyLock, OnceLock};
+use std::sync::{Arc, LazyLock};
 
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
@@ -28,7 +28,7 @@ use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
-use super::views::{self, View, Views};
+use super::views::{self, Representation, View, Views};
 use crate::api::error::ApiError;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
@@ -151,10 +151,13 @@ async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
         Ok(Reading::Unchanged(response)) => return response,
         Err(error) => return error_page(&error, http),
     };
-    views::respond(&page, &http.compressor, headers, |views| &views.html, |_| html_view(&page, http))
+    views::respond(&page, http, headers, HTML_VIEW)
 }
 
-fn html_view(page: &PageRead, http: &Http) -> View {
+/// The page for people.
+pub(super) const HTML_VIEW: Representation = Representation { slot: |views| &views.html, make: html_view };
+
+fn html_view(_: &Views, page: &PageRead, http: &Http) -> View {
     let (page, representation) = (&**page, html_representation(http));
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
@@ -218,20 +221,31 @@ async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) 
         Err(error) if prefers_html_errors(headers) => return error_page(&error, http),
         Err(error) => return service_error_response(&error, &http.base_url),
     };
-    let own = || {
-        let body = page.content.as_str().to_owned().into();
-        let body = CodedBody::new(body, |coding| entity_tag(&*page, MARKDOWN_REPRESENTATION, coding.name()));
-        View::new(MARKDOWN, markdown_fields(http, &*page, Source::OwnAddress), body)
+    let view = match source {
+        Source::OwnAddress => MARKDOWN_VIEW,
+        Source::Negotiated => NEGOTIATED_MARKDOWN_VIEW,
     };
-    let slot: fn(&Views) -> &OnceLock<View> = match source {
-        Source::OwnAddress => |views| &views.markdown,
-        Source::Negotiated => |views| &views.negotiated_markdown,
-    };
-    views::respond(&page, &http.compressor, headers, slot, |views| match source {
-        Source::OwnAddress => own(),
+    views::respond(&page, http, headers, view)
+}
+
+/// The Markdown of a page, at an address of its own.
+pub(super) const MARKDOWN_VIEW: Representation =
+    Representation { slot: |views| &views.markdown, make: |_, page, http| markdown_view(page, http) };
+
+/// The Markdown of a page, at the address of the HTML.
+pub(super) const NEGOTIATED_MARKDOWN_VIEW: Representation = Representation {
+    slot: |views| &views.negotiated_markdown,
+    make: |views, page, http| {
         // Both answers share one body.
-        Source::Negotiated => views.markdown.get_or_init(own).with_fields(markdown_fields(http, &*page, source)),
-    })
+        let own = views.markdown.get_or_init(|| markdown_view(page, http));
+        own.with_fields(markdown_fields(http, &**page, Source::Negotiated))
+    },
+};
+
+fn markdown_view(page: &PageRead, http: &Http) -> View {
+    let body = page.content.as_str().to_owned().into();
+    let body = CodedBody::new(body, |coding| entity_tag(&**page, MARKDOWN_REPRESENTATION, coding.name()));
+    View::new(MARKDOWN, markdown_fields(http, &**page, Source::OwnAddress), body)
 }
 
 fn markdown_fields(http: &Http, page: &impl Described, source: Source) -> HeaderMap {

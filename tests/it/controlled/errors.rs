@@ -106,7 +106,7 @@ const NEXT_STEPS: [(&str, &[&str]); 22] = [
     ("invalid_key", &["Use the one that was shown"]),
     ("key_in_query", &["Send the edit key in the header"]),
     ("cross_origin", &["Use the form on this site's home page"]),
-    ("not_found", &["Check the slug", "`/llms.txt` explains how"]),
+    ("not_found", &["Check the slug: it is the last part of the `url`", "`/llms.txt` explains how"]),
     ("method_not_allowed", &["It takes"]),
     ("timeout", &["send the request again"]),
     ("gone", &["publish a new page instead"]),

@@ -1,5 +1,7 @@
-//! Reads of pages that are ready are answered before the router and its layers, byte for byte as the router answers them.
+//! Reads of pages that are in memory are answered before the router and its layers, byte for byte as the router answers
+//! them.
 
+use futures_util::FutureExt;
 use http::HeaderMap;
 use serde_json::json;
 
@@ -136,6 +138,50 @@ async fn what_is_ready_is_answered_as_the_router_answers_it() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_page_in_memory_that_is_not_ready_is_answered_at_once_and_as_the_router_answers_it() {
+    let content = "[A link](https://elsewhere.example/) and words. ".repeat(30);
+    for target in 0..3 {
+        for (name, value) in
+            [("accept", "*/*"), ("accept", "text/markdown"), ("accept-encoding", "zstd"), ("if-none-match", "*")]
+        {
+            // In a new service no page is ready.
+            let app = TestApp::new();
+            let page = app.publish("Hello, world", &content).await;
+            let target = &targets(&page)[target];
+            let request = || Request::get(target.as_str()).header(name, value);
+            // Nothing waits for another thread or task, so the answer is there when it is first asked for.
+            let first = app.answer_to_any(request()).now_or_never().expect("it did not wait");
+            let other = TestApp::new();
+            let (around, through) = THROUGH_THE_ROUTER;
+            let other_page = other.publish("Hello, world", &content).await;
+            let target = target.replace(&page.slug, &other_page.slug);
+            let asked = Request::get(target).header(name, value).header(around, through);
+            let routed = other.answer_to_any(asked).now_or_never().expect("it did not wait in the router either");
+            assert_eq!((page.slug, first.status), (other_page.slug, routed.status), "{name}: {value}");
+            assert_eq!(fields(&first), fields(&routed), "{name}: {value}");
+            assert_eq!(first.body, routed.body, "{name}: {value}");
+            let scrape = app.metrics.exposition();
+            assert!(scrape.contains("handbill_page_cache_misses_total 1\n"), "{scrape}");
+            assert!(scrape.contains("handbill_page_cache_hits_total 0\n"), "{scrape}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_large_page_in_memory_is_left_to_the_router() {
+    let app = TestApp::new();
+    let page = app.publish("Large", &"words ".repeat(12_000)).await;
+    let read = || Request::get(format!("/api/pages/{}", page.slug));
+    let answer = app.answer_to_any(read()).await;
+    let (name, value) = THROUGH_THE_ROUTER;
+    let routed = app.answer_to_any(read().header(name, value)).await;
+    assert_eq!((answer.status, fields(&answer), &answer.body), (routed.status, fields(&routed), &routed.body));
+    let scrape = app.metrics.exposition();
+    let lookups = "handbill_store_duration_seconds_count{operation=\"lookup\",outcome=\"active\"} 2\n";
+    assert!(scrape.contains(lookups), "each was looked up once: {scrape}");
 }
 
 #[tokio::test]

@@ -8,6 +8,8 @@ mod arguments;
 mod callers;
 pub(crate) mod client;
 mod errors;
+mod fast_path;
+mod finished;
 mod handshake;
 mod headers;
 mod limits;

@@ -1,0 +1,81 @@
+//! The results that show a whole page, each finished once for each version of the page.
+//!
+//! A part of a page is not kept: which part an agent asks for differs from call to call.
+
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use rmcp::model::{ContentBlock, Resource};
+
+use crate::api::types::{Included, Nesting, ToolPage, page_url};
+use crate::domain::origin::Origin;
+use crate::domain::page::Page;
+use crate::service::{Keeper, Kept, PageRead};
+
+/// Bytes that are counted for a result in addition to its JSON: more than the places that refer to it take.
+const PLACES_BYTES: usize = 512;
+
+/// The results of one version of a page, as far as they were asked for.
+#[derive(Default)]
+pub(super) struct FinishedResults {
+    /// With source and HTML.
+    whole: OnceLock<FinishedPage>,
+    /// With the source alone.
+    without_html: OnceLock<FinishedPage>,
+}
+
+impl Kept for FinishedResults {
+    const KEEPER: Keeper = Keeper::Mcp;
+}
+
+/// The parts of a result that depend on nothing but the page. Clones share them.
+#[derive(Clone)]
+pub(super) struct FinishedPage {
+    /// The page as JSON inside a JSON string, without the quotes around it.
+    pub(super) text: Bytes,
+    /// The page as JSON.
+    pub(super) json: Bytes,
+    /// The content block that links to the page.
+    pub(super) link: Bytes,
+}
+
+impl FinishedPage {
+    /// The result that shows `page` with the texts that `included` names. `None` if no such result is kept.
+    pub(super) fn of(page: &PageRead, base_url: &Origin, included: Included) -> Option<Self> {
+        let slot = slot(included).filter(|_| page.is_kept())?;
+        let mut made_bytes = None;
+        let finished = slot(page.made()).get_or_init(|| {
+            let finished = Self::new(page, base_url, included);
+            made_bytes = Some(PLACES_BYTES + finished.text.len() + finished.json.len() + finished.link.len());
+            finished
+        });
+        if let Some(bytes) = made_bytes {
+            page.grew(bytes);
+        }
+        Some(finished.clone())
+    }
+
+    fn new(page: &PageRead, base_url: &Origin, included: Included) -> Self {
+        let page = page.share();
+        let json = ToolPage::json(Arc::clone(&page), base_url, included);
+        Self {
+            text: json.to_bytes(Nesting::JsonInString),
+            json: json.to_bytes(Nesting::Json),
+            link: link_to(&page, base_url),
+        }
+    }
+}
+
+fn slot(included: Included) -> Option<fn(&FinishedResults) -> &OnceLock<FinishedPage>> {
+    match included {
+        Included { content: true, html: true, part: None } => Some(|results| &results.whole),
+        Included { content: true, html: false, part: None } => Some(|results| &results.without_html),
+        _ => None,
+    }
+}
+
+/// A content block by which clients can show the page, as JSON.
+pub(super) fn link_to(page: &Page, base_url: &Origin) -> Bytes {
+    let link = Resource::new(page_url(&page.slug, base_url), page.slug.as_str()).with_mime_type("text/html");
+    serde_json::to_string(&ContentBlock::ResourceLink(link)).expect("strings serialise").into()
+}
