@@ -32,8 +32,9 @@ class Cluster:
         self.redis_url = started.stdout.decode().strip()
         prefix = (self.database / "prefix").read_text()
         nodes = ",".join(f"{prefix}{node + 10}:9042" for node in (1, 2, 3))
-        self.store = ["--store", "scylla", "--scylla-nodes", nodes, "--redis-url", self.redis_url]
-        subprocess.run([self.binary, "migrate", "--log", "error", *self.store], check=True, stdout=subprocess.DEVNULL)
+        database = ["--store", "scylla", "--scylla-nodes", nodes]
+        self.store = [*database, "--redis-url", self.redis_url]
+        subprocess.run([self.binary, "migrate", "--log", "error", *database], check=True, stdout=subprocess.DEVNULL)
         for number in range(1, REPLICAS + 1):
             self.start_replica(number)
         self.balance()

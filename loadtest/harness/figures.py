@@ -16,7 +16,7 @@ from .cage import Limit
 from .handbill import Handbill
 from .processes import cpu_seconds, free_port, get, listens, said, until
 from .tables import number
-from .yardsticks import OWN, cores, start_nginx
+from .yardsticks import cores, keep, start_nginx
 
 LUA = Path(__file__).resolve().parents[1] / "lib"
 DOCUMENT = Path(__file__).resolve().parents[2] / "benches/documents/mixed.md"
@@ -177,11 +177,11 @@ class Figures:
     def reads(self, server, paths, connections=128):
         return Probe(server.process, server.url, connections=connections, script="random_pages.lua", PAGES=paths)
 
-    def fill(self, server, pages):
-        """Creates at least `pages` pages of 2 KB. Returns a file with the path of each."""
+    def fill(self, server, pages, connections=256):
+        """Creates at least `pages` pages of 2 KB. Returns their number, and a file with the path of each."""
         slugs = self.folder / f"slugs-{server.process.name}"
         slugs.touch()
-        creating = self.creates(server, 256)
+        creating = self.creates(server, connections)
         creating.environment["SLUGS"] = str(slugs)
         made = 0
         while made < pages:
@@ -208,14 +208,9 @@ class Figures:
         server = self.handbill("hot")
         page = server.publish("A page to be measured", self.text)
         paths = {"JSON": f"/api/pages/{page['slug']}", "HTML": f"/{page['slug']}", "Markdown": f"/{page['slug']}.md"}
-        files, tags = self.folder / "figures", {}
-        files.mkdir()
-        for view, path in paths.items():
-            headers, body = get(server.url + path)
-            tags[view] = f"If-None-Match: {headers['ETag']}"
-            (files / view).write_bytes(body)
-            kept = [f"{name.lower()}: {value}" for name, value in headers.items() if name.lower() not in OWN]
-            (files / f"{view}.headers").write_text("\n".join(kept) + "\n")
+        files = self.folder / "figures"
+        kept = keep(files, {view: server.url + path for view, path in paths.items()})
+        tags = {view: f"If-None-Match: {headers['ETag']}" for view, headers in kept.items()}
         nginx, nginx_url = start_nginx(self.processes, files, self.core, self.folder / "nginx.log")
         peers = {"nginx with its log": (nginx, nginx_url)}
         for stack in ("axum", "hyper"):

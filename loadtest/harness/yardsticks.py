@@ -77,12 +77,7 @@ def start(processes, binary, yardstick, replicas=()):
         subjects.append(Subject(name, server.process, views))
 
     files = processes.folder / "files"
-    files.mkdir()
-    for view, address in subjects[0].addresses.items():
-        headers, body = get(address)
-        (files / view).write_bytes(body)
-        kept = [f"{header.lower()}: {value}" for header, value in headers.items() if header.lower() not in OWN]
-        (files / f"{view}.headers").write_text("\n".join(kept) + "\n")
+    keep(files, subjects[0].addresses)
 
     axum = processes.start([yardstick, "axum", files], "axum", cpus=[core])
     axum_url = said(axum, r"listens on (http://\S+)")
@@ -94,6 +89,18 @@ def start(processes, binary, yardstick, replicas=()):
         bodies = {get(subject.addresses[view])[1] for subject in subjects[:3]}
         assert len(bodies) == 1, f"not all of them answer with the same {view}"
     return subjects
+
+
+def keep(files, addresses):
+    """Keeps the answer at the address of each view in the folder `files`, for servers that repeat it. Returns the headers of each."""
+    files.mkdir()
+    kept = {}
+    for view, address in addresses.items():
+        kept[view], body = get(address)
+        (files / view).write_bytes(body)
+        lines = [f"{name.lower()}: {value}" for name, value in kept[view].items() if name.lower() not in OWN]
+        (files / f"{view}.headers").write_text("\n".join(lines) + "\n")
+    return kept
 
 
 def start_nginx(processes, files, core, log="/dev/null"):

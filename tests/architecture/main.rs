@@ -3,6 +3,7 @@
 //!
 //! Sources are parsed with `syn`, so that comments and strings that mention a module do not count.
 
+mod bare_driver;
 mod commands;
 mod prose;
 mod references;
