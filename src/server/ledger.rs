@@ -23,6 +23,9 @@ use crate::domain::client::Client;
 /// line with a round trip of 300 ms still makes progress within this time.
 pub(super) const STALLED: Duration = Duration::from_millis(500);
 
+/// Why a holder's client is found.
+const HAS_SHARE: &str = "each holder's client has a share";
+
 /// How many of a client's slowest holders are searched for one that has more than the asker.
 const LOOKED_AT: usize = 64;
 
@@ -147,18 +150,12 @@ impl<H> Ledger<H> {
 
     /// Records that a holder made progress.
     pub(super) fn progress(&mut self, id: HolderId, now: Instant) {
-        if let Some(mut holder) = self.remove(id) {
-            holder.since = now;
-            self.insert(id, holder);
-        }
+        self.reorder(id, |holder| holder.since = now);
     }
 
     /// Records that from `now` on a holder waits for this process (`is_ours`) or for its client.
     pub(super) fn wait_for_us(&mut self, id: HolderId, is_ours: bool, now: Instant) {
-        if let Some(mut holder) = self.remove(id) {
-            (holder.is_ours, holder.since) = (is_ours, now);
-            self.insert(id, holder);
-        }
+        self.reorder(id, |holder| (holder.is_ours, holder.since) = (is_ours, now));
     }
 
     /// Whether `client`, with `units` more, would hold at most half of what the heaviest client holds.
@@ -233,11 +230,32 @@ impl<H> Ledger<H> {
         slowest.filter(|(_, id)| Some(*id) != asker).find_map(|(_, id)| gives_way(*id))
     }
 
+    /// Changes how much a holder has; `None` if it was evicted.
     fn resize(&mut self, id: HolderId, units: impl FnOnce(u64) -> u64) -> Option<()> {
-        let mut holder = self.remove(id)?;
-        holder.units = units(holder.units);
-        self.insert(id, holder);
+        let holder = self.holders.get_mut(&id)?;
+        let before = holder.units;
+        holder.units = units(before);
+        self.held = self.held - before + holder.units;
+        let share = self.shares.get_mut(&holder.client).expect(HAS_SHARE);
+        self.by_units.remove(&(share.units, holder.client));
+        share.units = share.units - before + holder.units;
+        self.by_units.insert((share.units, holder.client));
         Some(())
+    }
+
+    /// Changes what decides how slow a holder is.
+    fn reorder(&mut self, id: HolderId, change: impl FnOnce(&mut Holder<H>)) {
+        let Some(holder) = self.holders.get_mut(&id) else { return };
+        if !holder.is_ours {
+            self.by_slowness.remove(&(holder.since, id));
+        }
+        let share = self.shares.get_mut(&holder.client).expect(HAS_SHARE);
+        share.by_slowness.remove(&(holder.since, id));
+        change(holder);
+        share.by_slowness.insert((holder.since, id));
+        if !holder.is_ours {
+            self.by_slowness.insert((holder.since, id));
+        }
     }
 
     fn insert(&mut self, id: HolderId, holder: Holder<H>) {
@@ -257,7 +275,7 @@ impl<H> Ledger<H> {
         let holder = self.holders.remove(&id)?;
         self.held -= holder.units;
         self.by_slowness.remove(&(holder.since, id));
-        let share = self.shares.get_mut(&holder.client).expect("each holder's client has a share");
+        let share = self.shares.get_mut(&holder.client).expect(HAS_SHARE);
         self.by_units.remove(&(share.units, holder.client));
         share.units -= holder.units;
         share.by_slowness.remove(&(holder.since, id));
