@@ -153,7 +153,8 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Pub
         metrics: Arc::clone(metrics),
     };
     let http = Http::new(service, base_url, proxies, site).naming_subjects(subjects);
-    router(http, mcp::router(tools, hosts, guarded), telemetry)
+    let (routes, calls) = mcp::router(tools, hosts, guarded);
+    router(http, (routes, Arc::new(move |head, body, has_room| calls.answer(head, body, has_room))), telemetry)
 }
 
 fn turn_metrics(metrics: &Metrics) -> TurnMetrics {

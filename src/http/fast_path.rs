@@ -109,16 +109,16 @@ impl FastPath {
             return None;
         }
         let read = self.reads.begin()?;
-        let room = head.extensions.get::<AnswerRoom>();
-        if let Some(room) = room {
-            room.ask().ok()?;
+        // Nothing is made if there is no memory for any answer.
+        if !has_room(head, 0) {
+            return None;
         }
         let ready = self.http.service.ready(&slug);
         let is_hit = ready.is_some();
         let page = ready.or_else(|| self.http.service.read_now(&slug))?;
         let mut response = views::respond(&page, &self.http, headers, representation);
-        if let Some(room) = room {
-            room.take(response.body().size_hint().lower()).ok()?;
+        if !has_room(head, response.body().size_hint().lower()) {
+            return None;
         }
         if is_hit {
             page.count_hit();
@@ -149,9 +149,11 @@ impl FastPath {
     }
 }
 
-/// Reserves memory for a response with `bytes` in its body. Returns false if there is none.
+/// Reserves memory for a response with `bytes` in its body. Returns false if there is none. Without a listener there is no
+/// limit.
 fn has_room(head: &Parts, bytes: u64) -> bool {
-    head.extensions.get::<AnswerRoom>().is_none_or(|room| room.ask().is_ok() && room.take(bytes).is_ok())
+    let Some(room) = head.extensions.get::<AnswerRoom>() else { return true };
+    room.ask().is_ok() && (bytes == 0 || room.take(bytes).is_ok())
 }
 
 /// The route, the slug and the representation that `path` asks for.

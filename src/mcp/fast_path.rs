@@ -20,17 +20,17 @@ use super::tools::ToolName;
 use crate::api::request::body::declared_as_json;
 
 /// This path, with all that it needs.
-pub(super) struct ReadyCalls {
+pub struct FastPath {
     pub(super) server: Arc<Server>,
     pub(super) allowed: Arc<HostCheck>,
     /// The header fields that the layers set on an answer to a request without `Origin`.
     pub(super) fields: HeaderMap,
 }
 
-impl ReadyCalls {
+impl FastPath {
     /// The answer to a call with this head and body, if its page is ready. `has_room` says whether there is memory for a
     /// response of so many bytes.
-    pub(super) fn answer(&self, head: &Parts, body: &[u8], has_room: &dyn Fn(u64) -> bool) -> Option<Response> {
+    pub fn answer(&self, head: &Parts, body: &[u8], has_room: &dyn Fn(u64) -> bool) -> Option<Response> {
         let is_plain = !head.headers.contains_key(ORIGIN)
             && names_tool(body)
             && declared_as_json(&head.headers).is_ok()

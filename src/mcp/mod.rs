@@ -7,11 +7,11 @@
 mod arguments;
 mod duplicate_keys;
 mod error;
+mod fast_path;
 mod finished;
 mod handler;
 mod host_check;
 mod message;
-mod ready_calls;
 mod revision;
 mod tool_calls;
 mod tool_result;
@@ -28,40 +28,34 @@ use axum::response::Response;
 use axum::routing::post;
 use futures_util::FutureExt;
 use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
-use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
 use self::error::method_not_allowed;
+pub use self::fast_path::FastPath;
 use self::handler::Server;
 pub use self::host_check::HostCheck;
-use self::ready_calls::ReadyCalls;
 pub use self::tool_calls::Mcp;
 use crate::api::metadata;
 
 /// How long a browser may remember the answer to a preflight request.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 
-/// Answers a call with this head and body at once, if its result is ready. The last argument says whether there is memory
-/// for a response of so many bytes.
-pub type Answer = dyn Fn(&Parts, &[u8], &dyn Fn(u64) -> bool) -> Option<Response> + Send + Sync;
-
-/// The route to the tools, for the hosts and origins in `allowed`, and the calls that need no route.
+/// The route to the tools, for the hosts and origins in `allowed`, and the path of calls that need no route.
 ///
 /// A request from another host or origin is refused first. Every other answer gets its CORS headers. Then come the
 /// layers of `guard`, which every route of the service has, and the handler.
-pub fn router(mcp: Mcp, allowed: HostCheck, guard: fn(Router) -> Router) -> (Router, Arc<Answer>) {
+pub fn router(mcp: Mcp, allowed: HostCheck, guard: fn(Router) -> Router) -> (Router, FastPath) {
     let (allowed, server) = (Arc::new(allowed), Arc::new(Server::new(mcp)));
     let fields = fields_without_origin(Arc::clone(&allowed));
-    let ready = ReadyCalls { server: Arc::clone(&server), allowed: Arc::clone(&allowed), fields };
+    let fast_path = FastPath { server: Arc::clone(&server), allowed: Arc::clone(&allowed), fields };
     let method = post(handler::handle).fallback(method_not_allowed).with_state(server);
     let routes = guard(Router::new().route(metadata::path::MCP, method))
         .layer(map_response(no_store))
         .layer(cors(Arc::clone(&allowed)))
         .layer(from_fn_with_state(allowed, host_check::check));
-    let answer = move |head: &Parts, body: &[u8], has_room: &dyn Fn(u64) -> bool| ready.answer(head, body, has_room);
-    (routes, Arc::new(answer))
+    (routes, fast_path)
 }
 
 /// Marks every answer `no-store`, since any of them may show an edit key.

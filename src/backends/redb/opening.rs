@@ -12,7 +12,7 @@ use super::tables;
 pub(super) fn open_for_writing(storage: &dyn Storage, resizing: &Resizing) -> Result<Database, OpenError> {
     let backend = storage.read_write().map_err(|reason| OpenError::io(storage.location(), reason))?;
     let opened = tables::open(storage.location(), Boxed { backend, resizing: resizing.clone() }, storage.cache_bytes());
-    // The end of a file that was closed is cut off without a sync, and opening may fail after a change of the size.
+    // Opening may fail after the file has grown.
     resizing.end();
     opened
 }

@@ -1,6 +1,7 @@
 //! Lookups of the embedded store that neither wait nor use another thread.
 
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -8,11 +9,12 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use handbill::backends::redb::RedbStore;
 use handbill::domain::page::Page;
+use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{Head, InsertResult, Lookup, PageStore, Record};
 
 use super::disk::Disk;
-use crate::support::pages::{CREATED, edited, page, slug};
+use crate::support::pages::{CREATED, edited, page as new_page, slug};
 
 /// The lookups that may wait for the disk at the same time.
 const LOOKUPS_AT_ONCE: usize = 64;
@@ -24,9 +26,17 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 async fn with_one_page() -> (Disk, Arc<RedbStore>, Arc<Page>) {
     let disk = Disk::default().without_cache();
     let store = Arc::new(RedbStore::on(disk.storage()).unwrap());
-    let page = Arc::new(page("there"));
+    let page = Arc::new(new_page("there"));
     store.insert_if_absent(page.clone()).await.unwrap();
     (disk, store, page)
+}
+
+/// The result of a lookup that must not wait, on a thread of its own; an error if it waits.
+fn looked_up_in_time(store: &Arc<RedbStore>, slug: &Slug) -> Result<Option<Lookup>, RecvTimeoutError> {
+    let (answer, answered) = mpsc::channel();
+    let (store, slug) = (Arc::clone(store), slug.clone());
+    thread::spawn(move || answer.send(store.lookup_now(&slug, usize::MAX)));
+    answered.recv_timeout(MAX_WAIT)
 }
 
 #[tokio::test]
@@ -63,7 +73,7 @@ async fn while_a_disk_does_not_answer_pages_in_memory_are_found_on_the_only_thre
 #[tokio::test]
 async fn what_is_found_without_waiting_is_what_a_lookup_finds() {
     let (_disk, store, page) = with_one_page().await;
-    let never = crate::support::pages::page("never stored");
+    let never = new_page("never stored");
     assert_eq!(store.lookup_now(&never.slug, usize::MAX), Some(Lookup::Absent));
     assert_eq!(store.lookup_now(&page.slug, usize::MAX), Some(Lookup::Active(page.clone())));
     assert_eq!(store.known_state(&page.slug), Some(page.state()), "it shows the page's state like a lookup");
@@ -82,7 +92,7 @@ async fn what_is_found_without_waiting_is_what_a_lookup_finds() {
 #[tokio::test]
 async fn a_lookup_that_would_wait_at_any_of_its_reads_ends_there_and_leaves_the_store_as_it_was() {
     let (disk, store, mut page) = with_one_page().await;
-    let never = crate::support::pages::page("never stored").slug;
+    let never = new_page("never stored").slug;
     let mut most = 0;
     for reads in 0.. {
         disk.keep_in_memory(Some(reads));
@@ -95,7 +105,7 @@ async fn a_lookup_that_would_wait_at_any_of_its_reads_ends_there_and_leaves_the_
         assert_eq!(store.lookup(&page.slug).await.unwrap(), Lookup::Active(page.clone()));
         let next = edited(&page, "next");
         store.compare_and_set(page.version, Record::Active(next.clone())).await.unwrap();
-        let other = Arc::new(crate::support::pages::page("another"));
+        let other = Arc::new(new_page("another"));
         assert_eq!(store.insert_if_absent(other).await.unwrap(), InsertResult::Inserted);
         match (found, absent) {
             (Some(found), Some(absent)) => {
@@ -127,7 +137,7 @@ async fn a_lookup_that_must_not_wait_and_meets_a_failed_read_leaves_it_to_one_th
 #[tokio::test]
 async fn while_the_file_grows_a_lookup_that_must_not_wait_does_not() {
     let (disk, store, page) = with_one_page().await;
-    let large = crate::support::pages::page(&"x".repeat(102_400));
+    let large = new_page(&"x".repeat(102_400));
     let pages: Vec<_> = (0..200).map(|_| Arc::new(Page { slug: slug(), ..large.clone() })).collect();
     let growing = disk.hold_growth();
     let written = Arc::clone(&store);
@@ -136,10 +146,7 @@ async fn while_the_file_grows_a_lookup_that_must_not_wait_does_not() {
         runtime.block_on(join_all(pages.into_iter().map(|page| written.insert_if_absent(page))))
     });
     growing.wait_for_one();
-    let (answer, answered) = mpsc::channel();
-    let (asked, slug) = (Arc::clone(&store), page.slug.clone());
-    thread::spawn(move || answer.send(asked.lookup_now(&slug, usize::MAX)));
-    let found = answered.recv_timeout(MAX_WAIT);
+    let found = looked_up_in_time(&store, &page.slug);
     drop(growing);
     assert_eq!(found, Ok(None));
     for written in writing.join().unwrap() {
@@ -152,7 +159,7 @@ async fn while_the_file_grows_a_lookup_that_must_not_wait_does_not() {
 async fn while_the_writer_opens_the_file_again_a_lookup_that_must_not_wait_does_not() {
     let (disk, store, page) = with_one_page().await;
     let syncs = disk.hold_syncs();
-    let mut write = store.insert_if_absent(Arc::new(crate::support::pages::page("another")));
+    let mut write = store.insert_if_absent(Arc::new(new_page("another")));
     assert!((&mut write).now_or_never().is_none());
     syncs.wait_for_one();
     disk.fail_sync(0, false);
@@ -160,10 +167,7 @@ async fn while_the_writer_opens_the_file_again_a_lookup_that_must_not_wait_does_
     drop(syncs);
     // The writer has closed the file and reads it for opening.
     reads.wait_for(1);
-    let (answer, answered) = mpsc::channel();
-    let (asked, slug) = (Arc::clone(&store), page.slug.clone());
-    thread::spawn(move || answer.send(asked.lookup_now(&slug, usize::MAX)));
-    let found = answered.recv_timeout(MAX_WAIT);
+    let found = looked_up_in_time(&store, &page.slug);
     drop(reads);
     assert_eq!(found, Ok(None));
     let _ = write.await;

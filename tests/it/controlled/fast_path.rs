@@ -2,34 +2,12 @@
 //! them.
 
 use futures_util::FutureExt;
-use http::HeaderMap;
 use serde_json::json;
 
 use crate::in_process::app::TestApp;
+use crate::in_process::both_ways::{assert_same, both_ways, routed};
 use crate::support::calls::Published;
-use crate::support::exchange::{Answer, Request};
-
-/// A header that no answer depends on. A request with it takes the way through the router, because its sender is not a
-/// trusted proxy, which is counted there.
-const THROUGH_THE_ROUTER: (&str, &str) = ("x-forwarded-for", "192.0.2.7");
-
-/// Sends the request twice, so that the page is ready the second time, and once through the router.
-async fn both_ways(app: &TestApp, request: impl Fn() -> Request) -> (Answer, Answer) {
-    app.answer_to_any(request()).await;
-    let ready = app.answer_to_any(request()).await;
-    let (name, value) = THROUGH_THE_ROUTER;
-    (ready, app.answer_to_any(request().header(name, value)).await)
-}
-
-/// The fields of `answer`, where the id is only present or absent.
-fn fields(answer: &Answer) -> HeaderMap {
-    let mut fields = answer.headers.clone();
-    if let Some(id) = fields.get_mut("x-request-id") {
-        assert_eq!(id.len(), 16, "{answer:?}");
-        *id = "an id".parse().unwrap();
-    }
-    fields
-}
+use crate::support::exchange::Request;
 
 fn targets(page: &Published) -> Vec<String> {
     let slug = &page.slug;
@@ -131,9 +109,7 @@ async fn what_is_ready_is_answered_as_the_router_answers_it() {
                             break (ready, routed);
                         }
                     };
-                    assert_eq!(ready.status, routed.status, "{method} {target} {variation:?}");
-                    assert_eq!(fields(&ready), fields(&routed), "{method} {target} {variation:?}");
-                    assert_eq!(ready.body, routed.body, "{method} {target} {variation:?}");
+                    assert_same(&ready, &routed, &format!("{method} {target} {variation:?}"));
                 }
             }
         }
@@ -155,14 +131,12 @@ async fn a_page_in_memory_that_is_not_ready_is_answered_at_once_and_as_the_route
             // Nothing waits for another thread or task, so the answer is there when it is first asked for.
             let first = app.answer_to_any(request()).now_or_never().expect("it did not wait");
             let other = TestApp::new();
-            let (around, through) = THROUGH_THE_ROUTER;
             let other_page = other.publish("Hello, world", &content).await;
             let target = target.replace(&page.slug, &other_page.slug);
-            let asked = Request::get(target).header(name, value).header(around, through);
-            let routed = other.answer_to_any(asked).now_or_never().expect("it did not wait in the router either");
-            assert_eq!((page.slug, first.status), (other_page.slug, routed.status), "{name}: {value}");
-            assert_eq!(fields(&first), fields(&routed), "{name}: {value}");
-            assert_eq!(first.body, routed.body, "{name}: {value}");
+            let asked = routed(Request::get(target).header(name, value));
+            let second = other.answer_to_any(asked).now_or_never().expect("it did not wait in the router either");
+            assert_eq!(page.slug, other_page.slug);
+            assert_same(&first, &second, &format!("{name}: {value}"));
             let scrape = app.metrics.exposition();
             assert!(scrape.contains("handbill_page_cache_misses_total 1\n"), "{scrape}");
             assert!(scrape.contains("handbill_page_cache_hits_total 0\n"), "{scrape}");
@@ -176,9 +150,7 @@ async fn a_large_page_in_memory_is_left_to_the_router() {
     let page = app.publish("Large", &"words ".repeat(12_000)).await;
     let read = || Request::get(format!("/api/pages/{}", page.slug));
     let answer = app.answer_to_any(read()).await;
-    let (name, value) = THROUGH_THE_ROUTER;
-    let routed = app.answer_to_any(read().header(name, value)).await;
-    assert_eq!((answer.status, fields(&answer), &answer.body), (routed.status, fields(&routed), &routed.body));
+    assert_same(&answer, &app.answer_to_any(routed(read())).await, "a large page");
     let scrape = app.metrics.exposition();
     let lookups = "handbill_store_duration_seconds_count{operation=\"lookup\",outcome=\"active\"} 2\n";
     assert!(scrape.contains(lookups), "each was looked up once: {scrape}");

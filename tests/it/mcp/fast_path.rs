@@ -1,40 +1,18 @@
 //! Calls of `get_page` whose page is ready are answered before the router and its layers, byte for byte as the router
 //! answers them.
 
-use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::client::{Client, post};
 use crate::in_process::app::TestApp;
+use crate::in_process::both_ways::{assert_same, both_ways};
 use crate::support::calls::Published;
-use crate::support::exchange::{Answer, Request};
+use crate::support::exchange::Request;
 use crate::support::revision::REVISIONS;
 
-/// A header that no answer depends on. A request with it takes the way through the router, because its sender is not a
-/// trusted proxy, which is counted there.
-const THROUGH_THE_ROUTER: (&str, &str) = ("x-forwarded-for", "192.0.2.7");
-
-/// Sends the request twice, so that the page is ready the second time, and once through the router. Fails unless both ways
-/// give the same answer.
-async fn same_both_ways(app: &TestApp, request: impl Fn() -> Request, what: &str) -> Answer {
-    app.answer_to_any(request()).await;
-    let ready = app.answer_to_any(request()).await;
-    let (name, value) = THROUGH_THE_ROUTER;
-    let routed = app.answer_to_any(request().header(name, value)).await;
-    assert_eq!(ready.status, routed.status, "{what}");
-    assert_eq!(fields(&ready), fields(&routed), "{what}");
-    assert_eq!(ready.body, routed.body, "{what}");
-    ready
-}
-
-/// The fields of `answer`, where the id is only present or absent.
-fn fields(answer: &Answer) -> HeaderMap {
-    let mut fields = answer.headers.clone();
-    if let Some(id) = fields.get_mut("x-request-id") {
-        assert_eq!(id.len(), 16, "{answer:?}");
-        *id = "an id".parse().unwrap();
-    }
-    fields
+async fn assert_same_both_ways(app: &TestApp, request: impl Fn() -> Request, what: &str) {
+    let (ready, routed) = both_ways(app, request).await;
+    assert_same(&ready, &routed, what);
 }
 
 /// Arguments of `get_page`, right and wrong.
@@ -132,21 +110,21 @@ async fn a_call_that_is_ready_is_answered_as_the_router_answers_it() {
         for client in Client::each(&app) {
             for arguments in arguments(&page, &gone) {
                 let call = json!({"name": "get_page", "arguments": arguments});
-                same_both_ways(&app, || client.request("tools/call", call.clone()), &call.to_string()).await;
+                assert_same_both_ways(&app, || client.request("tools/call", call.clone()), &call.to_string()).await;
             }
             let call = json!({"name": "get_page", "arguments": {"slug": page.slug}});
             for (what, change) in VARIATIONS {
-                same_both_ways(&app, || change(client.request("tools/call", call.clone())), what).await;
+                assert_same_both_ways(&app, || change(client.request("tools/call", call.clone())), what).await;
             }
         }
         for message in messages(&page.slug) {
-            same_both_ways(&app, || post(message.clone()), &message[..message.len().min(200)]).await;
+            assert_same_both_ways(&app, || post(message.clone()), &message[..message.len().min(200)]).await;
         }
         for target in ["/mcp/", "/mcp?a=b", &format!("/mcp?key=hbk_{}", "a".repeat(43)), "/api/pages"] {
             for method in ["POST", "GET", "PUT", "OPTIONS"] {
                 let call = messages(&page.slug).swap_remove(0);
                 let request = || Request::new(method, target).header("host", "pages.example").json(call.clone());
-                same_both_ways(&app, request, &format!("{method} {target}")).await;
+                assert_same_both_ways(&app, request, &format!("{method} {target}")).await;
             }
         }
     }
