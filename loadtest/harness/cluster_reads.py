@@ -21,6 +21,8 @@ from .yardsticks import keep
 
 # The queries of an operation, by the label `operation` of the metric.
 QUERIES = {"head": 1, "page": 1, "lookup": 2}
+# Readers of the hot page.
+HOT_CONNECTIONS = 32, 512
 
 
 class ClusterReads(Figures):
@@ -122,7 +124,11 @@ class ClusterReads(Figures):
         self.processes.stop(server.process)
 
     def hot_page(self):
-        """Reads of one page, whose readers share queries and whose answer is in memory."""
+        """Reads of one page, whose readers share queries and whose answer is in memory.
+
+        Shared queries are some milliseconds apart, so a few connections leave Handbill's core idle most of the time, and axum's never.
+        With many, both are busy.
+        """
         server = self.replica("hot-in-a-cluster")
         page = server.publish("A page to be measured", self.text)
         views = {"JSON": f"{server.url}/api/pages/{page['slug']}", "HTML": f"{server.url}/{page['slug']}"}
@@ -131,13 +137,16 @@ class ClusterReads(Figures):
         axum = self.processes.start([self.yardstick, "axum", files], "bare-axum", cpus=[self.core])
         axum_url = said(axum, r"listens on (http://\S+)")
         for view, url in views.items():
-            self.say(f"one page, {view}: Handbill and bare axum")
-            own, peer = self.probe(server.process, url), self.probe(axum, f"{axum_url}/{view}")
-            self.take_turns(own, peer)
-            self.table.ratio(f"hot page in a cluster, {view}: CPU of bare axum", own, peer, 3)
-            self.table.cost(f"hot page in a cluster, {view}", "Handbill", own)
-            self.table.cost(f"hot page in a cluster, {view}", "bare axum", peer)
-            self.database_row(f"read of the hot page, {view}", own)
+            for connections in HOT_CONNECTIONS:
+                what = f"{view}, {connections} connections"
+                self.say(f"one page, {what}: Handbill and bare axum")
+                own = self.probe(server.process, url, connections=connections)
+                peer = self.probe(axum, f"{axum_url}/{view}", connections=connections)
+                self.take_turns(own, peer)
+                self.table.ratio(f"hot page in a cluster, {what}: CPU of bare axum", own, peer, 3)
+                self.table.cost(f"hot page in a cluster, {what}", "Handbill", own)
+                self.table.cost(f"hot page in a cluster, {what}", "bare axum", peer)
+                self.database_row(f"read of the hot page, {what}", own)
 
     def queries_row(self, what, server, probe):
         before = queries(server)

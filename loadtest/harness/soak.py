@@ -8,7 +8,7 @@ from .figures import Figures, MEBIBYTE, resident
 from .tables import table
 
 # Requests a second. They leave most of a core idle, since memory is measured and not speed.
-CREATES, READS, CALLS = 20, 300, 30
+CREATES, READS, CALLS = int(os.environ.get("CREATES", 20)), 300, 30
 # Pages that exist before the clock starts, so that the first samples do not measure a cache that fills.
 PAGES = 20_000
 

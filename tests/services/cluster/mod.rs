@@ -11,6 +11,7 @@ mod faults;
 mod hung_partition;
 mod linearizability;
 mod mcp;
+mod model;
 mod nemesis;
 mod nodes;
 mod rollout;
