@@ -9,6 +9,7 @@ use axum::body::{Body, Bytes};
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::{Deps, PublicSettings, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
+use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
@@ -64,7 +65,8 @@ impl Service {
             base_url,
             publishing: Publishing::default(),
         };
-        let router = public_router(Arc::new(RedbStore::in_memory().unwrap()), settings, &Deps::system());
+        let deps = Deps { renderer: Arc::new(RenderInPlace), ..Deps::system() };
+        let router = public_router(Arc::new(RedbStore::in_memory().unwrap()), settings, &deps);
         let mut service = Self { _time_stands: time_stands, runtime, router, page: Value::Null, etag: String::new() };
         let created = service.answer(&create("A mixed document", MIXED));
         assert_eq!(created.status, StatusCode::CREATED, "{:?}", created.body);

@@ -16,6 +16,7 @@ use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use handbill::app::Deps;
 use handbill::backends::redb::RedbStore;
+use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::client::Peer;
 use handbill::ports::random::Random;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -130,7 +131,8 @@ impl Service {
         // Every byte in turn in place of random bytes, so that each run has the same key.
         let next = AtomicU8::new(0);
         let count = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
-        let deps = Deps { random: Random::Controlled(Arc::new(count)), ..Deps::system() };
+        let deps =
+            Deps { random: Random::Controlled(Arc::new(count)), renderer: Arc::new(RenderInPlace), ..Deps::system() };
         let router = unlimited::router(Arc::new(RedbStore::in_memory().unwrap()), &deps);
         let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };
         let page = r#"{"title": "A page", "content": "Text"}"#;

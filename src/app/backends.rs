@@ -27,7 +27,6 @@ use crate::ports::rate_limiter::RateLimiter;
 use crate::ports::renderer::Renderer;
 use crate::server::drain::Readiness;
 use crate::service::PublishingPolicy;
-use crate::service::render_threads::RenderThreads;
 use crate::telemetry::metrics::Metrics;
 use crate::telemetry::spans::System;
 
@@ -74,7 +73,7 @@ impl Backends {
         Self {
             store: measure.store(store, System::Redb),
             limiter: measure.limiter(Arc::new(limiter), System::Process),
-            renderer: measure.renderer(Arc::new(RenderThreads::default())),
+            renderer: measure.renderer(Arc::clone(&deps.renderer)),
             renewed_pages_are_written_back: true,
             page_cache_bytes: PAGE_CACHE_BYTES,
         }
@@ -121,7 +120,7 @@ impl Backends {
 
     /// `store`, which is instrumented already, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
-        let Deps { clock, random, metrics } = deps;
+        let Deps { clock, random, metrics, renderer } = deps;
         let redis = Redis::open(
             &settings.redis,
             TimeLimits::of_calls(settings.redis.redis_timeout),
@@ -134,7 +133,7 @@ impl Backends {
             store,
             limiter: measure
                 .limiter(Arc::new(redis.limiter(settings.rate_limits.network_limits.clone())), System::Redis),
-            renderer: measure.renderer(Arc::new(RenderThreads::default())),
+            renderer: measure.renderer(Arc::clone(renderer)),
             renewed_pages_are_written_back: false,
             page_cache_bytes: PAGE_CACHE_BYTES,
         })

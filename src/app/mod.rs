@@ -116,7 +116,7 @@ pub fn public_router(store: Arc<dyn PageStore>, settings: PublicSettings, deps: 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Public {
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
-    let Deps { clock, random, metrics } = deps;
+    let Deps { clock, random, metrics, .. } = deps;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
@@ -209,7 +209,7 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let deps = Deps { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Deps::system() };
-    let Deps { clock, random, metrics } = &deps;
+    let Deps { clock, random, metrics, .. } = &deps;
     let TraceChoice { traces, warnings } = config::traces(&settings.traces);
     let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();

@@ -37,7 +37,7 @@ pub fn operators_router(
     token_file: TokenFile,
     deps: &Deps,
 ) -> Router {
-    let Deps { clock, random, metrics } = deps;
+    let Deps { clock, random, metrics, .. } = deps;
     let operators = Operators::new(store, audit, Arc::clone(&scan), Arc::clone(clock), random.clone());
     let api = OperatorsApi { operators, records: scan, switch, policy, log, metrics: Arc::clone(metrics) };
     operators::router(api, token_file, Handle::current())

@@ -34,7 +34,6 @@ mod policy;
 mod preview;
 mod read;
 mod render;
-pub mod render_threads;
 mod request;
 mod store_budget;
 mod tiers;

@@ -15,13 +15,13 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use handbill::backends::coalescing::Coalescing;
 use handbill::backends::memory::MemoryRateLimiter;
+use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::client::Client;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::slug::Slug;
 use handbill::ports::page_store::{PageStore, StoreError};
 use handbill::ports::random::{Random, index_below};
 use handbill::ports::rate_limiter::Quotas;
-use handbill::service::render_threads::RenderThreads;
 use handbill::service::{
     CreateFields, Credential, PageCache, PageCacheMetrics, PageService, Precondition, ServiceError, UpdateFields,
 };
@@ -54,7 +54,7 @@ fn replica(store: &Arc<Pages>, random: &Random, behind: Duration) -> PageService
     let store: Arc<dyn PageStore> = Arc::clone(store) as _;
     let shared = Arc::new(Coalescing::new(store, &Arc::new(Metrics::new())));
     let limiter = Arc::new(MemoryRateLimiter::new(clock.clone()));
-    let renderer = Arc::new(RenderThreads::default());
+    let renderer = Arc::new(RenderInPlace);
     PageService::new(shared, limiter, renderer, clock, random.clone(), UNLIMITED)
         .keeping_pages_in(PageCache::new(1024 * 1024, PageCacheMetrics::default()))
 }

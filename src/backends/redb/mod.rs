@@ -74,7 +74,6 @@ mod jobs;
 mod known_states;
 mod ledger;
 mod ledger_file;
-mod niceness;
 mod no_wait;
 mod opening;
 mod overlay;

@@ -22,13 +22,13 @@ use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore,
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
 use super::jobs::{Job, LedgerError, Write};
-use super::niceness::give_way;
 use super::no_wait::Tries;
 use super::reading::{Found, Query, QueryResult, read, read_now};
 use super::shared::{Committed, Shared, cause};
 use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
 use super::tables::{self, Expected, Operation, Outcome};
 use super::writer::Writer;
+use crate::backends::niceness::give_way;
 
 /// Size of the queue of writes, including the batch that is being committed, in bytes: eight full batches.
 const QUEUE_BYTES: usize = 64 * 1024 * 1024;

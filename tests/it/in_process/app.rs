@@ -14,6 +14,7 @@ use handbill::api::request::client_addr::TrustedProxies;
 use handbill::api::request::subject::SubjectNames;
 use handbill::app::{Deps, PublicSettings, Publishing, public_router};
 use handbill::backends::redb::RedbStore;
+use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::authority::Authority;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::limit_tier::LimitTier;
@@ -148,6 +149,7 @@ impl Setup {
             clock: Arc::clone(&clock) as SharedClock,
             random: Random::Controlled(Arc::new(move |bytes: &mut [u8]| drawn.lock().unwrap().fill(bytes))),
             metrics: Arc::new(Metrics::new()),
+            renderer: Arc::new(RenderInPlace),
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: settings.window });
         let base_url = Origin::parse(&settings.base_url).unwrap();

@@ -17,6 +17,7 @@ use axum::body::Body;
 use handbill::app::{Deps, Operated as OperatedParts, operators_router};
 use handbill::backends::creates_file::CreatesFile;
 use handbill::backends::redb::RedbStore;
+use handbill::backends::rendering::RenderInPlace;
 use handbill::operators::guard::TokenFile;
 use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::PageStore;
@@ -104,6 +105,7 @@ impl Operated {
             clock: Arc::clone(&app.clock) as SharedClock,
             random: Random::System,
             metrics: Arc::clone(&app.metrics),
+            renderer: Arc::new(RenderInPlace),
         };
         let parts = OperatedParts {
             store: Arc::clone(&app.store) as Arc<dyn PageStore>,

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures_util::future::join_all;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::backends::memory::MemoryRateLimiter;
+use handbill::backends::rendering::RenderThreads;
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
-use handbill::service::render_threads::RenderThreads;
 use handbill::service::{CreateFields, PageService};
 use rand::Rng;
 

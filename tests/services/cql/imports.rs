@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use handbill::backends::cql::CqlLedger;
+use handbill::backends::rendering::RenderThreads;
 use handbill::domain::archive::{ArchivedPage, Entry};
 use handbill::domain::page::{Page, PageVersion, Tombstone};
 use handbill::domain::slug::Slug;
@@ -11,7 +12,6 @@ use handbill::ports::clock::SystemClock;
 use handbill::ports::page_import::PageImport;
 use handbill::ports::page_scan::ScanLimit;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
-use handbill::service::render_threads::RenderThreads;
 use handbill::transfer::import::{ImportError, Importer};
 
 use super::server::{PATIENT, change_schema, drop_keyspace, fresh_store, migrated_keyspace, proxied, session, store};

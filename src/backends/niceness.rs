@@ -1,11 +1,12 @@
-//! The priority of the writer thread.
+//! The priority of threads that do long work.
 
 #[cfg(target_os = "linux")]
 use rustix::process::{getpriority_process, setpriority_process};
 
-/// Added to the niceness that the process was started with. A commit of many pages takes milliseconds of CPU, and on a
-/// busy core the scheduler would let the writer finish it before a thread that could answer a read in microseconds.
-/// With 10, such a thread gets nine times the writer's share of the core, and the writer the whole of what is left.
+/// Added to the niceness that the process was started with. A commit of many pages takes milliseconds of CPU, and a
+/// rendering a large part of one. On a busy core the scheduler would let it finish before a thread that could answer a
+/// read in microseconds. With 10, such a thread gets nine times the share of the core, and long work the whole of what is
+/// left.
 #[cfg(target_os = "linux")]
 const ADDED: i32 = 10;
 
