@@ -34,7 +34,7 @@ pub(super) struct Sharing<K, T> {
 
 struct Gathering<T> {
     waiters: Waiters<T>,
-    /// Wakes the task when a waiter has come.
+    /// Wakes the task when the first waiter has come.
     arrived: Arc<Notify>,
 }
 
@@ -75,11 +75,13 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K
     fn join(&self, key: &K, waiter: oneshot::Sender<Answer<T>>) -> Option<Arc<Notify>> {
         let mut waiting = self.waiting();
         if let Some(gathering) = waiting.get_mut(key) {
-            if !gathering.waiters.is_empty() {
+            // The task has seen those who wait already, and does not begin its next read earlier for one more.
+            if gathering.waiters.is_empty() {
+                gathering.arrived.notify_one();
+            } else {
                 self.metrics.lookup_joins.inc();
             }
             gathering.waiters.push(waiter);
-            gathering.arrived.notify_one();
             return None;
         }
         let arrived = Arc::new(Notify::new());
@@ -185,5 +187,23 @@ fn fan_out<T: Clone>(waiters: Waiters<T>, answer: Answer<T>) -> bool {
             }
             answered
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_first_that_waits_for_a_read_wakes_the_task_that_begins_it() {
+        let sharing = Sharing::<u8, u8>::new(&Arc::new(Metrics::new()));
+        let join = || sharing.join(&1, oneshot::channel().0);
+        let arrived = join().expect("nobody reads the key yet");
+        let is_woken = || arrived.notified().now_or_never().is_some();
+        assert!(join().is_none() && !is_woken(), "the task begins with both");
+        assert_eq!(sharing.take(&1).len(), 2);
+        assert!(join().is_none() && is_woken());
+        assert!(join().is_none() && !is_woken());
+        assert_eq!(sharing.metrics.lookup_joins.get(), 2);
     }
 }
