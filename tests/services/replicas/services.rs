@@ -92,7 +92,7 @@ async fn start(limits: Limits) -> Service {
         ("--scylla-keyspace", ground.keyspace.clone()),
         ("--redis-url", format!("redis://{}", ground.redis)),
         // Test machines are slow, and a replica that waits no longer would decide alone.
-        ("--redis-timeout", "500ms".to_owned()),
+        ("--redis-timeout", "2s".to_owned()),
         // This is the load balancer, which connects from the machine's own address.
         ("--trusted-proxies", "127.0.0.1".to_owned()),
         ("--create-limit", limits.create.to_string()),
