@@ -4,10 +4,14 @@
 //! The fastest round of each counts: other work on the machine only ever adds time. The last line is a ratio that
 //! should be at most 4: rendering through both barriers, without the excerpt and the detection of the language, to the
 //! HTML that pulldown-cmark writes.
+//!
+//! Then it renders hostile content of the largest size, each text a few times, and prints the slowest, which should take
+//! at most 100 ms.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
+use handbill::domain::content::MAX_BYTES;
 use handbill::domain::excerpt::excerpt_of;
 use handbill::domain::language::Language;
 use handbill::domain::markdown::render;
@@ -17,6 +21,48 @@ const MIXED: &str = include_str!("documents/mixed.md");
 
 const ROUNDS: usize = 400;
 const CALLS_PER_ROUND: u32 = 10;
+
+/// Parts that hostile content repeats: what opens and never closes, nests, refers to what is not there, or becomes much
+/// longer as HTML.
+const HOSTILE: [&str; 36] = [
+    "> ",
+    ">",
+    "- ",
+    "* a\n 1. b\n",
+    "[",
+    "[a](",
+    "![a](",
+    "]",
+    "[a][a] ",
+    "[a]: b\n",
+    "[^a]: b\n",
+    "*a ",
+    "**a* ",
+    "_a__ ",
+    "~~a~ ",
+    "`",
+    "`a``",
+    "```\na\n```\n",
+    "    a\n",
+    "<",
+    "<a",
+    "<b>",
+    "<p>",
+    "<pre>\n",
+    "<!--",
+    "<script>",
+    "&",
+    "&amp;",
+    "<http://a>",
+    "|a|b|\n|-|-|\n",
+    "---\n",
+    "# a\n",
+    "a\n\n",
+    "\\*",
+    "\u{301}",
+    "👩‍👩‍👧 ",
+];
+const HOSTILE_ROUNDS: usize = 5;
 
 fn main() {
     let rendered = render(MIXED).html;
@@ -60,4 +106,22 @@ fn main() {
     let barriers = whole - excerpt - language;
     println!("{:<24}{barriers:>8.1} µs", "  both barriers");
     println!("ratio {:.2}", barriers / parser);
+
+    let (took, part) = HOSTILE.iter().map(|part| (hostile(part), part)).max().expect("there are some");
+    println!(
+        "slowest of {} hostile texts of {MAX_BYTES} bytes: {part:?}, {:.1} ms",
+        HOSTILE.len(),
+        took.as_secs_f64() * 1e3
+    );
+}
+
+/// How long it takes at best to render the largest content that repeats `part`.
+fn hostile(part: &str) -> Duration {
+    let content = part.repeat(MAX_BYTES / part.len());
+    let round = |_| {
+        let start = Instant::now();
+        black_box(render(black_box(&content)));
+        start.elapsed()
+    };
+    (0..HOSTILE_ROUNDS).map(round).min().expect("there are some")
 }

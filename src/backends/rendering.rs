@@ -12,8 +12,8 @@ use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, first_heading, render};
 use crate::ports::renderer::Renderer;
 
-/// Content up to this many bytes is short. Most pages are. It takes a fraction of a millisecond, or 10 ms at worst; the
-/// longest content takes 100 ms at worst.
+/// Content up to this many bytes is short. Most pages are. It takes about a millisecond, and the longest content up to
+/// 30 ms if it is hostile.
 const SHORT_BYTES: usize = 4 * 1024;
 
 /// Renders on threads of its own, which give way to threads that answer: a read takes only some microseconds. Passing
