@@ -62,17 +62,6 @@ impl Renderer for RenderThreads {
     }
 }
 
-/// Renders on the caller's thread: for tests whose time does not pass by itself, and to count the instructions of one
-/// thread.
-pub struct RenderInPlace;
-
-#[async_trait]
-impl Renderer for RenderInPlace {
-    async fn render(&self, content: &Content) -> Rendered {
-        render(content.as_str())
-    }
-}
-
 impl RenderThreads {
     /// The result of `work` on the Markdown of `content`. Work that has not begun is dropped with its caller.
     async fn run<T: Send + 'static>(&self, content: &Content, work: impl FnOnce(&str) -> T + Send + 'static) -> T {
@@ -81,6 +70,17 @@ impl RenderThreads {
         let runtime = threads.runtime.as_ref().expect("it is not dropped");
         let done = runtime.handle().spawn_blocking(move || work(content.as_str()));
         AbortOnDropHandle::new(done).await.expect("rendering is total")
+    }
+}
+
+/// Renders on the caller's thread: for tests whose time does not pass by itself, and to count the instructions of one
+/// thread.
+pub struct RenderInPlace;
+
+#[async_trait]
+impl Renderer for RenderInPlace {
+    async fn render(&self, content: &Content) -> Rendered {
+        render(content.as_str())
     }
 }
 
