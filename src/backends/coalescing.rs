@@ -5,8 +5,8 @@
 //! progress, and share the one read that follows it. An answer is not kept after it has been sent. `read_schedule`
 //! says when the next read may begin.
 //!
-//! Reads run in their own tasks: a caller that disconnects takes nothing from the others, and a read that panics leaves
-//! its slug usable.
+//! The reads of a slug run in a task of their own: a caller that disconnects takes nothing from the others, and a read
+//! that panics leaves its slug usable.
 
 use std::sync::Arc;
 

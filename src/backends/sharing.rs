@@ -1,18 +1,18 @@
 //! Runs the reads that several callers share, one kind of read for each [`Sharing`].
 //!
-//! A task for each key gathers the callers of its next read. Reads run in tasks of their own: a caller that disconnects
-//! takes nothing from the others, and a read that panics leaves its key usable.
+//! A task for each key gathers the callers of its next read and runs its reads: a caller that disconnects takes nothing
+//! from the others, and a read that panics leaves its key usable.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::FutureExt;
 use futures_util::future::OptionFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use thiserror::Error;
 use tokio::sync::{Notify, oneshot};
-use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use super::read_schedule::{Next, ReadSchedule};
@@ -95,17 +95,17 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K
         F: Future<Output = Answer<T>> + Send + 'static,
     {
         let mut schedule = ReadSchedule::default();
-        let mut running = JoinSet::new();
+        let mut running = FuturesUnordered::new();
         loop {
             let wake_at = match schedule.next(Instant::now(), self.gathered(&key)) {
                 Next::Begin => {
                     let (waiters, answer, began) = (self.take(&key), read(), Instant::now());
                     schedule.began(began);
                     let answering = AssertUnwindSafe(async move { fan_out(waiters, answer.await) });
-                    running.spawn(with_current_span(async move {
+                    running.push(async move {
                         // A panic drops the waiters, who are then told that the read ended.
                         (began, answering.catch_unwind().await.unwrap_or(false))
-                    }));
+                    });
                     continue;
                 }
                 Next::Refuse => {
@@ -122,11 +122,7 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K
                 Next::Wait => None,
             };
             tokio::select! {
-                Some(ended) = running.join_next() => {
-                    if let Ok((began, answered)) = ended {
-                        schedule.ended(began, Instant::now(), answered);
-                    }
-                }
+                Some((began, answered)) = running.next() => schedule.ended(began, Instant::now(), answered),
                 () = arrived.notified() => {}
                 Some(()) = OptionFuture::from(wake_at.map(sleep_until)) => {}
             }
