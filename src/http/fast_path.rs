@@ -1,9 +1,11 @@
-//! Answers reads of pages that are in memory before the router and its layers, which cost more than the answer.
+//! Answers reads of pages before the router and its layers, which cost more than the answer.
 //!
-//! A request takes this path only if every layer would pass it on unchanged, and if its page is ready, or small and read
-//! without waiting. A call of a tool takes it if the tools have its result ready. Anything else, whatever the reason, is
-//! passed to the router, which alone decides what is refused and how. So this module has no rule of its own: it leaves
-//! things out, and adds what the layers would add.
+//! A request takes this path only if every layer would pass it on unchanged. If its page is ready, or small and read
+//! without waiting, it is answered at once. Otherwise the route's handler answers it, which asks the store. An answer that
+//! layers would change, as they do with every error, goes to the router with its request, and the router's layers complete
+//! it. A call of a tool takes this path if the tools have its result ready. Anything else, whatever the reason, is passed
+//! to the router, which alone decides what is refused and how. So this module has no rule of its own: it leaves things
+//! out, and adds what the layers would add.
 //! `tests/it/controlled/fast_path.rs` sends the same requests both ways and compares the answers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,22 +15,27 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::header::{CONTENT_LENGTH, EXPECT, HOST, LINK, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body as _;
 
+use super::internal_error;
+use super::middleware::cors::set_cors_headers;
 use super::middleware::forwarded_warning::ForwardedWarning;
 use super::middleware::request_checks::is_too_large;
 use super::middleware::security_headers::set_security_headers;
-use super::pages::JSON_VIEW;
-use super::site::{HTML_VIEW, MARKDOWN_VIEW, NEGOTIATED_MARKDOWN_VIEW, prefers_markdown};
+use super::pages::{self, JSON_VIEW};
+use super::prepared::Prepared;
+use super::site::{self, HTML_VIEW, MARKDOWN_VIEW, NEGOTIATED_MARKDOWN_VIEW, prefers_markdown};
 use super::state::Http;
 use super::views::{self, Representation};
 use crate::api::metadata;
 use crate::domain::slug::Slug;
-use crate::server::{AnswerRoom, ReadyAnswers, answer_at_once};
-use crate::telemetry::http::ReadyReads;
+use crate::server::{AnswerRoom, ReadyAnswers, answer_soon};
+use crate::telemetry::http::{ReadBegan, ReadyReads};
 
 /// The route of the JSON, as it is named in metrics.
 const JSON_ROUTE: &str = "/api/pages/{slug}";
@@ -39,6 +46,14 @@ const PAGE_ROUTE: &str = "/{slug}";
 /// Answers a call of a tool, which has this head and body, if the result is ready. The last argument says whether there
 /// is memory for a response of so many bytes.
 pub type ReadyCalls = Arc<dyn Fn(&Parts, &[u8], &dyn Fn(u64) -> bool) -> Option<Response> + Send + Sync>;
+
+/// A read of a page.
+struct Read {
+    method: &'static str,
+    route: &'static str,
+    slug: Slug,
+    representation: Representation,
+}
 
 /// This path, with all that it needs.
 pub(super) struct FastPath {
@@ -52,9 +67,12 @@ pub(super) struct FastPath {
 
 /// Answers `request` at once if it can be, as a listener does, or passes it on.
 pub(super) async fn answer_if_ready(State(path): State<Arc<FastPath>>, request: Request, next: Next) -> Response {
-    let (head, body) = request.into_parts();
-    let answer =
-        if body.is_end_stream() { path.to_head(&head).ok_or(body) } else { answer_at_once(&*path, &head, body) };
+    let (mut head, body) = request.into_parts();
+    let ready = if body.is_end_stream() { path.to_head(&head) } else { None };
+    let answer = match ready {
+        Some(response) => Ok(response),
+        None => answer_soon(&*path, &mut head, body).await,
+    };
     match answer {
         Ok(response) => as_sent(&head.method, response),
         Err(body) => next.run(Request::from_parts(head, body)).await,
@@ -87,6 +105,13 @@ impl ReadyAnswers for FastPath {
     fn to_body(&self, head: &Parts, body: &[u8]) -> Option<Response> {
         caught(|| self.call(head, body))
     }
+
+    fn to_head_later<'a>(&'a self, head: &'a mut Parts) -> Option<BoxFuture<'a, Option<Response>>> {
+        let read = self.plain_read(head)?;
+        let began = self.reads.begin()?;
+        // The store is not asked if there is no memory for any answer.
+        has_room(head, 0).then(|| self.ask(head, read, began).boxed())
+    }
 }
 
 /// The result of `answer`; `None` if it panics, so that the router answers and counts the failure.
@@ -95,20 +120,25 @@ fn caught(answer: impl FnOnce() -> Option<Response>) -> Option<Response> {
 }
 
 impl FastPath {
-    /// The answer to a read.
-    fn read(&self, head: &Parts) -> Option<Response> {
-        let headers = &head.headers;
+    /// The read that a request with this head is, if each layer would pass it on.
+    fn plain_read(&self, head: &Parts) -> Option<Read> {
         let method = match head.method {
             Method::GET => "GET",
             Method::HEAD => "HEAD",
             _ => return None,
         };
-        let (route, slug, representation) = wanted(head.uri.path(), headers)?;
+        let (route, slug, representation) = wanted(head.uri.path(), &head.headers)?;
         let slug = Slug::parse(slug).ok()?;
-        if !self.is_plain(head) {
+        self.is_plain(head).then_some(Read { method, route, slug, representation })
+    }
+
+    /// The answer to a read that needs nobody else.
+    fn read(&self, head: &Parts) -> Option<Response> {
+        if self.http.service.asks_store_first() {
             return None;
         }
-        let read = self.reads.begin()?;
+        let Read { method, route, slug, representation } = self.plain_read(head)?;
+        let began = self.reads.begin()?;
         // Nothing is made if there is no memory for any answer.
         if !has_room(head, 0) {
             return None;
@@ -116,26 +146,57 @@ impl FastPath {
         let ready = self.http.service.ready(&slug);
         let is_hit = ready.is_some();
         let page = ready.or_else(|| self.http.service.read_now(&slug))?;
-        let mut response = views::respond(&page, &self.http, headers, representation);
+        let mut response = views::respond(&page, &self.http, &head.headers, representation);
         if !has_room(head, response.body().size_hint().lower()) {
             return None;
         }
         if is_hit {
             page.count_hit();
         }
+        self.add_link(route, &mut response);
+        self.reads.answered(began, method, route, &mut response);
+        Some(response)
+    }
+
+    /// The answer to a read that the route's handler has made. If layers would change it, it is left to them.
+    async fn ask(&self, head: &mut Parts, read: Read, began: ReadBegan) -> Option<Response> {
+        let Read { method, route, .. } = read;
+        let in_flight = self.reads.wait(began, method, route);
+        let asking = async {
+            let name = head.uri.path().rsplit('/').next().unwrap_or_default();
+            match route {
+                JSON_ROUTE => pages::json(&self.http, name, &head.headers).await,
+                _ => site::html_or_markdown(&self.http, name, &head.headers).await,
+            }
+        };
+        let answering = AssertUnwindSafe(asking).catch_unwind().map(|answer| answer.unwrap_or_else(internal_error));
+        let mut response = in_flight.run(answering).await;
+        let is_page = matches!(response.status(), StatusCode::OK | StatusCode::NOT_MODIFIED);
+        if !is_page || !has_room(head, response.body().size_hint().lower()) {
+            Prepared::put(&mut head.extensions, response);
+            in_flight.pass_on(&mut head.extensions);
+            return None;
+        }
+        set_security_headers(response.headers_mut());
+        set_cors_headers(response.headers_mut());
+        self.add_link(route, &mut response);
+        in_flight.answered(&mut response);
+        Some(response)
+    }
+
+    /// Adds the `Link` of the API to `response`, if `route` is of the API.
+    fn add_link(&self, route: &str, response: &mut Response) {
         if route == JSON_ROUTE {
             response.headers_mut().append(LINK, self.service_desc.clone());
         }
-        self.reads.answered(&read, method, route, &mut response);
-        Some(response)
     }
 
     /// The answer to a call of a tool.
     fn call(&self, head: &Parts, body: &[u8]) -> Option<Response> {
-        let read = self.reads.begin()?;
+        let began = self.reads.begin()?;
         let mut response = (self.calls)(head, body, &|bytes| has_room(head, bytes))?;
         set_security_headers(response.headers_mut());
-        self.reads.answered(&read, "POST", metadata::path::MCP, &mut response);
+        self.reads.answered(began, "POST", metadata::path::MCP, &mut response);
         Some(response)
     }
 

@@ -10,6 +10,7 @@ mod extract;
 mod fast_path;
 pub mod middleware;
 mod pages;
+mod prepared;
 mod revalidation;
 mod robots;
 mod routes;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -16,6 +16,7 @@ use super::edge;
 use super::error::service_error_response;
 use super::etag::{REVALIDATE, entity_tag, is_named};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
+use super::prepared::Prepared;
 use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
@@ -106,24 +107,32 @@ pub(super) async fn create(
     ),
     security(()),
 )]
-pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, headers: HeaderMap) -> Response {
+pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
+    match Prepared::take(request.extensions()) {
+        Some(response) => response,
+        None => json(&http, &slug, request.headers()).await,
+    }
+}
+
+/// The JSON of the page under `slug`, or why there is none, in answer to a request with `headers`.
+pub(super) async fn json(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
     let from_head =
-        |head: &PageHead| unchanged(&headers, |coding| json_tag_in(coding, head, &http), || read_fields(head, &http));
-    let page = match http.service.read_unless(&slug, from_head).await {
+        |head: &PageHead| unchanged(headers, |coding| json_tag_in(coding, head, http), || read_fields(head, http));
+    let page = match http.service.read_unless(slug, from_head).await {
         Ok(Reading::Page(page)) => page,
         Ok(Reading::Unchanged(response)) => return response,
         Err(error) => return service_error_response(&error, &http.base_url),
     };
     if page.is_kept() {
-        return views::respond(&page, &http, &headers, JSON_VIEW);
+        return views::respond(&page, http, headers, JSON_VIEW);
     }
-    if is_named(&headers, json_tag(&*page, &http).as_bytes()) || is_named(&headers, b"*") {
+    if is_named(headers, json_tag(&*page, http).as_bytes()) || is_named(headers, b"*") {
         let mut response = not_modified();
-        response.headers_mut().extend(read_fields(&*page, &http));
+        response.headers_mut().extend(read_fields(&*page, http));
         return response;
     }
     // The JSON of a large page is written while it is sent.
-    (read_fields(&*page, &http), page_body(&page.share(), &http)).into_response()
+    (read_fields(&*page, http), page_body(&page.share(), http)).into_response()
 }
 
 /// `PATCH /api/pages/{slug}`.

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::response::Response;
+use futures_util::future::BoxFuture;
 use http::Request;
 use http::request::Parts;
+use http_body::Body as _;
 use tower::ServiceExt;
 
 use super::arrived::arrived;
 
-/// Answers that are given at once, without the router. `None` leaves a request to the router.
+/// Answers that are given without the router. `None` leaves a request to the router.
 pub trait ReadyAnswers: Send + Sync {
     /// The answer to a request with this head and without a body.
     fn to_head(&self, head: &Parts) -> Option<Response>;
@@ -21,11 +23,26 @@ pub trait ReadyAnswers: Send + Sync {
 
     /// The answer to a request with this head and body.
     fn to_body(&self, head: &Parts, body: &[u8]) -> Option<Response>;
+
+    /// The answer to a request with this head and without a body, once somebody else was asked; `None` if nobody need be
+    /// asked. The answer may be `None` too. What was found is then in the extensions of the head, for the router.
+    fn to_head_later<'a>(&'a self, head: &'a mut Parts) -> Option<BoxFuture<'a, Option<Response>>>;
 }
 
-/// The answer to a request whose body may not be empty, if it is `ready` and the body has arrived. Otherwise returns the
-/// body, of which nothing is missing.
-pub fn answer_at_once(ready: &dyn ReadyAnswers, head: &Parts, body: Body) -> Result<Response, Body> {
+/// The answer to a request that has no ready answer by its head alone, without the router if it can be. Otherwise returns
+/// the body, of which nothing is missing.
+pub async fn answer_soon(ready: &dyn ReadyAnswers, head: &mut Parts, body: Body) -> Result<Response, Body> {
+    if !body.is_end_stream() {
+        return answer_at_once(ready, head, body);
+    }
+    match ready.to_head_later(head) {
+        Some(answer) => answer.await.ok_or(body),
+        None => Err(body),
+    }
+}
+
+/// The answer to a request with a body, if it is `ready` and the body has arrived.
+fn answer_at_once(ready: &dyn ReadyAnswers, head: &Parts, body: Body) -> Result<Response, Body> {
     if !ready.may_answer_body(head) {
         return Err(body);
     }
@@ -52,14 +69,13 @@ impl App {
     }
 
     /// The answer to any other request.
-    pub(super) async fn answer(self, head: Parts, body: Body) -> Response {
-        let body = match &self.ready {
-            Some(ready) => match answer_at_once(&**ready, &head, body) {
+    pub(super) async fn answer(self, mut head: Parts, mut body: Body) -> Response {
+        if let Some(ready) = &self.ready {
+            match answer_soon(&**ready, &mut head, body).await {
                 Ok(response) => return response,
-                Err(body) => body,
-            },
-            None => body,
-        };
+                Err(unread) => body = unread,
+            }
+        }
         let Ok(response) = self.router.oneshot(Request::from_parts(head, body)).await;
         response
     }

@@ -35,7 +35,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 pub use self::answer_room::AnswerRoom;
-pub use self::app::{App, ReadyAnswers, answer_at_once};
+pub use self::app::{App, ReadyAnswers, answer_soon};
 pub use self::budgets::{BudgetMetrics, Full};
 pub use self::connections::ConnectionMetrics;
 pub use self::fd_limit::room_for_connections;

@@ -3,13 +3,14 @@
 //! The log has the route's template and never the path or the query: either may hold a key that somebody pasted into the
 //! wrong place.
 
+use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{Extensions, HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
@@ -38,13 +39,21 @@ pub struct RequestTelemetry {
     pub trusted_proxies: Vec<IpNet>,
 }
 
+/// When a request began, and its id.
+#[derive(Clone, Debug)]
+struct RequestBegan {
+    at: Duration,
+    id: String,
+}
+
 /// A request in flight, until it is answered or is dropped because its connection ended first. Dropping this value
 /// records the request's end.
-struct InFlight {
+pub struct InFlight {
     telemetry: RequestTelemetry,
-    started: Duration,
+    /// `None` once somebody else observes the request.
+    began: Option<RequestBegan>,
     method: &'static str,
-    route: String,
+    route: Cow<'static, str>,
     ids: Option<SpanContext>,
     log: tracing::Span,
     /// The status of the answer, once there is one.
@@ -52,66 +61,112 @@ struct InFlight {
 }
 
 impl InFlight {
-    fn answered(mut self, status: u16) {
-        self.status = Some(status);
+    fn new(
+        telemetry: RequestTelemetry,
+        began: RequestBegan,
+        method: &'static str,
+        route: Cow<'static, str>,
+        ids: Option<SpanContext>,
+    ) -> Self {
+        let log = tracing::info_span!("request", request_id = began.id, method, route = &*route);
+        telemetry.metrics.active_requests.inc();
+        Self { telemetry, began: Some(began), method, route, ids, log, status: None }
+    }
+
+    /// Does `work` for this request. The request's id is in every event of `work`.
+    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        work.instrument(self.log.clone()).await
+    }
+
+    /// Records that the request is answered with `response`, and sets its id there.
+    pub fn answered(mut self, response: &mut Response) {
+        self.status = Some(response.status().as_u16());
+        // A cache copies the fields of a 304 to the stored response. The stored response must keep the id of the earlier
+        // request that it answered.
+        if response.status() != StatusCode::NOT_MODIFIED
+            && let Some(began) = &self.began
+        {
+            response.headers_mut().insert(X_REQUEST_ID, id_field(&began.id));
+        }
+    }
+
+    /// Leaves the request with these `extensions` to [`observe`]. Nothing is recorded here.
+    pub fn pass_on(mut self, extensions: &mut Extensions) {
+        if let Some(began) = self.began.take() {
+            extensions.insert(began);
+        }
+    }
+
+    fn record(&mut self, began: &RequestBegan) {
+        let took = self.telemetry.clock.monotonic().saturating_sub(began.at).as_secs_f64();
+        let error = error_type(self.status);
+        let is_written = self.ids.is_none()
+            && error.is_none()
+            && self.status.is_some_and(|status| {
+                let (id, route) = (&*began.id, &*self.route);
+                logs::write_end(&RequestEnd { id, method: self.method, route, status, took })
+            });
+        if !is_written {
+            self.log.in_scope(|| {
+                let trace_id = self.ids.as_ref().map(|ids| display(ids.trace_id()));
+                let span_id = self.ids.as_ref().map(|ids| display(ids.span_id()));
+                let (status, error_type) = (self.status, error.as_deref());
+                let end = if status.is_some() { "answered" } else { "abandoned" };
+                tracing::info!(status, error_type, duration_seconds = took, trace_id, span_id, "{end}");
+            });
+        }
+        let labels = RequestLabels {
+            http_request_method: self.method,
+            http_route: std::mem::take(&mut self.route).into_owned(),
+            http_response_status_code: self.status,
+            error_type: error,
+        };
+        let histogram = self.telemetry.metrics.requests.get_or_create(&labels);
+        histogram.observe(took, self.ids.as_ref().and_then(exemplar), None);
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        let metrics = &self.telemetry.metrics;
-        metrics.active_requests.dec();
-        let took = self.telemetry.clock.monotonic().saturating_sub(self.started).as_secs_f64();
-        let error = error_type(self.status);
-        self.log.in_scope(|| {
-            let trace_id = self.ids.as_ref().map(|ids| display(ids.trace_id()));
-            let span_id = self.ids.as_ref().map(|ids| display(ids.span_id()));
-            let (status, error_type) = (self.status, error.as_deref());
-            let end = if status.is_some() { "answered" } else { "abandoned" };
-            tracing::info!(status, error_type, duration_seconds = took, trace_id, span_id, "{end}");
-        });
-        let labels = RequestLabels {
-            http_request_method: self.method,
-            http_route: std::mem::take(&mut self.route),
-            http_response_status_code: self.status,
-            error_type: error,
-        };
-        metrics.requests.get_or_create(&labels).observe(took, self.ids.as_ref().and_then(exemplar), None);
+        self.telemetry.metrics.active_requests.dec();
+        if let Some(began) = self.began.take() {
+            self.record(&began);
+        }
     }
+}
+
+/// An id as a header field.
+fn id_field(id: &str) -> HeaderValue {
+    HeaderValue::try_from(id).expect("it is hexadecimal")
 }
 
 /// Passes the request on and records its end. The request's id is in the answer and in every event that the request
 /// causes.
-pub async fn observe(State(telemetry): State<RequestTelemetry>, request: Request, next: Next) -> Response {
-    let started = telemetry.clock.monotonic();
-    let id = hex_id(&telemetry.random);
+pub async fn observe(State(telemetry): State<RequestTelemetry>, mut request: Request, next: Next) -> Response {
+    let began = request
+        .extensions_mut()
+        .remove::<RequestBegan>()
+        .unwrap_or_else(|| RequestBegan { at: telemetry.clock.monotonic(), id: hex_id(&telemetry.random) });
     let method = method_label(request.method());
     let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
 
     let (head, body) = request.into_parts();
     let trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&telemetry.trusted_proxies));
     let trust = if trusted { Trust::Continue } else { Trust::Link };
-    let span = spans::request(&head, trust, method, &route, &id);
+    let span = spans::request(&head, trust, method, &route, &began.id);
     let mut request = Request::from_parts(head, body);
-    let log = tracing::info_span!("request", request_id = id, method, route);
     request.extensions_mut().insert(span.of_request(trust));
 
-    telemetry.metrics.active_requests.inc();
-    let in_flight = InFlight { started, method, route, ids: span.ids(), log: log.clone(), status: None, telemetry };
-    let mut response = span.run(next.run(request).instrument(log)).await;
-    let status = response.status().as_u16();
-    span.answered(status);
-    in_flight.answered(status);
-    // A cache copies the fields of a 304 to the stored response. The stored response must keep the id of the earlier request
-    // that it answered.
-    if response.status() != StatusCode::NOT_MODIFIED {
-        response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
-    }
+    let in_flight = InFlight::new(telemetry, began, method, route.into(), span.ids());
+    let mut response = span.run(in_flight.run(next.run(request))).await;
+    span.answered(response.status().as_u16());
+    in_flight.answered(&mut response);
     response
 }
 
-/// Records reads that are answered at once. The result is the same as that of [`observe`]. Parts of that are left out,
-/// because such a read has no event but its end, is never abandoned, and has no span that is exported.
+/// Records reads that are answered before the router. The result is the same as that of [`observe`]. Parts of that are
+/// left out, because such a read has no span that is exported; and one that is answered at once has no event but its end,
+/// and is never abandoned.
 pub struct ReadyReads {
     telemetry: RequestTelemetry,
     /// The histogram of each method, route and status that was observed.
@@ -119,6 +174,7 @@ pub struct ReadyReads {
 }
 
 /// When a read began.
+#[derive(Clone, Copy, Debug)]
 pub struct ReadBegan(Duration);
 
 impl ReadyReads {
@@ -132,9 +188,15 @@ impl ReadyReads {
         (!spans::are_exported()).then(|| ReadBegan(self.telemetry.clock.monotonic()))
     }
 
-    /// Records that the read was answered with `response`, and sets its id. `method` is `GET` or `HEAD`, and `route` one
-    /// of the two routes of pages; or `method` is `POST`, and `route` that of the tools.
-    pub fn answered(&self, began: &ReadBegan, method: &'static str, route: &'static str, response: &mut Response) {
+    /// The read, which waits for something.
+    pub fn wait(&self, began: ReadBegan, method: &'static str, route: &'static str) -> InFlight {
+        let began = RequestBegan { at: began.0, id: hex_id(&self.telemetry.random) };
+        InFlight::new(self.telemetry.clone(), began, method, Cow::Borrowed(route), None)
+    }
+
+    /// Records that the read was answered at once with `response`, and sets its id. `method` is `GET` or `HEAD`, and `route`
+    /// one of the two routes of pages; or `method` is `POST`, and `route` that of the tools.
+    pub fn answered(&self, began: ReadBegan, method: &'static str, route: &'static str, response: &mut Response) {
         let RequestTelemetry { metrics, clock, random, .. } = &self.telemetry;
         let status = response.status();
         let took = clock.monotonic().saturating_sub(began.0).as_secs_f64();
@@ -157,7 +219,7 @@ impl ReadyReads {
         });
         histogram.observe(took, None, None);
         if status != StatusCode::NOT_MODIFIED {
-            response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
+            response.headers_mut().insert(X_REQUEST_ID, id_field(&id));
         }
     }
 }
@@ -309,5 +371,31 @@ mod tests {
         let counted =
             r#"_count{http_request_method="GET",http_route="/{slug}",error_type="abandoned",url_scheme="http"} 1"#;
         assert!(metrics.exposition().contains(counted), "{}", metrics.exposition());
+    }
+
+    #[tokio::test]
+    async fn a_read_that_is_left_to_the_router_keeps_its_beginning_and_its_id() {
+        let log = Log::default();
+        let _logging = log.install();
+        let telemetry = telemetry();
+        let metrics = Arc::clone(&telemetry.metrics);
+        let began = ReadBegan(telemetry.clock.monotonic());
+        let reads = ReadyReads::new(telemetry.clone());
+        let waiting = reads.wait(began, "GET", "/{slug}");
+        waiting.run(async { tracing::info!("in the read") }).await;
+        assert_eq!((metrics.active_requests.get(), log.lines().len()), (1, 1));
+        let mut request = Request::get("/secret").body(Body::empty()).unwrap();
+        waiting.pass_on(request.extensions_mut());
+        assert_eq!((metrics.active_requests.get(), log.lines().len()), (0, 1), "nothing has ended");
+
+        let handler = async || tracing::info!("in the handler");
+        let routes = Router::new().route("/{slug}", get(handler)).layer(from_fn_with_state(telemetry, observe));
+        let response = routes.oneshot(request).await.unwrap();
+        let lines = log.lines();
+        let messages: Vec<_> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
+        assert_eq!(messages, ["in the read", "in the handler", "answered"]);
+        for line in lines {
+            assert_eq!(line["span"]["request_id"], response.headers()[X_REQUEST_ID].to_str().unwrap(), "{line}");
+        }
     }
 }

@@ -24,6 +24,7 @@ use super::edge;
 use super::error::{error_response, service_error_response};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
+use super::prepared::Prepared;
 use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
@@ -53,15 +54,23 @@ const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=864
 pub(in crate::http) async fn page(
     State(http): State<Arc<Http>>,
     SlugParam(name): SlugParam,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response {
+    if let Some(response) = Prepared::take(request.extensions()) {
+        return response;
+    }
     if let Some(address) = before_punctuation(&name) {
         return redirect_to(&http, address);
     }
+    html_or_markdown(&http, &name, request.headers()).await
+}
+
+/// The page with the address `/<name>`, or why there is none, in answer to a request with `headers`.
+pub(super) async fn html_or_markdown(http: &Http, name: &str, headers: &HeaderMap) -> Response {
     let mut response = match name.strip_suffix(".md") {
-        Some(slug) => markdown(&http, slug, &headers, Source::OwnAddress).await,
-        None if prefers_markdown(&headers) => markdown(&http, &name, &headers, Source::Negotiated).await,
-        None => html(&http, &name, &headers).await,
+        Some(slug) => markdown(http, slug, headers, Source::OwnAddress).await,
+        None if prefers_markdown(headers) => markdown(http, name, headers, Source::Negotiated).await,
+        None => html(http, name, headers).await,
     };
     // Errors depend on `Accept` too.
     response.headers_mut().entry(VARY).or_insert(HeaderValue::from_static("Accept"));

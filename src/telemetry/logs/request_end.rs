@@ -1,5 +1,5 @@
-//! The line that ends a read which was answered at once. It is the same line that `tracing` would make, written into a
-//! buffer that is used again.
+//! The line that ends a request without an error and without a trace. It is the same line that `tracing` would make, written
+//! into a buffer that is used again.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write};
@@ -26,7 +26,7 @@ static NEED_SPANS: AtomicBool = AtomicBool::new(false);
 pub(in crate::telemetry) struct RequestEnd<'a> {
     pub(in crate::telemetry) id: &'a str,
     pub(in crate::telemetry) method: &'static str,
-    pub(in crate::telemetry) route: &'static str,
+    pub(in crate::telemetry) route: &'a str,
     pub(in crate::telemetry) status: u16,
     /// Seconds.
     pub(in crate::telemetry) took: f64,

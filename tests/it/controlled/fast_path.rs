@@ -1,13 +1,22 @@
-//! Reads of pages that are in memory are answered before the router and its layers, byte for byte as the router answers
-//! them.
+//! Reads of pages are answered before the router and its layers, byte for byte as the router answers them.
+
+use std::sync::Arc;
 
 use futures_util::FutureExt;
+use handbill::ports::page_store::PageStore;
 use serde_json::json;
 
-use crate::in_process::app::TestApp;
+use crate::in_process::app::{Setup, TestApp};
 use crate::in_process::both_ways::{assert_same, both_ways, routed};
+use crate::in_process::heads_first::{HeadsFirst, Reads};
+use crate::in_process::stores::{Fault, Operation};
 use crate::support::calls::Published;
 use crate::support::exchange::Request;
+
+/// A service whose store must be asked before each answer.
+fn asking(store: &Arc<HeadsFirst>) -> TestApp {
+    Setup::new().over(Arc::clone(store) as Arc<dyn PageStore>).start()
+}
 
 fn targets(page: &Published) -> Vec<String> {
     let slug = &page.slug;
@@ -79,9 +88,20 @@ fn variations(held: &[String]) -> Vec<Vec<(&'static str, String)>> {
 
 #[tokio::test]
 async fn what_is_ready_is_answered_as_the_router_answers_it() {
-    let app = TestApp::new();
-    for content in ["A *first* page.".to_owned(), "[A link](https://elsewhere.example/) and words. ".repeat(30)] {
-        let page = app.publish("Hello, world", &content).await;
+    let contents = ["A *first* page.".to_owned(), "[A link](https://elsewhere.example/) and words. ".repeat(30)];
+    assert_answers_as_the_router(&TestApp::new(), &contents).await;
+}
+
+#[tokio::test]
+async fn what_the_store_must_be_asked_for_is_answered_as_the_router_answers_it() {
+    let contents = ["[A link](https://elsewhere.example/) and words. ".repeat(30), "A large *page*. ".repeat(4000)];
+    assert_answers_as_the_router(&asking(&HeadsFirst::new()), &contents).await;
+}
+
+/// Fails unless the service answers every variation of a request for pages with `contents` as the router does.
+async fn assert_answers_as_the_router(app: &TestApp, contents: &[String]) {
+    for content in contents {
+        let page = app.publish("Hello, world", content).await;
         let targets = targets(&page);
         let mut held = Vec::new();
         for target in &targets[..3] {
@@ -104,7 +124,7 @@ async fn what_is_ready_is_answered_as_the_router_answers_it() {
                     };
                     // Whether a body was compressed meanwhile is not decided here: it is another form of the same page.
                     let (ready, routed) = loop {
-                        let (ready, routed) = both_ways(&app, request).await;
+                        let (ready, routed) = both_ways(app, request).await;
                         if ready.headers.get("content-encoding") == routed.headers.get("content-encoding") {
                             break (ready, routed);
                         }
@@ -145,7 +165,7 @@ async fn a_page_in_memory_that_is_not_ready_is_answered_at_once_and_as_the_route
 }
 
 #[tokio::test]
-async fn a_large_page_in_memory_is_left_to_the_router() {
+async fn a_large_page_in_memory_is_looked_up_once() {
     let app = TestApp::new();
     let page = app.publish("Large", &"words ".repeat(12_000)).await;
     let read = || Request::get(format!("/api/pages/{}", page.slug));
@@ -176,4 +196,58 @@ async fn a_read_that_is_ready_is_counted_like_any_other() {
     }
     assert!(scrape.contains("handbill_page_cache_hits_total 4\n"), "{scrape}");
     assert!(scrape.contains("handbill_page_cache_misses_total 2\n"), "{scrape}");
+}
+
+#[tokio::test]
+async fn an_error_is_answered_as_the_router_answers_it() {
+    for fault in [|| Fault::Unavailable, || Fault::Unreadable, || Fault::Panic] {
+        for app in [TestApp::new(), asking(&HeadsFirst::new())] {
+            let (page, gone) = (app.published().await, app.deleted().await);
+            for slug in [&gone.slug, "nothing-2222bbbb", &page.slug] {
+                if slug == page.slug {
+                    app.store.always(Operation::Lookup, fault);
+                }
+                for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
+                    for accept in ["*/*", "text/html", "text/markdown, text/html;q=0.5"] {
+                        let request = || Request::get(target.clone()).header("accept", accept);
+                        let (early, late) = both_ways(&app, request).await;
+                        assert!(early.status >= 404, "{early:?}");
+                        assert_same(&early, &late, &format!("{target} {accept}"));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The line of the metrics for reads of the API that ended as `labels` say.
+fn counted(app: &TestApp, labels: &str) -> Option<u64> {
+    let name = "http_server_request_duration_seconds_count";
+    let begin = format!(
+        "{name}{{http_request_method=\"GET\",http_route=\"/api/pages/{{slug}}\",{labels},url_scheme=\"http\"}} "
+    );
+    app.metrics.exposition().lines().find_map(|line| line.strip_prefix(&begin)?.parse().ok())
+}
+
+#[tokio::test]
+async fn a_read_that_the_router_completes_asks_the_store_once_and_is_counted_once() {
+    let store = HeadsFirst::new();
+    let app = asking(&store);
+    let page = app.deleted().await;
+    store.take_reads();
+    app.read(&page.slug).await.expect_error(410, "gone");
+    assert_eq!(store.take_reads(), Reads { heads: 1, ..Reads::default() });
+    assert_eq!(counted(&app, "http_response_status_code=\"410\""), Some(1));
+    assert_eq!(app.metrics.active_requests.get(), 0);
+}
+
+#[tokio::test]
+async fn a_read_that_its_client_gives_up_is_counted_as_abandoned() {
+    let app = asking(&HeadsFirst::new());
+    let page = app.published().await;
+    app.store.always(Operation::Lookup, || Fault::Hang);
+    let read = app.answer_to_any(Request::get(format!("/api/pages/{}", page.slug)));
+    assert!(read.now_or_never().is_none());
+    assert_eq!(counted(&app, "error_type=\"abandoned\""), Some(1));
+    assert_eq!(app.metrics.active_requests.get(), 0);
 }
