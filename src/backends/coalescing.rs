@@ -369,6 +369,30 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_read_that_panics_takes_nothing_from_another_of_its_slug() {
+        let store = Growing::behind_a_gate(0);
+        let sharing = sharing(&store);
+        let read = || {
+            let sharing = sharing.clone();
+            tokio::spawn(async move { sharing.lookup(&slug('b')).await.is_ok() })
+        };
+        let first = read();
+        while store.reads() == 0 {
+            yield_now().await;
+        }
+        let second = read();
+        while store.reads() < 2 {
+            tokio::time::sleep(SILENT_AFTER / 10).await;
+        }
+        store.panics.store(true, Ordering::SeqCst);
+        store.gate.add_permits(1);
+        assert!(!first.await.unwrap());
+        store.panics.store(false, Ordering::SeqCst);
+        store.gate.add_permits(1);
+        assert!(second.await.unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_slug_whose_reads_hang_has_two_in_flight_and_refuses_the_rest_until_it_answers() {
         let store = Growing::behind_a_gate(0);
         let sharing = sharing(&store);

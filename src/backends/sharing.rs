@@ -53,7 +53,8 @@ impl<K: Clone + Eq + Hash + Send + 'static, T: Clone + Send + 'static> Sharing<K
         Arc::new(Self { metrics: Arc::clone(metrics), waiting: Mutex::default() })
     }
 
-    /// The answer to a read of `key` that begins after this call. `read` makes one.
+    /// The answer to a read of `key` that begins after this call. `read` makes one. A read must not block its thread: all
+    /// reads of a key, and the refusals of its callers, run in one task.
     pub(super) async fn read<F>(self: &Arc<Self>, key: K, read: impl Fn() -> F + Send + 'static) -> Answer<T>
     where
         F: Future<Output = Answer<T>> + Send + 'static,

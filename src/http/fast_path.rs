@@ -65,7 +65,7 @@ pub(super) struct FastPath {
     pub(super) service_desc: HeaderValue,
 }
 
-/// Answers `request` at once if it can be, as a listener does, or passes it on.
+/// Answers `request` before the router if it can be, as a listener does, or passes it on.
 pub(super) async fn answer_if_ready(State(path): State<Arc<FastPath>>, request: Request, next: Next) -> Response {
     let (mut head, body) = request.into_parts();
     let ready = if body.is_end_stream() { path.to_head(&head) } else { None };
@@ -107,16 +107,18 @@ impl ReadyAnswers for FastPath {
     }
 
     fn to_head_later<'a>(&'a self, head: &'a mut Parts) -> Option<BoxFuture<'a, Option<Response>>> {
-        let read = self.plain_read(head)?;
-        let began = self.reads.begin()?;
-        // The store is not asked if there is no memory for any answer.
-        has_room(head, 0).then(|| self.ask(head, read, began).boxed())
+        let (read, began) = caught(|| {
+            let (read, began) = (self.plain_read(head)?, self.reads.begin()?);
+            // The store is not asked if there is no memory for any answer.
+            has_room(head, 0).then_some((read, began))
+        })?;
+        Some(self.ask(head, read, began).boxed())
     }
 }
 
-/// The result of `answer`; `None` if it panics, so that the router answers and counts the failure.
-fn caught(answer: impl FnOnce() -> Option<Response>) -> Option<Response> {
-    catch_unwind(AssertUnwindSafe(answer)).ok()?
+/// The result of `work`; `None` if it panics, so that the router answers and counts the failure.
+fn caught<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok()?
 }
 
 impl FastPath {
@@ -134,9 +136,6 @@ impl FastPath {
 
     /// The answer to a read that needs nobody else.
     fn read(&self, head: &Parts) -> Option<Response> {
-        if self.http.service.asks_store_first() {
-            return None;
-        }
         let Read { method, route, slug, representation } = self.plain_read(head)?;
         let began = self.reads.begin()?;
         // Nothing is made if there is no memory for any answer.
@@ -161,7 +160,7 @@ impl FastPath {
     /// The answer to a read that the route's handler has made. If layers would change it, it is left to them.
     async fn ask(&self, head: &mut Parts, read: Read, began: ReadBegan) -> Option<Response> {
         let Read { method, route, .. } = read;
-        let in_flight = self.reads.wait(began, method, route);
+        let in_flight = self.reads.in_flight(began, method, route);
         let asking = async {
             let name = head.uri.path().rsplit('/').next().unwrap_or_default();
             match route {

@@ -51,8 +51,8 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
 /// none of them.
 ///
 /// A request passes the layers from the last to the first: telemetry, security headers, CORS, the checks of its head,
-/// the memory for its response; then comes the route. `render_errors` is outside all of them. A read of a page that is
-/// ready is answered before all of this (`fast_path`).
+/// the memory for its response; then comes the route. `render_errors` is outside all of them. Reads of pages and
+/// calls of tools that are ready may be answered before all of this (`fast_path`).
 pub fn router(http: Http, (mcp, calls): (Router, ReadyCalls), telemetry: RequestTelemetry) -> Public {
     let openapi =
         StaticResponse::new("application/json", openapi_document(&http.base_url, http.site.abuse_contact.as_ref()));

@@ -24,8 +24,9 @@ pub trait ReadyAnswers: Send + Sync {
     /// The answer to a request with this head and body.
     fn to_body(&self, head: &Parts, body: &[u8]) -> Option<Response>;
 
-    /// The answer to a request with this head and without a body, once somebody else was asked; `None` if nobody need be
-    /// asked. The answer may be `None` too. What was found is then in the extensions of the head, for the router.
+    /// The answer to a request with this head and without a body, which may have to wait for it. `None` leaves the request
+    /// to the router, and nothing was done for it. If the answer itself is `None`, what was found is in the extensions of
+    /// the head, for the router.
     fn to_head_later<'a>(&'a self, head: &'a mut Parts) -> Option<BoxFuture<'a, Option<Response>>>;
 }
 

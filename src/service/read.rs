@@ -76,11 +76,6 @@ impl PageService {
         .await
     }
 
-    /// Whether no page is known to be current before the store was asked.
-    pub fn asks_store_first(&self) -> bool {
-        self.store.keeps_texts_apart()
-    }
-
     /// The page under `slug`, if it is ready and known to be current. This asks nobody and counts nothing.
     pub fn ready(&self, slug: &Slug) -> Option<PageRead> {
         self.pages.get(slug, self.store.known_state(slug)?)

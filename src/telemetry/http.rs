@@ -188,8 +188,8 @@ impl ReadyReads {
         (!spans::are_exported()).then(|| ReadBegan(self.telemetry.clock.monotonic()))
     }
 
-    /// The read, which waits for something.
-    pub fn wait(&self, began: ReadBegan, method: &'static str, route: &'static str) -> InFlight {
+    /// Counts the read among the requests in flight, until the result is dropped or passed on.
+    pub fn in_flight(&self, began: ReadBegan, method: &'static str, route: &'static str) -> InFlight {
         let began = RequestBegan { at: began.0, id: hex_id(&self.telemetry.random) };
         InFlight::new(self.telemetry.clone(), began, method, Cow::Borrowed(route), None)
     }
@@ -381,7 +381,7 @@ mod tests {
         let metrics = Arc::clone(&telemetry.metrics);
         let began = ReadBegan(telemetry.clock.monotonic());
         let reads = ReadyReads::new(telemetry.clone());
-        let waiting = reads.wait(began, "GET", "/{slug}");
+        let waiting = reads.in_flight(began, "GET", "/{slug}");
         waiting.run(async { tracing::info!("in the read") }).await;
         assert_eq!((metrics.active_requests.get(), log.lines().len()), (1, 1));
         let mut request = Request::get("/secret").body(Body::empty()).unwrap();

@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::future::Either;
 use http::request::Parts;
 use opentelemetry::Context;
 use opentelemetry::trace::{FutureExt, SpanContext, Status, TraceContextExt};
@@ -236,9 +237,13 @@ impl Span {
     }
 
     /// Runs `work`. Spans that begin in `work` are below this span.
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+    pub fn run<T>(&self, work: impl Future<Output = T>) -> impl Future<Output = T> {
+        // Without a span there is no context to enter.
+        if self.0.is_disabled() {
+            return Either::Left(work);
+        }
         // Only OpenTelemetry's context is entered. The current span of `tracing` remains the one that the log shows.
-        work.with_context(self.0.context()).await
+        Either::Right(work.with_context(self.0.context()))
     }
 
     /// Adds an attribute. Keys and values are from closed sets.
@@ -291,7 +296,12 @@ pub fn mark_unavailable() {
 
 /// Makes `work`, which will run in a task of its own, part of the request that is being answered: in traces and in the log.
 pub fn with_current_span<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
-    work.in_current_span().with_current_context()
+    let work = work.in_current_span();
+    if Context::map_current(TraceContextExt::has_active_span) {
+        Either::Left(work.with_current_context())
+    } else {
+        Either::Right(work)
+    }
 }
 
 #[cfg(test)]

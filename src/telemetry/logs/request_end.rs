@@ -78,7 +78,7 @@ impl Line {
         self.text.clear();
         writeln!(
             self.text,
-            r#"{{"timestamp":"{}.{millis:03}Z","level":"INFO","status":{status},"duration_seconds":{took},"message":"answered","target":"{TARGET}","span":{{"method":"{method}","request_id":"{id}","route":"{route}","name":"request"}}}}"#,
+            r#"{{"timestamp":"{}.{millis:03}Z","level":"INFO","status":{status},"duration_seconds":{took:?},"message":"answered","target":"{TARGET}","span":{{"method":"{method}","request_id":"{id}","route":"{route}","name":"request"}}}}"#,
             self.date,
         )
     }
@@ -96,6 +96,7 @@ mod tests {
     use super::*;
     use crate::config::LogFormat;
     use crate::telemetry::logs::lines;
+    use crate::telemetry::spans::OTHER_METHOD;
 
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -111,24 +112,36 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_line_is_the_one_that_tracing_makes() {
+    /// The line of `end` that `tracing` makes.
+    fn traced(end: &RequestEnd<'_>) -> Value {
         let kept = Kept::default();
         let writer = kept.clone();
         let layer = lines(LogFormat::Json, false, EnvFilter::new("info"), move || writer.clone());
-        let (id, method, route, took) = ("0123456789abcdef", "GET", "/{slug}", 0.000_012_5);
+        let RequestEnd { id, method, route, status, took } = *end;
         tracing::subscriber::with_default(Registry::default().with(layer), || {
             let span = tracing::info_span!("request", request_id = id, method, route);
-            span.in_scope(|| tracing::info!(target: TARGET, status = 200_u16, duration_seconds = took, "answered"));
+            span.in_scope(|| tracing::info!(target: TARGET, status, duration_seconds = took, "answered"));
         });
-        let traced: Value = serde_json::from_slice(&kept.0.lock().unwrap()).unwrap();
+        serde_json::from_slice(&kept.0.lock().unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_line_is_the_one_that_tracing_makes() {
         let mut line = Line { text: String::new(), second: i64::MIN, date: String::new() };
-        for millis in [1_795_235_400_003, 1_795_235_400_999, 1_795_235_401_000] {
-            line.write(UnixMillis::new(millis), &RequestEnd { id, method, route, status: 200, took }).unwrap();
-            let mut written: Value = serde_json::from_str(&line.text).unwrap();
-            assert_eq!(written["timestamp"], UnixMillis::new(millis).to_string());
-            written["timestamp"] = traced["timestamp"].clone();
-            assert_eq!(written, traced);
+        for (method, route, status, took) in [
+            ("GET", "/{slug}", 200, 0.000_012_5),
+            ("PATCH", "/api/pages/{slug}", 412, 1.5),
+            (OTHER_METHOD, "", 404, 0.0),
+        ] {
+            let end = RequestEnd { id: "0123456789abcdef", method, route, status, took };
+            let traced = traced(&end);
+            for millis in [1_795_235_400_003, 1_795_235_400_999, 1_795_235_401_000] {
+                line.write(UnixMillis::new(millis), &end).unwrap();
+                let mut written: Value = serde_json::from_str(&line.text).unwrap();
+                assert_eq!(written["timestamp"], UnixMillis::new(millis).to_string());
+                written["timestamp"] = traced["timestamp"].clone();
+                assert_eq!(written, traced);
+            }
         }
         assert!(line.text.ends_with("}\n"));
     }

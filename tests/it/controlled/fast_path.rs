@@ -208,11 +208,16 @@ async fn an_error_is_answered_as_the_router_answers_it() {
                     app.store.always(Operation::Lookup, fault);
                 }
                 for target in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
-                    for accept in ["*/*", "text/html", "text/markdown, text/html;q=0.5"] {
-                        let request = || Request::get(target.clone()).header("accept", accept);
+                    for (method, accept) in [
+                        ("GET", "*/*"),
+                        ("GET", "text/html"),
+                        ("GET", "text/markdown, text/html;q=0.5"),
+                        ("HEAD", "*/*"),
+                    ] {
+                        let request = || Request::new(method, target.as_str()).header("accept", accept);
                         let (early, late) = both_ways(&app, request).await;
                         assert!(early.status >= 404, "{early:?}");
-                        assert_same(&early, &late, &format!("{target} {accept}"));
+                        assert_same(&early, &late, &format!("{method} {target} {accept}"));
                     }
                 }
             }
