@@ -1,5 +1,7 @@
 //! Errors as HTTP responses.
 
+use std::any::Any;
+
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
@@ -37,6 +39,12 @@ pub(super) fn error_response(error: ApiError) -> Response {
     }
     response.extensions_mut().insert(error);
     response
+}
+
+/// The response after a panic. The panic hook has already logged the place of the panic.
+pub(super) fn internal_error(_panic: Box<dyn Any + Send>) -> Response {
+    tracing::error!("a handler panicked");
+    error_response(ApiError::internal())
 }
 
 /// The challenge of a 401 (RFC 6750 §3), with the address of its description (RFC 9728 §5.1). The token endpoint asks for

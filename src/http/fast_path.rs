@@ -22,7 +22,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body as _;
 
-use super::internal_error;
+use super::error::internal_error;
 use super::middleware::cors::set_cors_headers;
 use super::middleware::forwarded_warning::ForwardedWarning;
 use super::middleware::request_checks::is_too_large;

@@ -119,7 +119,7 @@ impl Public {
 /// A panic in a route becomes a 500. CORS layers belong outside, so that scripts in browsers can read the refusals too.
 pub fn guarded(routes: Router) -> Router {
     routes
-        .layer(CatchPanicLayer::custom(internal_error))
+        .layer(CatchPanicLayer::custom(error::internal_error))
         .layer(from_fn(answer_budget::reserve_answer))
         .layer(from_fn(request_checks::check_transfer_encoding))
         .layer(from_fn(request_checks::check_size))
@@ -128,10 +128,4 @@ pub fn guarded(routes: Router) -> Router {
 /// The response to a method that the route does not take. Axum adds `Allow` from the routes.
 async fn method_not_allowed() -> Response {
     error::error_response(ApiError::method_not_allowed())
-}
-
-/// The response after a panic. The panic hook has already logged the place of the panic.
-fn internal_error(_panic: Box<dyn std::any::Any + Send>) -> Response {
-    tracing::error!("a handler panicked");
-    error::error_response(ApiError::internal())
 }
