@@ -98,7 +98,7 @@ mod tests {
     use futures_util::future::{BoxFuture, Shared as SharedFuture, join_all};
     use proptest::prelude::*;
     use tokio::sync::Semaphore;
-    use tokio::task::yield_now;
+    use tokio::task::{JoinHandle, yield_now};
 
     use super::super::read_schedule::{HUNG_AFTER, SILENT_AFTER};
     use super::*;
@@ -248,6 +248,12 @@ mod tests {
         Arc::new(Coalescing::new(store.clone(), &Arc::new(Metrics::new())))
     }
 
+    /// A lookup in a task of its own. The task returns whether there was an answer.
+    fn reader(sharing: &Arc<Coalescing>, letter: char) -> JoinHandle<bool> {
+        let sharing = Arc::clone(sharing);
+        tokio::spawn(async move { sharing.lookup(&slug(letter)).await.is_ok() })
+    }
+
     proptest! {
         #[test]
         fn no_reader_is_answered_with_less_than_was_committed_when_it_began(
@@ -296,10 +302,7 @@ mod tests {
         let store = Growing::new(10);
         let metrics = Arc::new(Metrics::new());
         let sharing = Arc::new(Coalescing::new(store.clone(), &metrics));
-        let first = tokio::spawn({
-            let sharing = sharing.clone();
-            async move { sharing.lookup(&slug('b')).await.is_ok() }
-        });
+        let first = reader(&sharing, 'b');
         while store.reads() == 0 {
             yield_now().await;
         }
@@ -372,10 +375,7 @@ mod tests {
     async fn a_read_that_panics_takes_nothing_from_another_of_its_slug() {
         let store = Growing::behind_a_gate(0);
         let sharing = sharing(&store);
-        let read = || {
-            let sharing = sharing.clone();
-            tokio::spawn(async move { sharing.lookup(&slug('b')).await.is_ok() })
-        };
+        let read = || reader(&sharing, 'b');
         let first = read();
         while store.reads() == 0 {
             yield_now().await;
@@ -396,10 +396,7 @@ mod tests {
     async fn a_slug_whose_reads_hang_has_two_in_flight_and_refuses_the_rest_until_it_answers() {
         let store = Growing::behind_a_gate(0);
         let sharing = sharing(&store);
-        let read = || {
-            let sharing = sharing.clone();
-            tokio::spawn(async move { sharing.lookup(&slug('b')).await.is_ok() })
-        };
+        let read = || reader(&sharing, 'b');
         let mut hanging = vec![read()];
         for reads in 1..=2 {
             while store.reads() < reads {
@@ -412,10 +409,7 @@ mod tests {
             assert!(!read().await.unwrap(), "refused at once");
         }
         assert_eq!(store.reads(), 2);
-        let other = tokio::spawn({
-            let sharing = sharing.clone();
-            async move { sharing.lookup(&slug('c')).await.is_ok() }
-        });
+        let other = reader(&sharing, 'c');
         while store.reads() < 3 {
             yield_now().await;
         }
@@ -430,17 +424,11 @@ mod tests {
     async fn a_read_that_hangs_does_not_hold_up_those_that_come_after_it() {
         let store = Growing::behind_a_gate(0);
         let sharing = sharing(&store);
-        let hanging = tokio::spawn({
-            let sharing = sharing.clone();
-            async move { sharing.lookup(&slug('b')).await.is_ok() }
-        });
+        let hanging = reader(&sharing, 'b');
         while store.reads() == 0 {
             yield_now().await;
         }
-        let later = tokio::spawn({
-            let sharing = sharing.clone();
-            async move { sharing.lookup(&slug('b')).await.is_ok() }
-        });
+        let later = reader(&sharing, 'b');
         tokio::time::timeout(SILENT_AFTER * 2, async {
             while store.reads() < 2 {
                 tokio::time::sleep(SILENT_AFTER / 10).await;

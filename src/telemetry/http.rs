@@ -81,12 +81,8 @@ impl InFlight {
     /// Records that the request is answered with `response`, and sets its id there.
     pub fn answered(mut self, response: &mut Response) {
         self.status = Some(response.status().as_u16());
-        // A cache copies the fields of a 304 to the stored response. The stored response must keep the id of the earlier
-        // request that it answered.
-        if response.status() != StatusCode::NOT_MODIFIED
-            && let Some(began) = &self.began
-        {
-            response.headers_mut().insert(X_REQUEST_ID, id_field(&began.id));
+        if let Some(began) = &self.began {
+            set_id(response, &began.id);
         }
     }
 
@@ -135,9 +131,12 @@ impl Drop for InFlight {
     }
 }
 
-/// An id as a header field.
-fn id_field(id: &str) -> HeaderValue {
-    HeaderValue::try_from(id).expect("it is hexadecimal")
+/// Sets the id of the request on its response, unless that is a 304: a cache copies the fields of a 304 to the stored
+/// response, which must keep the id of the earlier request that it answered.
+fn set_id(response: &mut Response, id: &str) {
+    if response.status() != StatusCode::NOT_MODIFIED {
+        response.headers_mut().insert(X_REQUEST_ID, HeaderValue::try_from(id).expect("it is hexadecimal"));
+    }
 }
 
 /// Passes the request on and records its end. The request's id is in the answer and in every event that the request
@@ -218,9 +217,7 @@ impl ReadyReads {
             metrics.requests.get_or_create(&labels).clone()
         });
         histogram.observe(took, None, None);
-        if status != StatusCode::NOT_MODIFIED {
-            response.headers_mut().insert(X_REQUEST_ID, id_field(&id));
-        }
+        set_id(response, &id);
     }
 }
 

@@ -11,6 +11,8 @@ use handbill::domain::slug::Slug;
 use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::task::yield_now;
 
+use super::app::{Setup, TestApp};
+
 /// How often each kind of read was asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reads {
@@ -28,6 +30,11 @@ struct State {
 /// A store in memory of which no caller knows the present states.
 #[derive(Default)]
 pub(crate) struct HeadsFirst(Mutex<State>);
+
+/// A replica over `store`, with a cache of its own.
+pub(crate) fn replica(store: &Arc<HeadsFirst>) -> TestApp {
+    Setup::new().over(Arc::clone(store) as Arc<dyn PageStore>).start()
+}
 
 impl HeadsFirst {
     pub(crate) fn new() -> Arc<Self> {

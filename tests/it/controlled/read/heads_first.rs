@@ -1,25 +1,18 @@
 //! Reads over a store that keeps texts apart from heads, as a cluster does (contract, decision 8).
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use handbill::ports::page_store::PageStore;
 use serde_json::json;
 
 use super::{assert_each_change_shows_at_both, written_by_an_older_renderer};
-use crate::in_process::app::{Setup, TestApp};
-use crate::in_process::heads_first::{HeadsFirst, Reads};
+use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
 use crate::in_process::stores::{Fault, Operation};
 use crate::spec::conditional::kept_fields;
 use crate::support::exchange::Request;
 
 const ONE_HEAD: Reads = Reads { heads: 1, texts: 0, lookups: 0 };
 const HEAD_AND_TEXT: Reads = Reads { heads: 1, texts: 1, lookups: 0 };
-
-/// A replica over `store`, with a cache of its own.
-fn replica(store: &Arc<HeadsFirst>) -> TestApp {
-    Setup::new().over(Arc::clone(store) as Arc<dyn PageStore>).start()
-}
 
 /// Each representation of a page: its address, and what a client accepts.
 fn representations(slug: &str) -> [(String, &'static str); 4] {
