@@ -39,6 +39,10 @@ pub(crate) enum Fault {
 /// Faults that do not strike on every call strike on one call in this many.
 const RARITY: usize = 50;
 
+/// [`Fault::StaleHead`] strikes on one call in this many: it shows only where the replica still has the old page in
+/// memory, which one in twenty does.
+const RARITY_OF_STALE_HEADS: usize = 5;
+
 /// A store with a fault.
 pub(crate) struct FaultyStore {
     inner: Arc<dyn PageStore>,
@@ -55,7 +59,8 @@ impl FaultyStore {
 
     /// Whether `fault` strikes this call.
     fn strikes(&self, fault: Fault) -> bool {
-        self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed) % RARITY == RARITY - 1
+        let rarity = if fault == Fault::StaleHead { RARITY_OF_STALE_HEADS } else { RARITY };
+        self.fault == fault && self.calls.fetch_add(1, Ordering::Relaxed) % rarity == rarity - 1
     }
 
     fn before(&self, slug: &Slug) -> Option<Arc<Page>> {
