@@ -5,7 +5,7 @@
 //! against the recorded histories of etcd by Jepsen. `LIN_OPS` is how many calls are answered (20000 unless it says
 //! so), `LIN_SEED` decides what they ask for. `tests/services/cluster/` lets the same clients loose on three replicas.
 
-mod faulty;
+pub(crate) mod faulty;
 pub(crate) mod histories;
 pub(crate) mod in_process;
 

@@ -11,6 +11,7 @@ use axum::Router;
 use axum::routing::{get, post};
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::Deps;
+use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::server::drain::Phase;
 use handbill::server::{ServerLimits, ServerMetrics, serve};
@@ -20,6 +21,7 @@ use tokio::sync::watch;
 
 use super::client::{Connection, get as get_once};
 use crate::environment::TEST_TIMEOUT;
+use crate::linearizability::faulty::{Fault, FaultyStore};
 use crate::unlimited;
 
 const SOON: Duration = Duration::from_millis(200);
@@ -330,6 +332,38 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
     assert!(listener.metrics.sending.evicted.get() > 0);
 }
 
+#[test]
+fn a_page_that_the_store_was_asked_for_is_refused_if_its_answer_has_no_room_and_small_ones_are_answered() {
+    let store = Arc::new(FaultyStore::new(Arc::new(RedbStore::in_memory().unwrap()), Fault::TextsApart));
+    let over = |limits| Listener::serving(limits, unlimited::router(Arc::clone(&store) as _, &Deps::system()));
+    let writer = over(PATIENT);
+    let publish = |content: &str| {
+        let (body, json) = (
+            serde_json::json!({"title": "Words", "content": content}).to_string(),
+            ("Content-Type", "application/json"),
+        );
+        let created = writer.connect().request("POST", "/api/pages", &[json], body.as_bytes()).unwrap();
+        created.json()["slug"].as_str().unwrap().to_owned()
+    };
+    let (small, large) = (publish("Few words."), publish(&"Many words. ".repeat(5000)));
+    // There is room for one answer, and for 16 KiB of text in it.
+    let listener = over(ServerLimits { sending: 96 * 1024, ..PATIENT });
+    let mut connection = listener.connect();
+    for _ in 0..2 {
+        for target in [format!("/api/pages/{large}"), format!("/{large}"), format!("/{large}.md")] {
+            let refused = connection.get(&target).unwrap();
+            assert_eq!((refused.status, refused.header("retry-after")), (503, Some("5")), "{target}: {refused:?}");
+            assert!(refused.header("x-request-id").is_some() && refused.header("etag").is_none(), "{refused:?}");
+        }
+        for target in [format!("/api/pages/{small}"), format!("/{small}"), format!("/{small}.md")] {
+            assert_eq!(connection.get(&target).unwrap().status, 200, "{target}");
+        }
+    }
+    drop(connection);
+    listener.stop();
+    listener.wait_for_end();
+}
+
 async fn take_room(request: axum::extract::Request, next: axum::middleware::Next) -> axum::response::Response {
     use axum::response::IntoResponse;
     use http_body::Body as _;
@@ -453,7 +487,7 @@ fn the_body_that_never_comes_is_answered_408() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let directory = tempfile::tempdir().unwrap();
-        let store = handbill::backends::redb::RedbStore::open(directory.path()).unwrap();
+        let store = RedbStore::open(directory.path()).unwrap();
         let (_phase, phases) = watch::channel(Phase::Serving);
         let app = unlimited::router(Arc::new(store), &Deps::system());
         tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));
