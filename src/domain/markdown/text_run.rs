@@ -15,7 +15,7 @@ pub(super) struct TextRun {
     text: String,
     /// Positions of characters that were escaped by a backslash, in ascending order.
     escaped: Vec<usize>,
-    /// Ranges of characters that were written as references, such as `&amp;`, in ascending order.
+    /// Ranges of characters that were written as references, such as `&amp;`, in ascending order. No range is empty.
     references: Vec<Range<usize>>,
 }
 
@@ -37,7 +37,9 @@ impl TextRun {
         if source.get(..range.start).is_some_and(|before| before.ends_with('\\')) {
             self.escaped.push(start);
         }
-        if source.get(range.clone()).is_some_and(|written| written.starts_with('&') && written != text) {
+        // A reference to a placeholder may leave no text.
+        let is_empty = self.text.len() == start;
+        if !is_empty && source.get(range.clone()).is_some_and(|written| written.starts_with('&') && written != text) {
             self.references.push(start..self.text.len());
         }
     }
