@@ -206,6 +206,17 @@ class Chart(unittest.TestCase):
     def test_the_image_is_described_as_hadolint_advises(self):
         succeed("hadolint", "--no-color", ROOT / "deploy/Dockerfile")
 
+    def test_the_image_can_build_the_libraries_before_it_has_any_other_source(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("Cargo.toml", "Cargo.lock"):
+                shutil.copy(ROOT / name, folder)
+            for name in ("lib.rs", "main.rs"):
+                (Path(folder) / "src").mkdir(exist_ok=True)
+                (Path(folder) / "src" / name).touch()
+            # Cargo reads the whole manifest before it looks for the program, so nothing is compiled.
+            done = run("cargo", "build", "--locked", "--offline", "--bin", "absent", cwd=folder)
+            self.assertIn("no bin target named `absent`", done.stderr)
+
 
 class Schema(unittest.TestCase):
     """values.schema.json and values.yaml have the same names, so that no value and no refusal is missing."""
