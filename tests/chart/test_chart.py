@@ -210,9 +210,10 @@ class Chart(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("Cargo.toml", "Cargo.lock"):
                 shutil.copy(ROOT / name, folder)
+            sources = Path(folder) / "src"
+            sources.mkdir()
             for name in ("lib.rs", "main.rs"):
-                (Path(folder) / "src").mkdir(exist_ok=True)
-                (Path(folder) / "src" / name).touch()
+                (sources / name).touch()
             # Cargo reads the whole manifest before it looks for the program, so nothing is compiled.
             done = run("cargo", "build", "--locked", "--offline", "--bin", "absent", cwd=folder)
             self.assertIn("no bin target named `absent`", done.stderr)

@@ -40,7 +40,7 @@ pub(crate) enum Fault {
 const RARITY: usize = 50;
 
 /// [`Fault::StaleHead`] strikes on one call in this many: it shows only where the replica still has the old page in
-/// memory, which one in twenty does.
+/// memory, which about one in twenty does.
 const RARITY_OF_STALE_HEADS: usize = 5;
 
 /// A store with a fault.

@@ -19,7 +19,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-use super::client::{Connection, get as get_once};
+use super::client::{Connection, get as get_once, post as publish_at};
 use crate::environment::TEST_TIMEOUT;
 use crate::linearizability::faulty::{Fault, FaultyStore};
 use crate::unlimited;
@@ -338,11 +338,7 @@ fn a_page_that_the_store_was_asked_for_is_refused_if_its_answer_has_no_room_and_
     let over = |limits| Listener::serving(limits, unlimited::router(Arc::clone(&store) as _, &Deps::system()));
     let writer = over(PATIENT);
     let publish = |content: &str| {
-        let (body, json) = (
-            serde_json::json!({"title": "Words", "content": content}).to_string(),
-            ("Content-Type", "application/json"),
-        );
-        let created = writer.connect().request("POST", "/api/pages", &[json], body.as_bytes()).unwrap();
+        let created = publish_at(writer.address, "Words", content).unwrap();
         created.json()["slug"].as_str().unwrap().to_owned()
     };
     let (small, large) = (publish("Few words."), publish(&"Many words. ".repeat(5000)));
