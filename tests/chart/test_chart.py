@@ -197,7 +197,7 @@ class Chart(unittest.TestCase):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         program = re.search(r'(?m)^version = "(.*)"$', (ROOT / "Cargo.toml").read_text())[1]
         image = re.search(r"(?m)^ARG VERSION=(.*)$", (ROOT / "deploy/Dockerfile").read_text())[1]
-        newest = re.search(r"(?m)^## (\S+)$", (ROOT / "CHANGELOG.md").read_text())[1]
+        newest = re.search(r"(?m)^## (\S+)", (ROOT / "CHANGELOG.md").read_text())[1]
         self.assertEqual([program] * 4, [chart["version"], chart["appVersion"], image, newest])
         documents = "".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
         tags = re.findall(r"\bhandbill:([0-9]+\.[0-9]+\.[0-9]+)\b", documents)

@@ -1,7 +1,7 @@
 //! The format in which pages leave a store and come back: lines of JSON, each with a checksum.
 //!
 //! ```text
-//! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.2.0","expected_records":2}}
+//! {"sum":"…","header":{"format":"handbill-archive","version":1,"created_at_ms":…,"generator":"handbill 0.3.0","expected_records":2}}
 //! {"sum":"…","page":{"slug":"…","version":3,"created_at_ms":…,"updated_at_ms":…,"key_sha256":"…","title":"…","content":"…"}}
 //! {"sum":"…","tombstone":{"slug":"…","version":2,"created_at_ms":…,"deleted_at_ms":…}}
 //! {"sum":"…","trailer":{"records":2,"unreadable":0,"sha256":"…"}}
