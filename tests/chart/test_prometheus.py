@@ -12,7 +12,7 @@ from test_monitoring import panels
 # Panels without data while nothing fails.
 EMPTY_WHILE_WELL = {"5xx by route", "Failed calls", "Lost races"}
 # Panels that have data only with the embedded store. A Handbill that runs already may use another store.
-OF_THE_EMBEDDED_STORE = {"Writes in one commit"}
+OF_THE_EMBEDDED_STORE = {"Writes in one commit", "Files", "Pages stored", "Room on the volume"}
 
 
 def ask(server, expression):
