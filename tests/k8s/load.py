@@ -2,13 +2,18 @@
 
     load.py http://address RATE FOLDER [HOST]
 
-HOST is the host that requests name, if it is not the address. The script makes FOLDER/begun once the load is steady, ends when FOLDER/end appears, and prints one line of JSON: the number of
-requests with the expected answer, the first failures, and the slowest answer in seconds. It exits with 1 if any request
-failed, or if fewer than nine tenths of what the rate asks for were answered.
+HOST is the host that requests name, if it is not the address. The script makes FOLDER/begun once the load is steady, ends when
+FOLDER/end appears, and prints one line of JSON: the number of requests with the expected answer, the first failures, and the
+slowest answer in seconds. It exits with 1 if any request failed, or if fewer than nine tenths of what the rate asks for were
+answered.
 
 Every second read uses a connection that is kept open, as load balancers and libraries do. If that connection was closed
 before any part of an answer arrived, the read is sent again over a new one, as they do too. All other requests are sent once,
 each over its own connection, so that a listener that closes too early shows up.
+
+A kept connection is closed soon after the server has closed it, as they do too. Much later the pod would be gone and would not
+answer the end of the connection. The node would then keep the connection in its table for a minute and more, and send a new one
+from the same port to the address of that pod.
 """
 
 import asyncio
@@ -31,6 +36,9 @@ class Client:
 
     async def call(self, method, path, body=None, key=None, *, keep=False):
         """Sends a request and returns the status and body of the answer."""
+        for connection in [kept for kept in self.kept if kept[0].at_eof()]:
+            self.kept.remove(connection)
+            connection[1].close()
         if keep and self.kept:
             connection = self.kept.pop()
             try:
