@@ -1,8 +1,8 @@
 """Sends requests at a constant rate, whether or not they succeed: mostly reads, and some creates and updates. For tests/k8s/run.
 
-    load.py http://address RATE FOLDER [HOST]
+    load.py http://address RATE FOLDER HOST
 
-HOST is the host that requests name, if it is not the address. The script makes FOLDER/begun once the load is steady, ends when
+HOST is the host that requests name. The script makes FOLDER/begun once the load is steady, ends when
 FOLDER/end appears, and prints one line of JSON: the number of requests with the expected answer, the first failures, and the
 slowest answer in seconds. It exits with 1 if any request failed, or if fewer than nine tenths of what the rate asks for were
 answered.
@@ -75,7 +75,7 @@ class Client:
 
 async def main():
     address, rate, folder = urlsplit(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
-    client = Client((address.hostname, address.port or 80), sys.argv[4] if len(sys.argv) > 4 else address.hostname)
+    client = Client((address.hostname, address.port or 80), sys.argv[4])
     pages, answered, failures, slowest, running = [], 0, [], 0.0, set()
     create = "POST", "/api/pages", {"title": "Load", "content": "*Before*."}
 
