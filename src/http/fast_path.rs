@@ -45,7 +45,7 @@ const PAGE_ROUTE: &str = "/{slug}";
 
 /// Answers a call of a tool, which has this head and body, if the result is ready. The last argument says whether there
 /// is memory for a response of so many bytes.
-pub type ReadyCalls = Arc<dyn Fn(&Parts, &[u8], &dyn Fn(u64) -> bool) -> Option<Response> + Send + Sync>;
+pub type ReadyCalls = Arc<dyn Fn(&mut Parts, &[u8], fn(&Parts, u64) -> bool) -> Option<Response> + Send + Sync>;
 
 /// A read of a page.
 struct Read {
@@ -102,7 +102,7 @@ impl ReadyAnswers for FastPath {
             && self.is_plain(head)
     }
 
-    fn to_body(&self, head: &Parts, body: &[u8]) -> Option<Response> {
+    fn to_body(&self, head: &mut Parts, body: &[u8]) -> Option<Response> {
         caught(|| self.call(head, body))
     }
 
@@ -191,9 +191,9 @@ impl FastPath {
     }
 
     /// The answer to a call of a tool.
-    fn call(&self, head: &Parts, body: &[u8]) -> Option<Response> {
+    fn call(&self, head: &mut Parts, body: &[u8]) -> Option<Response> {
         let began = self.reads.begin()?;
-        let mut response = (self.calls)(head, body, &|bytes| has_room(head, bytes))?;
+        let mut response = (self.calls)(head, body, has_room)?;
         set_security_headers(response.headers_mut());
         self.reads.answered(began, "POST", metadata::path::MCP, &mut response);
         Some(response)

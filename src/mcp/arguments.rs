@@ -12,7 +12,7 @@ use crate::service::{Body, BodyError, Credential};
 /// is returned as it is; the service finds no page for it.
 pub(super) fn take_slug(arguments: &mut JsonObject, base_url: &Origin) -> Body<String> {
     let message = match arguments.remove("slug") {
-        Some(Value::String(text)) => return Ok(slug_named(text.trim(), base_url)),
+        Some(Value::String(text)) => return Ok(slug_named(&text, base_url)),
         Some(_) => "The field `slug` has the wrong type. Send it as a string.",
         None => "The field `slug` is missing. Send it as a string: it is the last part of the page's `url`.",
     };
@@ -24,7 +24,9 @@ pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
     credential::in_argument(arguments.remove("edit_key").as_ref())
 }
 
-fn slug_named(text: &str, base_url: &Origin) -> String {
+/// The slug in `text`, which may be the page's address.
+pub(super) fn slug_named(text: &str, base_url: &Origin) -> String {
+    let text = text.trim();
     let path = match Url::parse(text) {
         Ok(url) if is_of(&url, base_url) => url.path().to_owned(),
         // The address of another site, or no address at all.

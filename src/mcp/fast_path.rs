@@ -15,7 +15,7 @@ use http_body::Body as _;
 
 use super::handler::{Call, Server, Step, call_parameters};
 use super::host_check::HostCheck;
-use super::message::Message;
+use super::message::Parsed;
 use super::tools::ToolName;
 use crate::api::request::body::declared_as_json;
 
@@ -29,8 +29,8 @@ pub struct FastPath {
 
 impl FastPath {
     /// The answer to a call with this head and body, if its page is ready. `has_room` says whether there is memory for a
-    /// response of so many bytes.
-    pub fn answer(&self, head: &Parts, body: &[u8], has_room: &dyn Fn(u64) -> bool) -> Option<Response> {
+    /// response of so many bytes. A message whose page is not ready is left for the handler in the head's extensions.
+    pub fn answer(&self, head: &mut Parts, body: &[u8], has_room: fn(&Parts, u64) -> bool) -> Option<Response> {
         let is_plain = !head.headers.contains_key(ORIGIN)
             && names_tool(body)
             && declared_as_json(&head.headers).is_ok()
@@ -38,19 +38,23 @@ impl FastPath {
         if !is_plain {
             return None;
         }
-        let message = Message::parse(body).ok()?;
+        let message = self.server.parse(body).ok()?;
+        let Some(page) = self.server.mcp.ready_page(&message.params) else {
+            Parsed::put(&mut head.extensions, message);
+            return None;
+        };
         let Step::Call(Call { id, revision, params, .. }) = self.server.check(head, message).ok()? else { return None };
         let parameters = call_parameters(params).ok()?;
         if ToolName::parse(&parameters.name) != Some(ToolName::Get) {
             return None;
         }
         // Nothing is made if there is no memory for any answer.
-        if !has_room(0) {
+        if !has_room(head, 0) {
             return None;
         }
-        let (page, result) = self.server.mcp.get_ready(parameters.arguments.unwrap_or_default())?;
+        let result = self.server.mcp.get_ready(&page, parameters.arguments.unwrap_or_default())?;
         let body = self.server.body(&id, revision, Ok(result));
-        if !has_room(body.size_hint().lower()) {
+        if !has_room(head, body.size_hint().lower()) {
             return None;
         }
         page.count_hit();

@@ -24,7 +24,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::error::Refusal;
-use super::message::Message;
+use super::message::{Message, Parsed};
 use super::revision::{self, Revision};
 use super::tool_calls::Mcp;
 use super::tool_result::{Shape, ToolResult, response_body};
@@ -49,6 +49,12 @@ const TOOLS_TTL_MS: u64 = 5 * 60 * 1000;
 
 /// The member of a result's `_meta` that names the server.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+/// The members of a message's `_meta` that are read, besides that of the subject.
+const READ_OF_META: [&str; 4] = {
+    let [version, capabilities] = RequestMetaObject::DRAFT_REQUIRED_KEYS;
+    [version, capabilities, "traceparent", "tracestate"]
+};
 
 /// Everything that answers need. Results that never change are serialised once, at the start.
 pub(super) struct Server {
@@ -111,6 +117,12 @@ impl Server {
         }
     }
 
+    /// Parses the body of a request.
+    pub(super) fn parse(&self, bytes: &[u8]) -> Result<Message, Refusal> {
+        let subject = self.mcp.subjects.meta.as_deref();
+        Message::parse(bytes, &|member| READ_OF_META.contains(&member) || subject == Some(member))
+    }
+
     async fn answer(&self, head: &Parts, message: Message) -> Result<Response, Refusal> {
         match self.check(head, message)? {
             Step::Done(response) => Ok(response),
@@ -168,8 +180,8 @@ impl Server {
 
     async fn call_tool(&self, head: &Parts, call: Call) -> Result<Response, Refusal> {
         let Call { id, revision, params, meta } = call;
-        let call = call_parameters(params)?;
-        let Some(tool) = ToolName::parse(&call.name) else {
+        let CallToolRequestParams { name, arguments, .. } = call_parameters(params)?;
+        let Some(tool) = ToolName::parse(&name) else {
             self.count("_OTHER", "unknown_tool");
             let names = ToolName::ALL.map(ToolName::as_str).join(", ");
             return Err(Refusal::invalid_params(format!("There is no tool with this name. The tools are {names}.")));
@@ -179,8 +191,10 @@ impl Server {
         let Mcp { subjects, proxies, .. } = &self.mcp;
         let subject = subjects.in_meta(&meta.0.0).or_else(|| subjects.in_headers(&head.headers));
         let requester = Requester { client: proxies.client(head), subject };
+        // A call may wait for long, and many do at once. Until then nothing is kept of the message but the arguments.
+        drop((name, meta));
         // The future of a call is on the heap, because it is large and many layers of futures surround it.
-        let calling = Box::pin(self.mcp.call(tool, requester, call.arguments.unwrap_or_default()));
+        let calling = Box::pin(self.mcp.call(tool, requester, arguments.unwrap_or_default()));
         // A panic in a tool is a failed call, not a failed request, and it is counted.
         let result = AssertUnwindSafe(span.run(calling)).catch_unwind().await.unwrap_or_else(|_panic| {
             tracing::error!("a tool panicked");
@@ -226,11 +240,14 @@ pub(super) fn call_parameters(params: JsonObject) -> Result<CallToolRequestParam
 
 /// Answers the message in `request`.
 pub(super) async fn handle(State(server): State<Arc<Server>>, request: Request) -> Result<Response, Refusal> {
-    let (head, body) = request.into_parts();
-    let read = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
-    let bytes = read.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp))?;
-    let message = Message::parse(&bytes)?;
-    drop(bytes);
+    let (mut head, body) = request.into_parts();
+    let message = if let Some(message) = Parsed::take(&mut head.extensions) {
+        message
+    } else {
+        let read = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
+        let bytes = read.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp))?;
+        server.parse(&bytes)?
+    };
     let id = message.id.clone();
     server.answer(&head, message).await.map_err(|refusal| refusal.to(id))
 }

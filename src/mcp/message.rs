@@ -1,30 +1,54 @@
 //! One JSON-RPC message, parsed and checked for shape (JSON-RPC 2.0; no batches since the revision 2025-06-18).
 
-use http::StatusCode;
+use std::sync::Arc;
+
+use http::{Extensions, StatusCode};
 use rmcp::ErrorData;
 use rmcp::model::{JsonObject, RequestId, RequestMetaObject};
 use serde_json::{Map, Value};
 
-use super::duplicate_keys::Read;
 use super::error::Refusal;
 use crate::api::request::body::why_not_json;
+use crate::api::request::json::{self, Kept};
 
-/// A well-formed message.
+/// Longest `id` that is accepted as a string, in bytes: it comes back in the answer, and is kept until then. A client
+/// counts, or uses a UUID of 36 bytes.
+const MAX_ID_BYTES: usize = 256;
+
+/// The parameters that the methods of this server read, and those that the header `Mcp-Name` repeats.
+const PARAMETERS: [&str; 8] =
+    ["arguments", "capabilities", "clientInfo", "cursor", "name", "protocolVersion", "taskId", "uri"];
+
+/// A well-formed message, without what nobody reads.
+#[derive(Debug)]
 pub(super) struct Message {
     /// `None` for a notification.
     pub(super) id: Option<RequestId>,
     /// `None` for an answer, which this server never asks for.
     pub(super) method: Option<String>,
-    /// The parameters without `_meta`.
+    /// The [`PARAMETERS`].
     pub(super) params: JsonObject,
     /// The client's statements about itself and the message.
     pub(super) meta: RequestMetaObject,
 }
 
 impl Message {
-    /// Parses the body of a request. A refusal names the message's `id` if that could be read.
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Refusal> {
-        let Read { value, is_unique } = serde_json::from_slice(bytes).map_err(|error| {
+    /// Parses the body of a request. `is_read` says which members of `_meta` are read. A refusal names the message's `id`
+    /// if that could be read.
+    pub(super) fn parse(bytes: &[u8], is_read: &dyn Fn(&str) -> bool) -> Result<Self, Refusal> {
+        let if_read = |is_read| if is_read { Kept::All } else { Kept::Nothing };
+        let of_meta = |name: &str| if_read(is_read(name));
+        let of_params = |name: &str| match name {
+            "_meta" => Kept::Members(&of_meta),
+            _ => if_read(PARAMETERS.contains(&name)),
+        };
+        let of_message = |name: &str| match name {
+            "params" => Kept::Members(&of_params),
+            // Only the names of these are read, and nothing in them.
+            "result" | "error" => Kept::Members(&|_| Kept::Nothing),
+            _ => if_read(["jsonrpc", "id", "method"].contains(&name)),
+        };
+        let json::Read { value, is_unique } = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
             let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(&error));
             Refusal::new(StatusCode::BAD_REQUEST, ErrorData::parse_error(message, None))
         })?;
@@ -80,9 +104,28 @@ impl Message {
 fn parse_id(id: Option<Value>) -> Result<Option<RequestId>, Refusal> {
     let id = match id {
         None => return Ok(None),
+        Some(Value::String(id)) if id.len() > MAX_ID_BYTES => {
+            return Err(Refusal::invalid_request("The `id` has more than 256 bytes. Send a shorter one."));
+        }
         Some(Value::String(id)) => Some(RequestId::String(id.into())),
         Some(id) => id.as_i64().map(RequestId::Number),
     };
     let message = "The `id` is neither a string nor an integer of 64 bits. Send one that is.";
     id.map(Some).ok_or_else(|| Refusal::invalid_request(message))
+}
+
+/// A message that was parsed before the router. It travels in the request's extensions, whose values must be shareable.
+#[derive(Clone)]
+pub(super) struct Parsed(Arc<Message>);
+
+impl Parsed {
+    /// Puts `message` into the extensions of its request.
+    pub(super) fn put(extensions: &mut Extensions, message: Message) {
+        extensions.insert(Self(Arc::new(message)));
+    }
+
+    /// Takes the message out of the extensions of its request, if there is one.
+    pub(super) fn take(extensions: &mut Extensions) -> Option<Message> {
+        Arc::into_inner(extensions.remove::<Self>()?.0)
+    }
 }

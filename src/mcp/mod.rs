@@ -5,7 +5,6 @@
 //! one JSON object; there is no event stream.
 
 mod arguments;
-mod duplicate_keys;
 mod error;
 mod fast_path;
 mod finished;

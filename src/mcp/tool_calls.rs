@@ -9,7 +9,7 @@ use std::sync::Arc;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 
-use super::arguments::{take_key, take_slug};
+use super::arguments::{slug_named, take_key, take_slug};
 use super::tool_result::ToolResult;
 use super::tools::ToolName;
 use crate::api::error::{self, ApiError, Interface};
@@ -142,12 +142,16 @@ impl Mcp {
         Ok(ToolResult::read(&page, &self.base_url, options?.included()))
     }
 
-    /// The result of a call of `get_page` with its page, if the page is ready. This counts nothing.
-    pub(super) fn get_ready(&self, arguments: JsonObject) -> Option<(PageRead, ToolResult)> {
-        let (slug, options) = self.get_arguments(without_null(arguments)).ok()?;
-        let page = self.service.ready(&Slug::parse(&slug).ok()?)?;
-        let result = ToolResult::read(&page, &self.base_url, options.ok()?.included());
-        Some((page, result))
+    /// The page that a call of `get_page` with these parameters asks for, if it is ready. This counts nothing.
+    pub(super) fn ready_page(&self, params: &JsonObject) -> Option<PageRead> {
+        let slug = params.get("arguments")?.get("slug")?.as_str()?;
+        self.service.ready(&Slug::parse(&slug_named(slug, &self.base_url)).ok()?)
+    }
+
+    /// The result of a call of `get_page` for `page`, if the arguments are right.
+    pub(super) fn get_ready(&self, page: &PageRead, arguments: JsonObject) -> Option<ToolResult> {
+        let (_, options) = self.get_arguments(without_null(arguments)).ok()?;
+        Some(ToolResult::read(page, &self.base_url, options.ok()?.included()))
     }
 
     /// The slug and the options of `get_page`.

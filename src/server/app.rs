@@ -21,8 +21,9 @@ pub trait ReadyAnswers: Send + Sync {
     /// Whether a request with this head and a short body may have an answer. If not, its body is not looked at.
     fn may_answer_body(&self, head: &Parts) -> bool;
 
-    /// The answer to a request with this head and body.
-    fn to_body(&self, head: &Parts, body: &[u8]) -> Option<Response>;
+    /// The answer to a request with this head and body. What was found without an answer may be left in the extensions of
+    /// the head, for the router.
+    fn to_body(&self, head: &mut Parts, body: &[u8]) -> Option<Response>;
 
     /// The answer to a request with this head and without a body, which may have to wait for it. `None` leaves the request
     /// to the router, and nothing was done for it. If the answer itself is `None`, what was found is in the extensions of
@@ -43,7 +44,7 @@ pub async fn answer_soon(ready: &dyn ReadyAnswers, head: &mut Parts, body: Body)
 }
 
 /// The answer to a request with a body, if it is `ready` and the body has arrived.
-fn answer_at_once(ready: &dyn ReadyAnswers, head: &Parts, body: Body) -> Result<Response, Body> {
+fn answer_at_once(ready: &dyn ReadyAnswers, head: &mut Parts, body: Body) -> Result<Response, Body> {
     if !ready.may_answer_body(head) {
         return Err(body);
     }

@@ -14,6 +14,7 @@ use serde_json::{Map, Value};
 use tokio::time::{Instant, timeout_at};
 
 use super::MAX_BODY_BYTES;
+use super::json::{self, Kept, TOO_MANY};
 use crate::domain::content::{ContentError, MAX_BYTES};
 use crate::domain::edit_key::PREFIX;
 use crate::service::{Body, BodyError, BodyReadError};
@@ -156,8 +157,9 @@ pub fn parse<T: DeserializeOwned>(bytes: &[u8], fields: &Fields) -> Body<T> {
     if !inner.is_data() {
         return Err(BodyError::Malformed(not_json(inner)));
     }
-    let value = serde_json::from_slice::<Value>(bytes).ok();
-    check_content_size(value.as_ref().and_then(|value| value.get("content")))?;
+    let of_content = |name: &str| if name == "content" { Kept::All } else { Kept::Nothing };
+    let read = json::read(bytes, Kept::Members(&of_content)).ok();
+    check_content_size(read.as_ref().and_then(|read| read.value.get("content")))?;
     Err(BodyError::Malformed(wrong_shape(&error.path().to_string(), &inner.to_string(), fields)))
 }
 
@@ -187,6 +189,8 @@ pub fn why_not_json(error: &serde_json::Error) -> String {
     let (line, column, reason) = (error.line(), error.column(), error.to_string());
     let problem = if reason.starts_with("recursion limit exceeded") {
         "is nested deeper than 127 levels"
+    } else if reason.starts_with(TOO_MANY) {
+        "holds more than 1024 values"
     } else if reason.starts_with("number out of range") {
         "holds a number that is out of range"
     } else {

@@ -6,6 +6,7 @@ pub mod body;
 pub mod client_addr;
 pub mod credential;
 mod forwarded;
+pub mod json;
 pub mod raw_post;
 pub mod subject;
 

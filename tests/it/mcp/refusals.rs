@@ -63,6 +63,64 @@ async fn a_body_that_is_no_message_is_an_invalid_request_and_so_is_a_batch() {
     assert!(error["message"].as_str().unwrap().contains("twice"), "{error}");
 }
 
+/// A call of `get_page` with `count` values `element` in a list in the place `place` names.
+fn call_with(place: &str, element: &str, count: usize) -> String {
+    let list = format!("[{}]", vec![element; count].join(","));
+    let (meta, arguments, other) = match place {
+        "_meta" => (format!(r#""_meta": {{"x": {list}}},"#), String::new(), String::new()),
+        "arguments" => (String::new(), format!(r#", "x": {list}"#), String::new()),
+        "params" => (format!(r#""x": {list},"#), String::new(), String::new()),
+        _ => (String::new(), String::new(), format!(r#""x": {list},"#)),
+    };
+    let arguments = format!(r#"{{"slug": "a-22222222"{arguments}}}"#);
+    let params = format!(r#"{{{meta} "name": "get_page", "arguments": {arguments}}}"#);
+    format!(r#"{{{other} "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {params}}}"#)
+}
+
+#[tokio::test]
+async fn a_message_of_more_than_1024_values_is_refused_wherever_they_stand_and_reaches_no_store() {
+    let app = TestApp::new();
+    for place in ["_meta", "arguments", "params", "message"] {
+        for element in ["0", "[]", r#"{"":0}"#, r#"{"":{"":0}}"#] {
+            let error = send(&app, call_with(place, element, 1024)).await.refuses(400, -32700);
+            assert!(error["message"].as_str().unwrap().contains("1024 values"), "{place}: {error}");
+        }
+    }
+    let error = send(&app, format!("[{}0]", "0,".repeat(1024))).await.refuses(400, -32700);
+    assert!(error["message"].as_str().unwrap().contains("1024 values"), "{error}");
+}
+
+#[tokio::test]
+async fn a_message_of_1024_values_is_taken() {
+    let app = TestApp::new();
+    // The message, its members, `_meta`, the list, and the members of `params` and `arguments`.
+    let others = 10;
+    let answer = send(&app, call_with("_meta", "0", 1024 - others)).await;
+    assert_eq!((answer.status, &answer.json()["result"]["isError"]), (200, &json!(true)), "{answer:?}");
+    send(&app, call_with("_meta", "0", 1024 - others + 1)).await.refuses(400, -32700);
+}
+
+#[tokio::test]
+async fn members_that_nobody_reads_are_skipped_whatever_is_in_them() {
+    let app = TestApp::new();
+    let odd = r#"{"a": [1e300, "\u0000", {"b": null, "b": -1}], "a": true}"#;
+    let message = format!(
+        r#"{{"x": {odd}, "jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {{"x": {odd}, "_meta": {{"x": {odd}, "x": 0}}, "name": "get_page", "arguments": {{"slug": "a-22222222"}}}}}}"#
+    );
+    let answer = send(&app, message).await;
+    assert_eq!((answer.status, &answer.json()["result"]["isError"]), (200, &json!(true)), "{answer:?}");
+}
+
+#[tokio::test]
+async fn an_id_has_at_most_256_bytes() {
+    let app = TestApp::new();
+    let message = |bytes: usize| json!({"jsonrpc": "2.0", "id": "i".repeat(bytes), "method": "tools/list"});
+    assert_eq!(send(&app, message(256)).await.json()["id"], json!("i".repeat(256)));
+    let error = send(&app, message(257)).await.refuses(400, -32600);
+    assert!(error["message"].as_str().unwrap().contains("256 bytes"), "{error}");
+}
+
 #[tokio::test]
 async fn a_refusal_by_the_library_says_what_to_do_next() {
     let app = TestApp::new();

@@ -92,6 +92,14 @@ fn resident(server: &Server) -> f64 {
     figure(server, "process_resident_memory_bytes", "")
 }
 
+/// The most memory that the process has had, in bytes.
+#[cfg(target_os = "linux")]
+fn peak(server: &Server) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.child.id())).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<f64>().unwrap() * 1024.0
+}
+
 fn assert_bounded(server: &Server, before: f64) {
     assert_honest_clients_are_served(server);
     let growth = resident(server) - before;
@@ -140,6 +148,43 @@ fn stalled_bodies_neither_end_the_process_nor_keep_others_out() {
     assert_bounded(&server, before);
     drop(held);
     assert_eq!(server.stop().0.code(), Some(0));
+}
+
+/// A call of `get_page` with `value` in a member of `_meta`.
+fn get_page_beside(slug: &str, member: &str, value: &str) -> Vec<u8> {
+    let call = format!(
+        r#"{{"jsonrpc": "2.0", "id": 1, "method": "tools/call",
+            "params": {{"_meta": {{"{member}": {value}}}, "name": "get_page", "arguments": {{"slug": "{slug}"}}}}}}"#
+    );
+    request_bytes("POST", "/mcp", &[JSON, MCP_ACCEPT, ATTACKER], call.as_bytes())
+}
+
+#[test]
+fn calls_whose_json_would_become_a_hundred_times_its_bytes_are_refused_and_no_message_is_kept_while_its_call_waits() {
+    let (_directory, server) = server();
+    let slug = worst_page(&server);
+    assert_honest_clients_are_served(&server);
+    let before = resident(&server);
+    // Nobody reads `x`. The capabilities are read, and become as much as so many values can.
+    let nested = |count| format!(r#"{{"a": [{}]}}"#, vec![r#"{"":{"":0}}"#; count].join(","));
+    for (member, value, status) in [
+        ("x", nested(10_300), 400),
+        ("x", format!(r#""{}""#, "a".repeat(124 * 1024)), 200),
+        ("io.modelcontextprotocol/clientCapabilities", nested(330), 200),
+    ] {
+        let call = get_page_beside(&slug, member, &value);
+        let mut callers: Vec<_> = (0..READERS).map(|_| Connection::open(server.address).unwrap()).collect();
+        for caller in &mut callers {
+            // A client over its share of the budget is answered or cut while it sends.
+            let _ = caller.send(&call);
+        }
+        let answers: Vec<Answer> = callers.iter_mut().filter_map(|caller| caller.answer().ok()).collect();
+        assert!(answers.iter().any(|answer| answer.status == status), "{}", answers.len());
+        assert!(answers.iter().all(|answer| [status, 503].contains(&answer.status)));
+        assert_bounded(&server, before);
+        #[cfg(target_os = "linux")]
+        assert!(peak(&server) - before < MAX_GROWTH, "it grew by {} MiB", (peak(&server) - before) / MIB);
+    }
 }
 
 #[test]

@@ -50,7 +50,7 @@ pub(crate) fn text(bytes: &[u8]) -> &str {
 
 /// A running server. It is killed when this is dropped.
 pub(crate) struct Server {
-    child: Child,
+    pub(crate) child: Child,
     /// The public listener.
     pub(crate) address: SocketAddr,
     /// The operators' listener.

@@ -1,0 +1,144 @@
+//! JSON of strangers, read without making more of it than is used.
+//!
+//! A `serde_json::Value` can take a hundred times the bytes of its text: `{"":0}` is seven bytes with its comma, and its
+//! object takes some 600. So only the members that somebody reads become values, and the number of all values is bounded.
+//! Serde keeps the last of two members with the same name and reports nothing, so that is looked for here too.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
+
+/// Most values in one text, counting objects, lists and everything in them. A call of a tool with the most edits has some
+/// 300. The largest tree of so many values takes about 650 KB.
+pub const MAX_VALUES: usize = 1024;
+
+/// The beginning of the error of a text with too many values.
+pub(super) const TOO_MANY: &str = "too many values";
+
+/// The parts of a value that somebody reads.
+#[derive(Clone, Copy)]
+pub enum Kept<'a> {
+    /// All of it.
+    All,
+    /// Nothing of it: it becomes null.
+    Nothing,
+    /// The members of an object that this function names, and nothing of the elements of a list.
+    Members(&'a dyn Fn(&str) -> Kept<'a>),
+}
+
+/// The parts of one text that somebody reads.
+pub struct Read {
+    /// The value, in which objects have only the members that are kept.
+    pub value: Value,
+    /// Whether no object in it has a name twice.
+    pub is_unique: bool,
+}
+
+/// Reads what `kept` names of the JSON in `bytes`.
+///
+/// Fails if the text is not JSON, is nested deeper than 127 levels, or has more than [`MAX_VALUES`] values.
+pub fn read(bytes: &[u8], kept: Kept<'_>) -> serde_json::Result<Read> {
+    let (left, is_unique) = (Cell::new(MAX_VALUES), Cell::new(true));
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = Reader { kept, left: &left, is_unique: &is_unique }.deserialize(&mut json)?;
+    json.end()?;
+    Ok(Read { value, is_unique: is_unique.get() })
+}
+
+/// Reads one value. All readers of a text share the counts.
+#[derive(Clone, Copy)]
+struct Reader<'a, 'k> {
+    kept: Kept<'k>,
+    /// How many more values the text may have.
+    left: &'a Cell<usize>,
+    is_unique: &'a Cell<bool>,
+}
+
+impl Reader<'_, '_> {
+    fn keeps(&self) -> bool {
+        !matches!(self.kept, Kept::Nothing)
+    }
+
+    /// The reader of the member `name`, or of an element.
+    fn inner(self, name: Option<&str>) -> Self {
+        let kept = match (self.kept, name) {
+            (Kept::Members(kept), Some(name)) => kept(name),
+            (Kept::Members(_), None) => Kept::Nothing,
+            (kept, _) => kept,
+        };
+        Reader { kept, ..self }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Reader<'_, '_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        let left = self.left.get().checked_sub(1).ok_or_else(|| D::Error::custom(TOO_MANY))?;
+        self.left.set(left);
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Reader<'_, '_> {
+    type Value = Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        formatter.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut object = Map::new();
+        if !self.keeps() {
+            while members.next_key::<IgnoredAny>()?.is_some() {
+                members.next_value_seed(self)?;
+            }
+            return Ok(Value::Null);
+        }
+        while let Some(name) = members.next_key::<Cow<'_, str>>()? {
+            let reader = self.inner(Some(&name));
+            let value = members.next_value_seed(reader)?;
+            if reader.keeps() && object.insert(name.into_owned(), value).is_some() {
+                self.is_unique.set(false);
+            }
+        }
+        Ok(object.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {
+        let mut array = Vec::new();
+        while let Some(element) = elements.next_element_seed(self.inner(None))? {
+            if self.keeps() {
+                array.push(element);
+            }
+        }
+        Ok(array.into())
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(if self.keeps() { value.into() } else { Value::Null })
+    }
+}
