@@ -76,7 +76,7 @@ fn names(criterion: &mut Criterion) {
 
 fn windows(criterion: &mut Criterion) {
     criterion.bench_function("window/decide", |bencher| {
-        let (mut counted, mut now) = (Counted::new(), Duration::ZERO);
+        let (mut counted, mut now) = (Counted::default(), Duration::ZERO);
         bencher.iter(|| {
             now += Duration::from_mins(5);
             TEN_AN_HOUR.decide(&mut counted, black_box(now))

@@ -31,7 +31,37 @@ pub struct Decision {
 
 /// The times of the admitted attempts of one client, oldest first, as durations since an instant of the caller's
 /// choice.
-pub type Counted = VecDeque<Duration>;
+#[derive(Clone, Debug, Default)]
+pub struct Counted {
+    /// In nanoseconds: half the bytes of a `Duration`, since the window of a whole network may hold 600 000 attempts.
+    times: VecDeque<u64>,
+}
+
+impl Counted {
+    /// The memory for the attempts, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.times.capacity() * size_of::<u64>()
+    }
+
+    /// Adds the newest attempt.
+    pub fn push(&mut self, at: Duration) {
+        self.times.push_back(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Removes the oldest attempts, until there are at most `limit`.
+    pub fn keep_newest(&mut self, limit: u32) {
+        self.times.drain(..self.times.len().saturating_sub(as_count(limit)));
+    }
+
+    /// The time of the newest attempt.
+    pub fn newest(&self) -> Option<Duration> {
+        self.times.back().copied().map(Duration::from_nanos)
+    }
+}
+
+fn as_count(limit: u32) -> usize {
+    usize::try_from(limit).unwrap_or(usize::MAX)
+}
 
 impl Quota {
     /// Decides an attempt at `now` and adds it to `counted` if it is admitted. Removes attempts that have left the
@@ -42,7 +72,7 @@ impl Quota {
     pub fn decide(&self, counted: &mut Counted, now: Duration) -> Decision {
         let admitted = self.has_room(counted, now);
         if admitted {
-            counted.push_back(latest(counted, now));
+            counted.push(latest(counted, now));
         }
         self.decision(admitted, counted, now)
     }
@@ -50,21 +80,22 @@ impl Quota {
     /// Whether one more attempt fits into the window at `now`. Removes attempts that have left the window.
     pub fn has_room(&self, counted: &mut Counted, now: Duration) -> bool {
         let now = latest(counted, now);
-        while counted.front().is_some_and(|&oldest| self.has_left(oldest, now)) {
-            counted.pop_front();
+        while counted.times.front().is_some_and(|&oldest| self.has_left(Duration::from_nanos(oldest), now)) {
+            counted.times.pop_front();
         }
-        counted.len() < usize::try_from(self.limit).unwrap_or(usize::MAX)
+        counted.times.len() < as_count(self.limit)
     }
 
     /// The answer to an attempt that was `admitted` or not, where `counted` are the attempts in the window at `now`.
     pub fn decision(&self, admitted: bool, counted: &Counted, now: Duration) -> Decision {
         let now = latest(counted, now);
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let remaining = u32::try_from(limit.saturating_sub(counted.len())).unwrap_or(u32::MAX);
+        let (limit, times) = (as_count(self.limit), &counted.times);
+        let remaining = u32::try_from(limit.saturating_sub(times.len())).unwrap_or(u32::MAX);
         // If the limit was lowered below the number of counted attempts, several must leave before one more is
         // admitted.
-        let must_leave = counted.len().saturating_sub(limit);
-        let more_after = counted.get(must_leave).map_or(Duration::ZERO, |&at| (at + self.window).saturating_sub(now));
+        let must_leave = times.len().saturating_sub(limit);
+        let leaves_at = |&at: &u64| Duration::from_nanos(at) + self.window;
+        let more_after = times.get(must_leave).map_or(Duration::ZERO, |at| leaves_at(at).saturating_sub(now));
         Decision { admitted, quota: *self, remaining, more_after }
     }
 
@@ -76,7 +107,7 @@ impl Quota {
 
 /// `now`, or the time of the newest counted attempt if that is later.
 fn latest(counted: &Counted, now: Duration) -> Duration {
-    counted.back().map_or(now, |&newest| newest.max(now))
+    counted.newest().map_or(now, |newest| newest.max(now))
 }
 
 impl Decision {
@@ -116,10 +147,16 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
 
+    fn counted(at: Duration) -> Counted {
+        let mut counted = Counted::default();
+        counted.push(at);
+        counted
+    }
+
     #[test]
     fn the_attempt_over_the_limit_is_refused_until_the_oldest_leaves_the_window() {
         let quota = Quota { limit: 2, window: HOUR };
-        let mut counted = Counted::new();
+        let mut counted = Counted::default();
         let at = |seconds| Duration::from_secs(seconds);
         assert_eq!(quota.decide(&mut counted, at(0)).remaining, 1);
         assert_eq!(quota.decide(&mut counted, at(10)).remaining, 0);
@@ -135,7 +172,7 @@ mod tests {
     #[test]
     fn retry_after_is_rounded_up_so_that_the_next_attempt_succeeds() {
         let quota = Quota { limit: 1, window: HOUR };
-        let mut counted = Counted::from([Duration::from_millis(1)]);
+        let mut counted = counted(Duration::from_millis(1));
         let refused = quota.decide(&mut counted, Duration::from_millis(2));
         assert_eq!(refused.retry_after_seconds(), 3600);
     }
@@ -143,7 +180,7 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_admits_nobody_twice() {
         let quota = Quota { limit: 1, window: HOUR };
-        let mut counted = Counted::from([Duration::from_secs(100)]);
+        let mut counted = counted(Duration::from_secs(100));
         assert!(!quota.decide(&mut counted, Duration::ZERO).admitted);
     }
 
@@ -170,7 +207,7 @@ mod tests {
             steps in prop::collection::vec(0u64..20, 1..200),
         ) {
             let quota = Quota { limit, window: Duration::from_millis(window) };
-            let mut counted = Counted::new();
+            let mut counted = Counted::default();
             let mut admitted_at: Vec<u64> = Vec::new();
             let mut now = 0;
             for step in steps {
@@ -187,7 +224,7 @@ mod tests {
                     let waited = Duration::from_millis(now) + Duration::from_secs(decision.retry_after_seconds());
                     prop_assert!(quota.decide(&mut later, waited).admitted);
                 }
-                prop_assert!(counted.len() <= limit as usize);
+                prop_assert!(counted.times.len() <= limit as usize);
             }
         }
     }

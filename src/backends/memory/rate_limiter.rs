@@ -1,7 +1,6 @@
 //! Sliding windows in memory: exact, and bounded however many clients come.
 
 use std::collections::hash_map::RandomState;
-use std::num::NonZeroUsize;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,14 +12,13 @@ use crate::domain::quota::{Counted, Decision, Quota};
 use crate::ports::clock::SharedClock;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 
-/// Maximum number of clients whose windows are kept for one limit.
-///
-/// An entry takes about 200 bytes, plus 16 for each attempt that its window may count, rounded up to a power of two.
-/// With the default limits that is at most 45 MB for creates, 120 MB each for edits and tokens, and 170 MB for previews,
-/// if 100 000 clients use up their limits within one window. If each client makes only one attempt, it is 20 MB for each
-/// limit. A full table drops the window that ends soonest, so the client of that window gets its quota back early. Only
-/// somebody with that many addresses can fill the table.
-const MAX_CLIENTS: NonZeroUsize = NonZeroUsize::new(100_000).unwrap();
+/// Most memory for the windows of one limit, in bytes: those of some 60 000 clients that each made a few attempts. There are
+/// five limits. A full table drops the window that ends soonest, so the client of that window gets its quota back early.
+/// Only somebody with that many addresses can fill the table.
+const TABLE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Memory for a window besides its attempts, in bytes, with its place in the table.
+const WINDOW_BYTES: usize = 200;
 
 /// Maximum number of ended windows that one decision drops. A decision adds at most one window, so ended windows cannot
 /// pile up. The number is small, so that no call waits while a full table is cleared.
@@ -28,7 +26,12 @@ const ENDED_PER_DECISION: usize = 8;
 
 /// Windows by client, ordered by their last admitted attempt. The last attempt is also the last to leave its window,
 /// so the first window in this order is the first to end.
-type Windows = LruCache<Network, Counted, RandomState>;
+struct Windows {
+    counted: LruCache<Network, Counted, RandomState>,
+    /// The memory of all of them.
+    bytes: usize,
+    most_bytes: usize,
+}
 
 /// Counts attempts in this process. A restart forgets them.
 ///
@@ -46,28 +49,20 @@ pub struct MemoryRateLimiter {
 impl MemoryRateLimiter {
     /// A limiter that has counted nothing.
     pub fn new(clock: SharedClock) -> Self {
-        Self::with_capacity(clock, MAX_CLIENTS)
+        Self::with_capacity(clock, TABLE_BYTES)
     }
 
-    /// A limiter that keeps the windows of at most `clients` clients for each limit, and of a tenth of that for previews,
-    /// whose windows are ten times as large.
-    pub fn with_capacity(clock: SharedClock, clients: NonZeroUsize) -> Self {
-        let windows = |clients: NonZeroUsize| {
-            // Resized afterwards, because `with_hasher` allocates a full table at once.
-            let mut windows = Windows::unbounded_with_hasher(RandomState::new());
-            windows.resize(clients);
-            Mutex::new(windows)
-        };
-        let networks = NetworkLimits::NONE;
-        let previewing = NonZeroUsize::new(clients.get() / 10).unwrap_or(NonZeroUsize::MIN);
+    /// A limiter whose windows take at most so many bytes for each limit.
+    pub fn with_capacity(clock: SharedClock, bytes: usize) -> Self {
+        let windows = || Mutex::new(Windows::new(bytes));
         Self {
             clock,
-            networks,
-            create: windows(clients),
-            edit: windows(clients),
-            token: windows(clients),
-            preview: windows(previewing),
-            all_creates: windows(clients),
+            networks: NetworkLimits::NONE,
+            create: windows(),
+            edit: windows(),
+            token: windows(),
+            preview: windows(),
+            all_creates: windows(),
         }
     }
 
@@ -82,13 +77,12 @@ impl MemoryRateLimiter {
     pub fn count(&self, attempt: Attempt) {
         let mut windows = self.windows(attempt.kind);
         let now = self.clock.monotonic();
-        drop_ended(&mut windows, attempt.quota, now);
+        windows.drop_ended(attempt.quota, now);
         for Window { network, quota } in self.networks.windows(attempt.quota, attempt.client, attempt.subject) {
-            let counted = windows.get_or_insert_mut(network, Counted::new);
-            counted.push_back(now);
-            while counted.len() > usize::try_from(quota.limit).unwrap_or(usize::MAX) {
-                counted.pop_front();
-            }
+            windows.change(network, |counted| {
+                counted.push(now);
+                counted.keep_newest(quota.limit);
+            });
         }
     }
 
@@ -105,15 +99,43 @@ impl MemoryRateLimiter {
     }
 }
 
-/// Drops a few windows that have ended.
-fn drop_ended(windows: &mut Windows, quota: Quota, now: Duration) {
-    for _ in 0..ENDED_PER_DECISION {
-        let first = windows.peek_lru().and_then(|(_, counted)| counted.back());
-        if !first.is_some_and(|&newest| quota.has_left(newest, now)) {
-            break;
-        }
-        windows.pop_lru();
+impl Windows {
+    fn new(most_bytes: usize) -> Self {
+        Self { counted: LruCache::unbounded_with_hasher(RandomState::new()), bytes: 0, most_bytes }
     }
+
+    /// Changes the window of `network`. Then it is the last to end, and others are dropped until all fit.
+    fn change<T>(&mut self, network: Network, change: impl FnOnce(&mut Counted) -> T) -> T {
+        self.bytes += if self.counted.contains(&network) { 0 } else { bytes(&Counted::default()) };
+        let counted = self.counted.get_or_insert_mut(network, Counted::default);
+        let before = bytes(counted);
+        let result = change(counted);
+        self.bytes = self.bytes + bytes(counted) - before;
+        while self.bytes > self.most_bytes && self.counted.len() > 1 {
+            self.drop_first();
+        }
+        result
+    }
+
+    /// Drops a few windows that have ended.
+    fn drop_ended(&mut self, quota: Quota, now: Duration) {
+        for _ in 0..ENDED_PER_DECISION {
+            let first = self.counted.peek_lru().and_then(|(_, counted)| counted.newest());
+            if !first.is_some_and(|newest| quota.has_left(newest, now)) {
+                break;
+            }
+            self.drop_first();
+        }
+    }
+
+    fn drop_first(&mut self) {
+        self.bytes -= self.counted.pop_lru().map_or(0, |(_, counted)| bytes(&counted));
+    }
+}
+
+/// The memory of a window.
+fn bytes(counted: &Counted) -> usize {
+    WINDOW_BYTES + counted.bytes()
 }
 
 #[async_trait]
@@ -122,21 +144,20 @@ impl RateLimiter for MemoryRateLimiter {
         let mut windows = self.windows(attempt.kind);
         // The time is read under the lock, so that decisions are made in the order of their times.
         let now = self.clock.monotonic();
-        drop_ended(&mut windows, attempt.quota, now);
+        windows.drop_ended(attempt.quota, now);
         let asked = self.networks.windows(attempt.quota, attempt.client, attempt.subject);
         let mut has_room = |Window { network, quota }: &Window| {
-            windows.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
+            windows.counted.peek_mut(network).is_none_or(|counted| quota.has_room(counted, now))
         };
         // Every window is looked at, because that drops the attempts that have left it.
         let rooms: Vec<bool> = asked.iter().map(&mut has_room).collect();
         let admitted = !rooms.contains(&false);
         let mut decide = |Window { network, quota }: &Window| {
             if admitted {
-                let counted = windows.get_or_insert_mut(*network, Counted::new);
-                return quota.decide(counted, now);
+                return windows.change(*network, |counted| quota.decide(counted, now));
             }
-            let counted = windows.peek(network).cloned().unwrap_or_default();
-            quota.decision(admitted, &counted, now)
+            let none = Counted::default();
+            quota.decision(admitted, windows.counted.peek(network).unwrap_or(&none), now)
         };
         let own = decide(&asked[0]);
         own.restricted_by(asked[1..].iter().map(decide))
@@ -155,6 +176,9 @@ mod tests {
 
     const HOUR: Duration = Duration::from_hours(1);
     const TEN: Quota = Quota { limit: 10, window: HOUR };
+
+    /// The memory of a window of at most four attempts.
+    const SMALL_BYTES: usize = WINDOW_BYTES + 4 * size_of::<u64>();
 
     /// A clock that stands still until the test moves it.
     struct TestClock(Mutex<Duration>);
@@ -185,7 +209,7 @@ mod tests {
 
     /// The number of clients that have a window, including windows that have ended but were not dropped yet.
     fn clients(limiter: &MemoryRateLimiter, kind: LimitKind) -> usize {
-        limiter.windows(kind).len()
+        limiter.windows(kind).counted.len()
     }
 
     #[tokio::test]
@@ -222,7 +246,7 @@ mod tests {
     #[tokio::test]
     async fn a_full_table_drops_the_window_that_ends_soonest_and_keeps_the_others() {
         let clock = Arc::new(TestClock::new());
-        let limiter = MemoryRateLimiter::with_capacity(clock.clone(), NonZeroUsize::new(3).unwrap());
+        let limiter = MemoryRateLimiter::with_capacity(clock.clone(), 3 * SMALL_BYTES);
         let quota = Quota { limit: 2, window: HOUR };
         for number in [0, 1, 2, 0] {
             limiter.check(Attempt::new(LimitKind::Create, quota, client(number))).await;
@@ -238,10 +262,32 @@ mod tests {
 
     #[tokio::test]
     async fn a_flood_of_clients_never_fills_more_than_the_table() {
-        let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), NonZeroUsize::new(100).unwrap());
+        let limiter = MemoryRateLimiter::with_capacity(Arc::new(TestClock::new()), 100 * SMALL_BYTES);
         for number in 0..10_000 {
             assert!(limiter.check(Attempt::new(LimitKind::Token, TEN, client(number))).await.admitted);
             assert!(clients(&limiter, LimitKind::Token) <= 100);
+        }
+    }
+
+    #[tokio::test]
+    async fn windows_of_any_size_take_no_more_than_the_table_and_its_bytes_are_those_of_its_windows() {
+        let clock = Arc::new(TestClock::new());
+        let limits = "ipv4/24=32".parse().unwrap();
+        let limiter = MemoryRateLimiter::with_capacity(clock.clone(), 50_000).limiting_networks(limits);
+        let quota = Quota { limit: 600, window: HOUR };
+        for number in 0..20_000 {
+            let attempt = Attempt::new(LimitKind::Preview, quota, client(number % 97 * (number / 5000 + 1)));
+            if number % 7 == 0 {
+                limiter.count(attempt)
+            } else {
+                drop(limiter.check(attempt).await)
+            }
+            clock.advance(Duration::from_millis(300));
+            let windows = limiter.windows(LimitKind::Preview);
+            let held: usize = windows.counted.iter().map(|(_, counted)| bytes(counted)).sum();
+            assert_eq!(windows.bytes, held);
+            // One window may be larger than the table.
+            assert!(held <= 50_000 || windows.counted.len() == 1, "{held} bytes");
         }
     }
 

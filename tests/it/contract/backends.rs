@@ -1,7 +1,6 @@
 //! The backends that run in the process. A new one is a new row.
 
 use std::future::Future;
-use std::num::NonZeroUsize;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -64,8 +63,8 @@ pub(crate) fn limiters() -> Vec<Limiter> {
     let clock = Arc::new(TestClock::new());
     let few = Arc::new(TestClock::new());
     let limiter = MemoryRateLimiter::new(clock.clone());
-    // Every test of the contract has fewer clients, so the limiter's cap must have no effect.
-    let bounded = MemoryRateLimiter::with_capacity(few.clone(), NonZeroUsize::new(300).unwrap());
+    // Every test of the contract has fewer clients, so the limit on its memory must have no effect.
+    let bounded = MemoryRateLimiter::with_capacity(few.clone(), 100_000);
     vec![
         Limiter { name: "in process", backend: Arc::new(limiter), clock },
         Limiter { name: "in process, with a small table", backend: Arc::new(bounded), clock: few },

@@ -72,7 +72,7 @@ fn redis_decides_as_the_pure_function_does_at_the_same_times() {
     let outcome = runner.run(&(1..50_u64, steps), |(window, steps)| {
         runtime.block_on(async {
             let mut redis = Window::new().await;
-            let mut counted = Counted::new();
+            let mut counted = Counted::default();
             let mut passed = 0;
             for (step, limit) in steps {
                 redis.pass(step).await;
