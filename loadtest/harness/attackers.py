@@ -18,7 +18,17 @@ HEAD_BYTES = 30 * 1024
 CONNECTING = 400  # at once: fewer than fit into the server's queue of connections that it has not accepted
 IP_BIND_ADDRESS_NO_PORT = 24
 
-GET_PAGE = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_page", "arguments": {}}}
+# The kinds that send their request again after each answer, on the same connection.
+REPEATING = ("calls", "meta", "creates", "previews", "forms", "untitled")
+
+# Among the texts that take a renderer the most memory.
+TEXT = "<a@b.c>" * 14_000
+
+MCP_FIELDS = ("Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-11-25")
+
+
+def tool_call(tool, arguments, meta="{}"):
+    return f'{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"_meta":{meta},"name":"{tool}","arguments":{json.dumps(arguments)}}}}}'
 
 
 def request(kind, host, page):
@@ -26,17 +36,31 @@ def request(kind, host, page):
     def head(method, path, *fields):
         return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {host}", *fields, "", ""]).encode()
 
+    def whole(method, path, body, *fields):
+        return head(method, path, *fields, f"Content-Length: {len(body)}") + body.encode()
+
     if kind == "heads":
         begun = head("GET", "/", "X-Long: ")[:-4]
         return begun + b"a" * (HEAD_BYTES - len(begun))
     if kind == "bodies":
-        whole = head("POST", "/api/pages", "Content-Type: application/json", f"Content-Length: {BODY_BYTES}")
-        return whole + b'{"title": "a", "content": "' + b"a" * (BODY_BYTES - 2048 - 27)
+        begun = head("POST", "/api/pages", "Content-Type: application/json", f"Content-Length: {BODY_BYTES}")
+        return begun + b'{"title": "a", "content": "' + b"a" * (BODY_BYTES - 2048 - 27)
     if kind in ("mcp", "calls"):
-        GET_PAGE["params"]["arguments"] = {"slug": page}
-        call = json.dumps(GET_PAGE).encode()
-        fields = ("Content-Type: application/json", "Accept: application/json, text/event-stream", "MCP-Protocol-Version: 2025-11-25")
-        return head("POST", "/mcp", *fields, f"Content-Length: {len(call)}") + call
+        return whole("POST", "/mcp", tool_call("get_page", {"slug": page}), *MCP_FIELDS)
+    if kind == "meta":
+        # In a tree of the whole text each of these objects would take 600 bytes.
+        nested = ",".join(['{"":{"":0}}'] * 10_300)
+        return whole("POST", "/mcp", tool_call("get_page", {"slug": page}, f'{{"x":[{nested}]}}'), *MCP_FIELDS)
+    if kind == "creates":
+        return whole("POST", "/mcp", tool_call("create_page", {"title": "a", "content": TEXT}), *MCP_FIELDS)
+    if kind == "previews":
+        return whole("POST", "/?action=preview", TEXT, "Content-Type: text/markdown", "Accept: application/json")
+    if kind == "untitled":
+        return whole("POST", "/", TEXT, "Content-Type: text/markdown")
+    if kind == "forms":
+        fields = {"content": TEXT, "action": "preview"}.items()
+        parts = [f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields]
+        return whole("POST", "/", "".join(parts) + "--b--\r\n", "Content-Type: multipart/form-data; boundary=b", "Accept: text/html")
     return head("GET", {"idle": "/robots.txt", "html": f"/{page}", "json": f"/api/pages/{page}"}[kind])
 
 
@@ -139,8 +163,8 @@ class Attack:
             self.statuses[status] = self.statuses.get(status, 0) + 1
 
     def take(self, one, data):
-        """Takes a part of an answer. In the attack `calls`, a complete answer leads to the next call."""
-        if self.kind != "calls":
+        """Takes a part of an answer. If the attack repeats, a complete answer leads to the next request."""
+        if self.kind not in REPEATING:
             if not one.got:
                 one.got = data[:12]
                 self.count(data[9:12].decode("latin-1"))
@@ -151,7 +175,7 @@ class Attack:
             if not found:
                 return
             fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
-            one.expected, data = int(fields[b"content-length"]), rest
+            one.expected, data = int(fields.get(b"content-length", 0)), rest
             status = head[9:12].decode("latin-1")
             # An overloaded tool answers 200, with an error in its result.
             self.count("busy" if b'"isError":true' in rest else status)
