@@ -47,16 +47,18 @@ pub(super) struct CreatedPage {
 
 /// A page that was read.
 pub(super) struct ReadPage {
-    pub(super) json: Value,
+    pub(super) texts: PageTexts,
+    /// The whole answer.
+    pub(super) json: Bytes,
     /// The entity tag.
     pub(super) tag: Option<HeaderValue>,
 }
 
-impl ReadPage {
-    /// The text member `name`; empty if it is null or missing.
-    pub(super) fn text(&self, name: &str) -> &str {
-        self.json[name].as_str().unwrap_or_default()
-    }
+/// The texts of a page.
+#[derive(Deserialize)]
+pub(super) struct PageTexts {
+    pub(super) content: String,
+    pub(super) content_html: String,
 }
 
 /// A whole answer.
@@ -91,8 +93,8 @@ impl Api {
     /// Reads a page.
     pub(super) async fn read(&self, page: &PageReference) -> Result<ReadPage, ClientError> {
         let answer = self.call(Method::GET, &page.server, &path(page), HeaderMap::new(), None).await?;
-        let json = serde_json::from_slice(&answer.body).map_err(|_| not_handbill(&page.server))?;
-        Ok(ReadPage { json, tag: answer.headers.get(ETAG).cloned() })
+        let texts = serde_json::from_slice(&answer.body).map_err(|_| not_handbill(&page.server))?;
+        Ok(ReadPage { texts, tag: answer.headers.get(ETAG).cloned(), json: answer.body })
     }
 
     /// Changes the fields in `change`, if the page still has the entity tag `tag`.
@@ -184,10 +186,12 @@ fn authorized(key: &EditKey) -> HeaderMap {
 
 /// The error that an answer means to the user. The server's own message says what to do.
 fn explain(answer: &Answer, server: &Origin, retry_after: Option<Duration>) -> ClientError {
-    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
-    let Some(message) = body["message"].as_str().map(|message| message.replace(char::is_control, " ")) else {
-        return not_handbill(server);
-    };
+    #[derive(Deserialize)]
+    struct ErrorBody {
+        message: String,
+    }
+    let Ok(ErrorBody { message }) = serde_json::from_slice(&answer.body) else { return not_handbill(server) };
+    let message = message.replace(char::is_control, " ");
     let later = retry_after.map(|after| format!(" (try again in {})", humantime::format_duration(after)));
     let message = format!("{message}{}", later.unwrap_or_default());
     match answer.status.as_u16() {

@@ -97,9 +97,10 @@ async fn get(GetArgs { target: PageArgs { page, connection }, json, html }: GetA
     let page = PageReference::parse(&page, &connection.server)?;
     let read = Api::new(connection.wait)?.read(&page).await?;
     if json {
-        return print_line(&read.json.to_string());
+        return print_line(&String::from_utf8_lossy(&read.json));
     }
-    print(read.text(if html { "content_html" } else { "content" }).as_bytes())
+    let texts = read.texts;
+    print(if html { texts.content_html } else { texts.content }.as_bytes())
 }
 
 fn list(ListArgs { json, keys }: ListArgs) -> Result<(), ClientError> {

@@ -22,7 +22,7 @@ pub(super) async fn run(PageArgs { page, connection }: PageArgs) -> Result<(), C
     let (page, key) = with_key(&page, &connection)?;
     let api = Api::new(connection.wait)?;
     let read = api.read(&page).await?;
-    let before = read.text("content");
+    let before = &*read.texts.content;
     let file = write_new(&page.slug, before)?;
     open_editor(&file)?;
     let kept = |error: ClientError| {

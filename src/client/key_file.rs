@@ -4,6 +4,7 @@
 //! that a crash cut short is ignored and replaced. Other changes write a new file, sync it and put it in the old one's
 //! place. Commands that run at the same time take turns by a lock on a second file, which is never replaced.
 
+use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -167,17 +168,18 @@ pub(super) fn lines(pages: &[KeptPage]) -> io::Result<String> {
 /// end was cut by a crash and is ignored.
 pub(super) fn parse(text: &str) -> Result<Vec<KeptPage>, usize> {
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
-    let mut pages: Vec<KeptPage> = Vec::new();
+    let (mut pages, mut last) = (Vec::new(), HashMap::new());
     for (number, line) in (1_usize..).zip(text[..whole].lines()) {
         if line.trim().is_empty() {
             continue;
         }
         let page: KeptPage = serde_json::from_str(line).map_err(|_| number)?;
         let reference = page.reference().filter(|_| page.key().is_some()).ok_or(number)?;
-        pages.retain(|kept| !kept.is(&reference));
-        pages.push(page);
+        last.insert(reference.clone(), number);
+        pages.push((number, reference, page));
     }
-    Ok(pages)
+    pages.retain(|(number, reference, _)| last.get(reference) == Some(number));
+    Ok(pages.into_iter().map(|(.., page)| page).collect())
 }
 
 /// The pages in `text`, which is an export, or has addresses, each with its key on the next line: as `publish` shows a key

@@ -7,7 +7,7 @@ use crate::domain::origin::Origin;
 use crate::domain::slug::Slug;
 
 /// A page on a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PageReference {
     pub(super) server: Origin,
     pub(super) slug: Slug,
