@@ -47,6 +47,8 @@ def request(kind, host, page):
         return begun + b'{"title": "a", "content": "' + b"a" * (BODY_BYTES - 2048 - 27)
     if kind in ("mcp", "calls"):
         return whole("POST", "/mcp", tool_call("get_page", {"slug": page}), *MCP_FIELDS)
+    if kind == "parts":
+        return whole("POST", "/mcp", tool_call("get_page", {"slug": page, "max_chars": 33_500}), *MCP_FIELDS)
     if kind == "meta":
         # In a tree of the whole text each of these objects would take 600 bytes.
         nested = ",".join(['{"":{"":0}}'] * 10_300)
@@ -119,7 +121,7 @@ class Attack:
     def __init__(self, kind, to, sources, connections, seconds, page):
         self.kind, self.to, self.sources, self.connections, self.seconds = kind, tuple(to), sources, connections, seconds
         self.request = memoryview(request(kind, f"{to[0]}:{to[1]}", page))
-        self.refuses_to_read = kind in ("html", "json", "mcp")
+        self.refuses_to_read = kind in ("html", "json", "mcp", "parts")
         self.statuses, self.answers, self.held = {}, 0, 0
 
     def run(self):

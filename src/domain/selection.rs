@@ -10,6 +10,9 @@ use super::timestamp::UnixMillis;
 /// Limit on the memory of a compiled pattern, in bytes. No pattern that a person writes comes near it.
 const MAX_PATTERN_BYTES: usize = 1024 * 1024;
 
+/// Longest pattern, in bytes. While it is compiled, `\pL` takes 2000 times its bytes.
+const MAX_PATTERN_LENGTH: usize = 4096;
+
 /// Criteria that a page must all meet.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -39,6 +42,9 @@ impl Selection {
 
     /// Only pages whose title or Markdown has a match of `pattern`.
     pub fn matching(self, pattern: &str) -> Result<Self, SelectionError> {
+        if pattern.len() > MAX_PATTERN_LENGTH {
+            return Err(SelectionError::Pattern(format!("it has more than {MAX_PATTERN_LENGTH} bytes")));
+        }
         let pattern =
             RegexBuilder::new(pattern).size_limit(MAX_PATTERN_BYTES).dfa_size_limit(MAX_PATTERN_BYTES).build();
         // The last line says what is wrong; those before show where.
@@ -82,6 +88,13 @@ impl Selection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pattern_has_at_most_4096_bytes() {
+        assert!(Selection::default().matching(&"a".repeat(4096)).is_ok());
+        let refused = Selection::default().matching(&"a".repeat(4097)).unwrap_err();
+        assert_eq!(refused.to_string(), "the pattern is not valid: it has more than 4096 bytes");
+    }
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;

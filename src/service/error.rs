@@ -76,6 +76,9 @@ pub enum BodyReadError {
     /// All memory for bodies is in use.
     #[error("there is no memory left for the body")]
     NoRoom,
+    /// The body comes in very many small chunks.
+    #[error("the body comes in too many pieces")]
+    InPieces,
     /// The connection broke before the end of the body.
     #[error("the connection broke before the end of the body")]
     BrokenOff,

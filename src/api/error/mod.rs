@@ -259,6 +259,9 @@ impl ApiError {
                 "The request body did not arrive in time. Nothing was changed: send the request again.",
             ),
             BodyError::Read(BodyReadError::NoRoom) => Self::no_room(),
+            BodyError::Read(BodyReadError::InPieces) => {
+                invalid("The body comes in too many small chunks. Send it in chunks of at least 32 bytes, or whole.")
+            }
             BodyError::Read(BodyReadError::BrokenOff) => {
                 invalid("The request body ended too early. Nothing was changed: send the request again.")
             }

@@ -1,5 +1,6 @@
-//! A page as JSON that is written while it is sent. A response holds the page itself and one chunk of JSON, never the
-//! full JSON.
+//! A page as JSON that is written while it is sent. A response holds the texts that it sends and one chunk of JSON, never
+//! the full JSON. A response without the HTML holds a copy of its part of the source, so that a client who asks for a part
+//! and reads it slowly does not keep the whole page in memory.
 //!
 //! Serde writes the page without its two long texts. The texts are escaped in their places, chunk by chunk, so that no
 //! single poll occupies a thread of the runtime for long.
@@ -21,11 +22,20 @@ const CHUNK_BYTES: usize = 16 * 1024;
 
 /// A page as JSON that is not written yet.
 pub struct PageJson {
-    page: Arc<Page>,
+    texts: Texts,
     /// The JSON before each text, and the text that follows it.
     before_texts: Vec<(String, Text)>,
     /// The JSON after the last text.
     end: String,
+}
+
+/// What a response holds of a page.
+#[derive(Clone)]
+enum Texts {
+    /// Both texts.
+    Page(Arc<Page>),
+    /// The part of the source that is sent.
+    Source(Bytes),
 }
 
 /// One of the two long texts of a page.
@@ -45,10 +55,11 @@ impl Text {
         Self::Source { start: 0, end: page.content.as_str().len() }
     }
 
-    fn of(self, page: &Page) -> &[u8] {
-        match self {
-            Self::Source { start, end } => &page.content.as_str().as_bytes()[start..end],
-            Self::Html => page.rendered.html.as_bytes(),
+    fn of(self, texts: &Texts) -> &[u8] {
+        match (self, texts) {
+            (_, Texts::Source(part)) => part,
+            (Self::Source { start, end }, Texts::Page(page)) => &page.content.as_str().as_bytes()[start..end],
+            (Self::Html, Texts::Page(page)) => page.rendered.html.as_bytes(),
         }
     }
 
@@ -75,6 +86,14 @@ impl PageJson {
     /// and in the same order.
     pub(super) fn new(page: Arc<Page>, members: &impl Serialize, texts: impl IntoIterator<Item = Text>) -> Self {
         let mut end = serde_json::to_string(members).expect("it is made of strings and numbers");
+        let texts: Vec<Text> = texts.into_iter().collect();
+        let held = match texts[..] {
+            [Text::Source { start, end }] => {
+                Texts::Source(Bytes::copy_from_slice(&page.content.as_str().as_bytes()[start..end]))
+            }
+            [] => Texts::Source(Bytes::new()),
+            _ => Texts::Page(page),
+        };
         let mut before_texts = Vec::new();
         for text in texts {
             // Inside a string each quote is escaped, so this can only match a member.
@@ -82,7 +101,7 @@ impl PageJson {
             let after = end.split_off(at);
             before_texts.push((std::mem::replace(&mut end, after), text));
         }
-        Self { page, before_texts, end }
+        Self { texts: held, before_texts, end }
     }
 
     /// The whole JSON at once, for a page that is small.
@@ -116,7 +135,7 @@ pub struct StreamedJson {
 
 enum Piece {
     Written(Bytes),
-    Text { page: Arc<Page>, text: Text, nesting: Nesting },
+    Text { texts: Texts, text: Text, nesting: Nesting },
 }
 
 impl StreamedJson {
@@ -139,8 +158,8 @@ impl StreamedJson {
         };
         for (before, text) in &json.before_texts {
             self.push(nested(before));
-            self.left += nesting.length(text.of(&json.page));
-            self.pieces.push_back(Piece::Text { page: Arc::clone(&json.page), text: *text, nesting });
+            self.left += nesting.length(text.of(&json.texts));
+            self.pieces.push_back(Piece::Text { texts: json.texts.clone(), text: *text, nesting });
         }
         self.push(nested(&json.end));
     }
@@ -159,8 +178,8 @@ impl StreamedJson {
                     self.done = end;
                     bytes.len()
                 }
-                Piece::Text { page, text, nesting } => {
-                    let text = text.of(page);
+                Piece::Text { texts, text, nesting } => {
+                    let text = text.of(texts);
                     self.done += nesting.escape(&text[self.done..], CHUNK_BYTES, &mut chunk);
                     text.len()
                 }
@@ -368,6 +387,22 @@ mod tests {
             assert_as_serde(&page);
             let (_, longest) = sent(PageBody::json(page, &base_url()).into_body());
             assert!(longest < CHUNK_BYTES + LONGEST_ESCAPE, "{longest}");
+        }
+    }
+
+    #[test]
+    fn a_response_without_the_html_holds_a_part_of_the_source_and_not_the_page() {
+        let page = page("T", &"a".repeat(102_400), &"b".repeat(600_000));
+        let part = Some(crate::api::types::Part { offset: 100, max_chars: 30_000 });
+        for (included, holders) in [
+            (Included { html: false, part, ..Included::ALL }, 1),
+            (Included { html: false, ..Included::ALL }, 1),
+            (Included { html: false, content: false, part: None }, 1),
+            (Included { part, ..Included::ALL }, 2),
+        ] {
+            let json = ToolPage::json(Arc::clone(&page), &base_url(), included);
+            assert_eq!(Arc::strong_count(&page), holders, "{included:?}");
+            drop(json);
         }
     }
 

@@ -155,7 +155,8 @@ impl PageTemplate<'_> {
 
 /// `template` as HTML. The buffer is made large enough for `content_bytes` bytes of page content.
 pub fn html<T: Template>(template: &T, content_bytes: usize) -> String {
-    let mut html = String::with_capacity(T::SIZE_HINT + content_bytes);
+    // Every template has the style sheet in it.
+    let mut html = String::with_capacity(T::SIZE_HINT + STYLE.bytes.len() + content_bytes);
     let written = template.render_into(&mut html);
     // Templates are filled with text and numbers, and a `String` accepts all of it, so this cannot fail.
     debug_assert!(written.is_ok(), "{written:?}");
