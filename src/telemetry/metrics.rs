@@ -81,6 +81,7 @@ pub struct Metrics {
     pub blocklist_entries: Gauge,
     pub creates_paused: Gauge,
     pub renders: Histogram,
+    pub renders_hung: Counter,
     pub untrusted_forwarded: Counter,
     pub spans: Family<SpanLabels, Counter>,
     pub log_lines_dropped: Counter,
@@ -227,6 +228,10 @@ impl Metrics {
                 "How long it took to turn Markdown into HTML, including the wait for a free core",
                 Unit::Seconds,
                 Histogram::new(SECONDS),
+            ),
+            renders_hung: declare.plain(
+                "handbill_renders_hung",
+                "Renderings that did not end within 10 s, so that their thread was given up",
             ),
             untrusted_forwarded: declare.plain(
                 "handbill_untrusted_forwarded",
