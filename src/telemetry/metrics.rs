@@ -144,6 +144,7 @@ impl Metrics {
 
     /// All instruments at zero, except `log_lines_dropped`, which the log began to count before these instruments
     /// existed.
+    #[expect(clippy::too_many_lines, reason = "one declaration for each instrument, in the order of the exposition")]
     pub fn with_log(log_lines_dropped: Counter) -> Self {
         let mut declare = Declared::default();
         let traced: fn() -> TracedHistogram = || HistogramWithExemplars::new(SECONDS.into_iter());

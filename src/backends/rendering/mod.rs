@@ -43,7 +43,7 @@ const MAX_LONG_AT_ONCE: usize = 4;
 const MAX_SHORT_AT_ONCE: usize = 8;
 
 /// Longest wait for a turn. A caller that would wait longer does better to come again.
-const TURN_TIMEOUT: Duration = Duration::from_secs(2);
+const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Work that takes longer has no end. Rendering takes at most 250 ms of CPU (contract decision 12), and a thread that
 /// gives way may wait long for a core.
@@ -399,10 +399,10 @@ mod tests {
             let (bytes, meeting) =
                 (if number < cores().min(MAX_SHORT_AT_ONCE) { 1 } else { SHORT_BYTES + 1 }, Arc::clone(&meeting));
             let threads = &threads;
-            async move { threads.run(&content(bytes), write(1), move |_| drop(meeting.wait())).await }
+            async move { threads.run(&content(bytes), write(1), move |_| meeting.wait().is_leader()).await }
         };
         tokio::time::resume();
-        assert_eq!(join_all((0..count).map(meet)).await, vec![Ok(()); count]);
+        assert!(join_all((0..count).map(meet)).await.into_iter().all(|met| met.is_ok()));
         drop(open);
     }
 
@@ -415,7 +415,7 @@ mod tests {
             assert!(threads.run(&content(1), write(1), work).now_or_never().is_none());
         }
         settle().await;
-        tokio::time::advance(HUNG_AFTER - Duration::from_millis(1)).await;
+        tokio::time::advance(HUNG_AFTER.saturating_sub(Duration::from_millis(1))).await;
         settle().await;
         assert_eq!(counter.get(), 0);
         tokio::time::advance(Duration::from_millis(1)).await;

@@ -42,10 +42,12 @@ pub(super) fn without_reserved_references<'a>(
     events.map(move |(mut event, range)| {
         match &mut event {
             // The text of a reference is an event of its own.
-            Event::Text(text) if text.contains(is_reserved) && source[range.clone()].starts_with('&') => {
-                if **text != source[range.clone()] {
-                    *text = replaced(text);
-                }
+            Event::Text(text)
+                if text.contains(is_reserved)
+                    && source[range.clone()].starts_with('&')
+                    && **text != source[range.clone()] =>
+            {
+                *text = replaced(text);
             }
             // An address with a reference is a copy. It may have placeholders besides, and they become U+FFFD too.
             Event::Start(Tag::Link { dest_url: url, .. } | Tag::Image { dest_url: url, .. })
