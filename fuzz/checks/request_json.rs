@@ -6,7 +6,7 @@ use handbill::api::types::{CreatePage, UpdatePage};
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::{PREFIX, SECRET_CHARS};
 use handbill::domain::title::Title;
-use handbill::service::{Body, BodyError, CreateFields, UpdateFields};
+use handbill::service::{Body, BodyError, CreateFields, TitleField, UpdateFields};
 use serde_json::{Map, Value};
 
 /// The fields that both bodies may have.
@@ -26,7 +26,7 @@ pub(crate) fn check(input: &[u8]) {
     // fields.
     let fits = |needed: bool, null: bool| object.as_ref().is_some_and(|object| is_of(object, needed, null));
     check_one(create, fits(true, false), |body| {
-        let CreateFields { title, content } = body.into();
+        let CreateFields { title: TitleField::Given(title), content } = body.into() else { panic!("it was given") };
         let object = object.as_ref().expect("it was taken");
         assert_eq!((Some(&*title), Some(&*content)), (text(object, "title"), text(object, "content")));
         let _ = (Title::parse(&title), Content::parse(content));

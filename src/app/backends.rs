@@ -120,7 +120,7 @@ impl Backends {
 
     /// `store`, which is instrumented already, with a limiter that replicas share.
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
-        let Deps { clock, random, metrics, renderer } = deps;
+        let Deps { clock, random, metrics, renderer, .. } = deps;
         let redis = Redis::open(
             &settings.redis,
             TimeLimits::of_calls(settings.redis.redis_timeout),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::backends::rendering::RenderThreads;
 use crate::ports::clock::{SharedClock, SystemClock};
 use crate::ports::random::Random;
@@ -18,16 +20,25 @@ pub struct Deps {
     pub metrics: Arc<Metrics>,
     /// Renders pages.
     pub renderer: Arc<dyn Renderer>,
+    /// Cancelled when so many renderings hang that the process must end.
+    pub too_many_hung: CancellationToken,
 }
 
 impl Deps {
     /// The machine's clock and randomness, metrics at zero, and threads for rendering.
     pub fn system() -> Self {
+        Self::counting_in(Metrics::new())
+    }
+
+    /// The same with these metrics.
+    pub fn counting_in(metrics: Metrics) -> Self {
+        let too_many_hung = CancellationToken::new();
         Self {
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
-            metrics: Arc::new(Metrics::new()),
-            renderer: Arc::new(RenderThreads::default()),
+            renderer: Arc::new(RenderThreads::new(metrics.renders_hung.clone(), too_many_hung.clone())),
+            metrics: Arc::new(metrics),
+            too_many_hung,
         }
     }
 }

@@ -9,6 +9,7 @@ use thiserror::Error;
 use super::moderation::ModerationError;
 use crate::backends::purging::PurgeError;
 use crate::backends::redb::{OpenError, WriterError};
+use crate::backends::rendering::MAX_HUNG;
 use crate::backends::{cql, redis};
 use crate::operators::guard::TokenError;
 use crate::telemetry::export::ExportError;
@@ -32,6 +33,9 @@ pub enum StartError {
     /// The store ended while it served.
     #[error(transparent)]
     StoreEnded(Arc<WriterError>),
+    /// Renderings hung until no more threads were left to replace theirs.
+    #[error("{MAX_HUNG} renderings did not end, so the process ended: the log and the runbook say more")]
+    RenderingHangs,
     /// Without Redis, each replica would have limits of its own.
     #[error("name Redis with --redis-url: with --store scylla, replicas share their limits there")]
     NoRedis,
@@ -69,7 +73,7 @@ pub enum StartError {
 impl StartError {
     /// Whether the service had started, so that starting it again may help.
     pub fn is_after_the_start(&self) -> bool {
-        matches!(self, Self::StoreEnded(_))
+        matches!(self, Self::StoreEnded(_) | Self::RenderingHangs)
     }
 }
 

@@ -60,6 +60,9 @@ use crate::telemetry::metrics::Metrics;
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 
+/// The renderer in the answer of `/readyz`.
+const RENDERING: &str = "rendering";
+
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
 
@@ -208,7 +211,7 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 }
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
-    let deps = Deps { metrics: Arc::new(Metrics::with_log(log.dropped())), ..Deps::system() };
+    let deps = Deps::counting_in(Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
     let TraceChoice { traces, warnings } = config::traces(&settings.traces);
     let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
@@ -255,8 +258,13 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
 
     announce(&base_url, address, admin_address, &handle.location(&settings));
     let serving = server::serve(listener, public.app(), limits, proxies, server_metrics(metrics), phases);
+    let hung = async {
+        deps.too_many_hung.cancelled().await;
+        readiness.set_missing(RENDERING, StartError::RenderingHangs.to_string());
+    };
+    let limits = drain_limits(&settings.http);
     let ended = tokio::select! {
-        ended = drain::run(serving, phase, &mut signals, &readiness, drain_limits(&settings.http)) => ended,
+        ended = drain::run(serving, phase, async || signals.next().await, hung, &readiness, limits) => ended,
         error = handle.fatal_error() => {
             readiness.set_missing(STORE, error.to_string());
             return Err(error);
@@ -274,6 +282,9 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     }
     if let Some(error) = handle.fatal_error().now_or_never() {
         return Err(error);
+    }
+    if deps.too_many_hung.is_cancelled() {
+        return Err(StartError::RenderingHangs);
     }
     Ok(match ended.drained {
         Drained::Complete => ExitCode::SUCCESS,

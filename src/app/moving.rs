@@ -22,6 +22,7 @@ use crate::ports::clock::{Clock, SystemClock};
 use crate::ports::page_import::PageImport;
 use crate::ports::page_scan::PageScan;
 use crate::ports::page_store::StoreError;
+use crate::ports::renderer::RenderError;
 use crate::transfer::export;
 pub use crate::transfer::export::Selection;
 use crate::transfer::file::{FileError, NewFile, Records, verify};
@@ -54,6 +55,9 @@ pub enum MoveError {
     /// The store failed.
     #[error("the store failed ({}): nothing that is in it is lost; run the command again", cause(.0))]
     Store(#[from] StoreError),
+    /// A page's HTML could not be made.
+    #[error("{0}: nothing that is in the store is lost; run the command again")]
+    Rendering(RenderError),
     /// Deletions are stored, but the ledger of deletions lacks them.
     #[error(
         "deletions are stored, but the ledger of deletions could not be written ({}), so a restore could bring pages back: make it writable and run the command again",
@@ -81,6 +85,7 @@ impl From<ImportError> for MoveError {
     fn from(error: ImportError) -> Self {
         match error {
             ImportError::Store(error) => Self::Store(error),
+            ImportError::Rendering(error) => Self::Rendering(error),
             ImportError::NotInLedger(error) => Self::NotInLedger(error),
         }
     }

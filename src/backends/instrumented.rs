@@ -14,7 +14,7 @@ use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
-use crate::ports::renderer::Renderer;
+use crate::ports::renderer::{Purpose, RenderError, Renderer};
 use crate::telemetry::labels::DecisionLabels;
 use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
@@ -182,14 +182,21 @@ impl RateLimiter for Instrumented<dyn RateLimiter> {
 
 #[async_trait]
 impl Renderer for Instrumented<dyn Renderer> {
-    async fn render(&self, content: &Content) -> Rendered {
-        let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content)).await;
-        self.measure.metrics.renders.observe(took.as_secs_f64());
-        span.done("done", false);
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
+        let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content, purpose)).await;
+        if rendered.is_ok() {
+            self.measure.metrics.renders.observe(took.as_secs_f64());
+        }
+        let outcome = match &rendered {
+            Ok(_) => "done",
+            Err(RenderError::Overloaded) => "overloaded",
+            Err(RenderError::Hung) => "hung",
+        };
+        span.done(outcome, rendered.is_err());
         rendered
     }
 
-    async fn first_heading(&self, content: &Content) -> Option<String> {
-        self.inner.first_heading(content).await
+    async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
+        self.inner.first_heading(content, purpose).await
     }
 }

@@ -1,14 +1,17 @@
 //! A page's Markdown source.
 
-use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// Largest content accepted, in bytes of UTF-8 (spec §8: 100 KB).
 pub const MAX_BYTES: usize = 102_400;
 
-/// Markdown of 1 to [`MAX_BYTES`] bytes, kept byte for byte. White space alone is valid content.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content(String);
+/// Markdown of 1 to [`MAX_BYTES`] bytes, kept byte for byte. White space alone is valid content. Clones share the text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Content(Arc<str>);
 
 /// Why a text is not content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -26,7 +29,8 @@ pub enum ContentError {
 
 impl Content {
     /// Checks the length of `markdown` and nothing else.
-    pub fn parse(markdown: String) -> Result<Self, ContentError> {
+    pub fn parse(markdown: impl Into<Arc<str>>) -> Result<Self, ContentError> {
+        let markdown = markdown.into();
         match markdown.len() {
             0 => Err(ContentError::Empty),
             1..=MAX_BYTES => Ok(Self(markdown)),
@@ -36,12 +40,27 @@ impl Content {
 
     /// The source that a store has kept. It is not checked again, so that a lower limit leaves older pages readable.
     pub fn from_stored(markdown: String) -> Self {
-        Self(markdown)
+        Self(markdown.into())
     }
 
     /// The Markdown source.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+}
+
+impl Serialize for Content {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        /// A text that is not copied if the bytes of the record hold it as it is.
+        #[derive(Deserialize)]
+        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+        Text::deserialize(deserializer).map(|Text(text)| Self(text.into()))
     }
 }
 

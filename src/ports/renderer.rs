@@ -1,18 +1,41 @@
 //! Turning Markdown into HTML without blocking the caller.
 
 use async_trait::async_trait;
+use thiserror::Error;
 
 use crate::domain::content::Content;
-use crate::domain::markdown::{Rendered, first_heading};
+use crate::domain::markdown::Rendered;
+use crate::domain::subject::Requester;
 
-/// Renders pages. Rendering never fails, because any content has HTML.
+/// The reason why a text is rendered. It decides whose turn comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// This requester publishes the text. Writes come first.
+    Write(Requester),
+    /// The service's own work: pages with HTML of an older renderer, and imports. It comes after writes and is never
+    /// refused, so whoever asks for it must bound how much of it waits.
+    Upkeep,
+    /// This requester wants to see the text. Previews come last.
+    Preview(Requester),
+}
+
+/// Why a text was not rendered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RenderError {
+    /// Too many texts wait already, or the turn did not come in time. Nothing was done.
+    #[error("too many texts are waiting to be rendered")]
+    Overloaded,
+    /// The work did not end and was given up. The same text would hang again.
+    #[error("the rendering of a text did not end")]
+    Hung,
+}
+
+/// Renders pages. Any content has HTML, but there may be no room to make it now. A caller may drop a future at any time.
 #[async_trait]
 pub trait Renderer: Send + Sync {
-    /// The HTML of `content`, by the newest rules. A caller may drop the future at any time.
-    async fn render(&self, content: &Content) -> Rendered;
+    /// The HTML of `content`, by the newest rules.
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError>;
 
     /// The text of the heading that names `content`; `None` if it has no heading.
-    async fn first_heading(&self, content: &Content) -> Option<String> {
-        first_heading(content.as_str())
-    }
+    async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError>;
 }

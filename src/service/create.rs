@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::error::ServiceError;
-use super::request::{Body, CreateFields};
+use super::error::{BodyError, ServiceError};
+use super::request::{Body, CreateFields, NewTitle};
 use super::{Limited, PageService, StoreBudget};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
@@ -14,6 +14,7 @@ use crate::domain::title::Title;
 use crate::ports::page_store::InsertResult;
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
+use crate::ports::renderer::Purpose;
 
 /// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
 /// mean that something is broken.
@@ -32,18 +33,27 @@ impl PageService {
     /// Publishes a page. After [`ServiceError::Store`] or [`ServiceError::DeadlinePassed`] the page may have been
     /// stored, without anyone having its key.
     pub async fn create(&self, requester: impl Into<Requester>, body: Body<CreateFields>) -> Limited<Created> {
+        let requester = requester.into();
+        let purpose = Purpose::Write(self.tiers.believed(requester));
         match body.and_then(CreateFields::check) {
             Ok((title, content)) => {
-                self.admit_within_deadline(LimitKind::Create, requester, self.publish(title, content)).await
+                self.admit_within_deadline(LimitKind::Create, requester, self.publish(title, content, purpose)).await
             }
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }
 
-    async fn publish(&self, title: Title, content: Content) -> Result<Created, ServiceError> {
+    async fn publish(&self, title: NewTitle, content: Content, purpose: Purpose) -> Result<Created, ServiceError> {
+        let title = match title {
+            NewTitle::Checked(title) => title,
+            NewTitle::InText { file_name } => {
+                let text = self.title_in(&content, file_name, purpose).await?.ok_or(BodyError::NoTitle)?;
+                Title::parse(&text).map_err(BodyError::Title)?
+            }
+        };
         self.policy.check_pause()?;
         let slug = self.random_slug(&title);
-        let rendered = self.rendering.render(&content).await;
+        let rendered = self.rendering.renderer().render(&content, purpose).await?;
         self.policy.check_content(&rendered)?;
         self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
@@ -68,6 +78,17 @@ impl PageService {
             page = Page { slug: self.random_slug(&title), ..Arc::unwrap_or_clone(candidate) };
         }
         Err(ServiceError::NoFreeSlug)
+    }
+
+    /// The text that names `content`, not yet checked: that of its heading, else the name of its file.
+    pub(super) async fn title_in(
+        &self,
+        content: &Content,
+        file_name: String,
+        purpose: Purpose,
+    ) -> Result<Option<String>, ServiceError> {
+        let heading = self.rendering.renderer().first_heading(content, purpose).await?;
+        Ok(heading.or_else(|| (!file_name.is_empty()).then_some(file_name)))
     }
 
     fn random_slug(&self, title: &Title) -> Slug {

@@ -7,6 +7,7 @@ use crate::domain::quota::Decision;
 use crate::domain::text_edits::TextEditError;
 use crate::domain::title::TitleError;
 use crate::ports::page_store::StoreError;
+use crate::ports::renderer::RenderError;
 
 /// Why an operation was not done.
 #[derive(Debug, Error)]
@@ -59,6 +60,9 @@ pub enum ServiceError {
     /// Too many large pages are being read at once. Nothing was done.
     #[error("too many large pages are being read at once")]
     Overloaded,
+    /// The text was not rendered. Nothing was changed.
+    #[error(transparent)]
+    Rendering(#[from] RenderError),
     /// Every slug that was tried is taken.
     #[error("no free slug was found")]
     NoFreeSlug,

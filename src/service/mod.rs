@@ -14,9 +14,10 @@
 //! | 5 | | | body | body, which must be empty | scope |
 //! | 6 | | | precondition | precondition | |
 //!
-//! A preview has the steps of a create, with a limit of its own.
+//! A preview has the steps of a create, with a limit of its own. A title that must be found in the text is looked for
+//! after the limit, because that costs as much as rendering the text.
 //!
-//! After its rate limit a create is refused while operators have paused creates, then if its text or links are on the
+//! After its rate limit a create is refused if its text has no title, then while operators have paused creates, then if its text or links are on the
 //! blocklist, then if the budget of all clients is used up. An update with a text is refused by the blocklist after its
 //! body was checked. So each of these counts as an attempt, and the blocklist cannot be probed for free.
 //!
@@ -65,10 +66,10 @@ use large_reads::{LARGE_BYTES, LargeReads};
 pub use operators::{Operators, Scanned, TakedownOutcome};
 pub use page_cache::{Keeper, Kept, PageCache, PageCacheMetrics, PageRead};
 pub use policy::PublishingPolicy;
-pub use preview::{Preview, PreviewFields};
+pub use preview::Preview;
 pub use read::Reading;
 use render::Rendering;
-pub use request::{Body, CreateFields, Credential, Precondition, States, UpdateFields};
+pub use request::{Body, CreateFields, Credential, Precondition, States, TitleField, UpdateFields};
 pub use store_budget::STORE_BUDGET;
 use store_budget::StoreBudget;
 pub use tiers::LimitTiers;

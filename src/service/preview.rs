@@ -1,22 +1,14 @@
 //! Previewing a page: the same checks and the same HTML as publishing it, and nothing is stored.
 
-use super::error::{BodyError, ServiceError};
-use super::request::Body;
+use super::error::ServiceError;
+use super::request::{Body, CreateFields, NewTitle};
 use super::{Limited, PageService};
-use crate::domain::content::{Content, ContentError};
+use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
 use crate::domain::subject::Requester;
-use crate::domain::title::{Title, TitleError};
+use crate::domain::title::Title;
 use crate::ports::rate_limiter::LimitKind;
-
-/// The fields of a preview.
-#[derive(Clone, Debug)]
-pub struct PreviewFields {
-    /// The title as it was sent; empty if there is none yet.
-    pub title: String,
-    /// The Markdown source as it was sent.
-    pub content: String,
-}
+use crate::ports::renderer::Purpose;
 
 /// A page as it would be published.
 #[derive(Debug)]
@@ -28,34 +20,27 @@ pub struct Preview {
 }
 
 impl PageService {
-    /// Renders a page without publishing it. The checks and their order are those of a create; the limit is that of
-    /// previews.
-    pub async fn preview(&self, requester: impl Into<Requester>, body: Body<PreviewFields>) -> Limited<Preview> {
-        let work = |(title, content): (Option<Title>, Content)| async move {
-            Ok::<_, ServiceError>(Preview { title, rendered: self.rendering.render(&content).await })
-        };
-        match body.and_then(PreviewFields::check) {
-            Ok(fields) => self.admit_within_deadline(LimitKind::Preview, requester, work(fields)).await,
+    /// Renders a page without publishing it. The checks and their order are those of a create, but a text needs no title,
+    /// and a heading that could be no title is none. The limit is that of previews.
+    pub async fn preview(&self, requester: impl Into<Requester>, body: Body<CreateFields>) -> Limited<Preview> {
+        let requester = requester.into();
+        let purpose = Purpose::Preview(self.tiers.believed(requester));
+        match body.and_then(CreateFields::check) {
+            Ok((title, content)) => {
+                self.admit_within_deadline(LimitKind::Preview, requester, self.show(title, content, purpose)).await
+            }
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }
 
-    /// The text of the heading that names `content`, if it has one.
-    pub async fn first_heading(&self, content: &str) -> Option<String> {
-        let content = Content::parse(content.to_owned()).ok()?;
-        self.rendering.first_heading(&content).await
-    }
-}
-
-impl PreviewFields {
-    fn check(self) -> Result<(Option<Title>, Content), BodyError> {
-        let title = match Title::parse(&self.title) {
-            Err(TitleError::Empty) => Ok(None),
-            title => title.map(Some).map_err(BodyError::Title),
+    async fn show(&self, title: NewTitle, content: Content, purpose: Purpose) -> Result<Preview, ServiceError> {
+        let title = match title {
+            NewTitle::Checked(title) => Some(title),
+            NewTitle::InText { file_name } => {
+                let text = self.title_in(&content, file_name, purpose).await?;
+                text.and_then(|text| Title::parse(&text).ok())
+            }
         };
-        match (Content::parse(self.content), title) {
-            (Err(too_large @ ContentError::TooLarge { .. }), _) => Err(BodyError::Content(too_large)),
-            (content, title) => Ok((title?, content.map_err(BodyError::Content)?)),
-        }
+        Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose).await? })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! After an upgrade every stored page has the HTML of an older renderer. Each page is rendered again at its first read,
 //! once in each replica, however many requests read the page at the same time. Only a few pages are rendered at the
-//! same time, so that creates and updates keep their share of the cores. If the process writes renewed pages back, the
+//! same time, after creates and updates and before previews. If the process writes renewed pages back, the
 //! new HTML is stored on the condition that the page's version has not changed, so a concurrent update or delete wins.
 //! A cache of bounded size serves reads until the new HTML is stored, and all reads in a process that does not write
 //! back.
@@ -19,16 +19,19 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::store_budget::STORE_BUDGET;
-use crate::domain::content::Content;
 use crate::domain::markdown::{RENDERER_VERSION, Rendered};
 use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{PageStore, Record};
-use crate::ports::renderer::Renderer;
+use crate::ports::renderer::{Purpose, RenderError, Renderer};
 
 /// Memory for pages that were rendered again, in bytes: enough for a few of the largest or thousands of usual ones.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
+
+/// Most pages that are rendered again at once, on any number of cores: half of the long texts that the renderer has at
+/// once.
+const MAX_AT_ONCE: usize = 2;
 
 /// Bytes that the cache counts for a page in addition to its texts: more than the page's other fields and its cache
 /// entry take.
@@ -63,8 +66,8 @@ type Renewing = BoxFuture<'static, Arc<Page>>;
 
 impl Rendering {
     pub(super) fn new(renderer: Arc<dyn Renderer>, store: Option<Arc<dyn PageStore>>) -> Self {
-        // Half of the cores: the renderer has one thread for each core, and creates and updates need them too.
-        let permits = available_parallelism().map_or(1, NonZero::get).div_ceil(2);
+        // Half of the cores: creates, updates and previews need the renderer too.
+        let permits = available_parallelism().map_or(1, NonZero::get).div_ceil(2).min(MAX_AT_ONCE);
         let state = State { renewed: LruCache::unbounded(), renewed_bytes: 0, running: HashMap::new(), last_number: 0 };
         Self(Arc::new(Inner { renderer, store, permits: Arc::new(Semaphore::new(permits)), state: Mutex::new(state) }))
     }
@@ -74,17 +77,12 @@ impl Rendering {
         Self::new(Arc::clone(&self.0.renderer), Some(store))
     }
 
-    /// The HTML of `content`.
-    pub(super) async fn render(&self, content: &Content) -> Rendered {
-        self.0.renderer.render(content).await
+    /// The renderer, for texts that are sent.
+    pub(super) fn renderer(&self) -> &dyn Renderer {
+        &*self.0.renderer
     }
 
-    /// The text of the heading that names `content`.
-    pub(super) async fn first_heading(&self, content: &Content) -> Option<String> {
-        self.0.renderer.first_heading(content).await
-    }
-
-    /// `page`, rendered again if an older renderer made its HTML.
+    /// `page`, rendered again if an older renderer made its HTML. A page whose rendering hangs keeps the older HTML.
     pub(super) async fn current(&self, page: Arc<Page>) -> Arc<Page> {
         if page.rendered.renderer_version >= RENDERER_VERSION {
             return page;
@@ -120,8 +118,17 @@ impl Inner {
         _permit: OwnedSemaphorePermit,
         sender: oneshot::Sender<Arc<Page>>,
     ) {
-        let rendered = self.renderer.render(&page.content).await;
-        let renewed = Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) });
+        let renewed = match self.renderer.render(&page.content, Purpose::Upkeep).await {
+            Ok(rendered) => Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) }),
+            Err(error) => {
+                if error == RenderError::Hung {
+                    // The next reader must not hang another thread.
+                    self.state().keep(&page);
+                }
+                let _ = sender.send(page);
+                return;
+            }
+        };
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         let _ = sender.send(Arc::clone(&renewed));
@@ -208,6 +215,7 @@ mod tests {
     use futures_util::future::join_all;
 
     use super::*;
+    use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
     use crate::domain::page::TextPlace;
@@ -236,13 +244,21 @@ mod tests {
 
     #[async_trait]
     impl Renderer for Held {
-        async fn render(&self, content: &Content) -> Rendered {
+        async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
+            assert_eq!(purpose, Purpose::Upkeep);
             self.begun.fetch_add(1, Ordering::SeqCst);
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
             self.most.fetch_max(running, Ordering::SeqCst);
             self.gate.acquire().await.expect("it is open").forget();
             self.running.fetch_sub(1, Ordering::SeqCst);
-            Rendered { html: self.html.clone(), ..render(content.as_str()) }
+            if self.html.is_empty() {
+                return Err(RenderError::Hung);
+            }
+            Ok(Rendered { html: self.html.clone(), ..render(content.as_str()) })
+        }
+
+        async fn first_heading(&self, _: &Content, _: Purpose) -> Result<Option<String>, RenderError> {
+            unreachable!("a page that is stored has its title")
         }
     }
 
@@ -293,11 +309,22 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_page_whose_rendering_hangs_keeps_its_html_and_is_not_rendered_again() {
+        let renderer = Held::of(0);
+        let rendering = Rendering::new(renderer.clone(), None);
+        renderer.gate.add_permits(2);
+        for _ in 0..2 {
+            assert_eq!(rendering.current(old(0)).await.rendered, old(0).rendered);
+        }
+        assert_eq!(renderer.begun(), 1);
+    }
+
+    #[tokio::test]
     async fn only_a_few_old_pages_are_rendered_at_once() {
         let renderer = Held::of(1);
         let rendering = Rendering::new(renderer.clone(), None);
         let permits = rendering.0.permits.available_permits();
-        assert!(permits <= available_parallelism().unwrap().get().div_ceil(2));
+        assert!(permits <= available_parallelism().unwrap().get().div_ceil(2) && permits <= 2);
         let mut readers = pin!(join_all((0..100).map(|number| rendering.current(old(number)))));
         assert!((&mut readers).now_or_never().is_none());
         settle().await;

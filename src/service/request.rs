@@ -5,6 +5,8 @@
 //! [`CreateFields`] and [`UpdateFields`] have the same fields as `api::types::CreatePage` and `UpdatePage`, which
 //! describe the JSON. They are separate so that the service needs neither `serde` nor an OpenAPI schema.
 
+use std::sync::Arc;
+
 use crate::domain::content::{Content, ContentError};
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::PageState;
@@ -17,13 +19,31 @@ use super::error::{BodyError, ServiceError};
 /// The value in a body, or why there is none.
 pub type Body<T> = Result<T, BodyError>;
 
-/// The fields of a create.
+/// The fields of a create or a preview.
 #[derive(Clone, Debug)]
 pub struct CreateFields {
-    /// The title as it was sent.
-    pub title: String,
+    /// The title.
+    pub title: TitleField,
     /// The Markdown source as it was sent.
-    pub content: String,
+    pub content: Arc<str>,
+}
+
+/// Where the title of a new page comes from.
+#[derive(Clone, Debug)]
+pub enum TitleField {
+    /// It was sent like this.
+    Given(String),
+    /// It is the text of a heading, which is looked for once the limiter has admitted the request.
+    InText {
+        /// Names a text without a heading; empty if nothing does.
+        file_name: String,
+    },
+}
+
+/// The title of a new page, as far as it was checked before the limit.
+pub(super) enum NewTitle {
+    Checked(Title),
+    InText { file_name: String },
 }
 
 /// The fields of an update; a field that was not sent is `None`, one that was sent as `null` is `Some(None)`.
@@ -133,8 +153,11 @@ impl Precondition {
 
 impl CreateFields {
     /// The title and content of a new page. Size is checked before anything else.
-    pub(super) fn check(self) -> Result<(Title, Content), BodyError> {
-        let title = Title::parse(&self.title).map_err(BodyError::Title);
+    pub(super) fn check(self) -> Result<(NewTitle, Content), BodyError> {
+        let title = match self.title {
+            TitleField::Given(title) => Title::parse(&title).map(NewTitle::Checked).map_err(BodyError::Title),
+            TitleField::InText { file_name } => Ok(NewTitle::InText { file_name }),
+        };
         match (Content::parse(self.content), title) {
             (Err(too_large @ ContentError::TooLarge { .. }), _) => Err(BodyError::Content(too_large)),
             (content, title) => Ok((title?, content.map_err(BodyError::Content)?)),

@@ -29,6 +29,12 @@ impl LimitTiers {
         limit_of(kind, tier.client).map_or(usual, |limit| self.counted(limit))
     }
 
+    /// `requester` without its subject, unless its network is believed.
+    pub(super) fn believed(&self, requester: Requester) -> Requester {
+        let is_believed = tier_of(&self.tiers, requester.client).is_some_and(|tier| tier.subject.is_some());
+        Requester { subject: requester.subject.filter(|_| is_believed), ..requester }
+    }
+
     /// The quota of the subject that `requester` names, if its network is believed and limits subjects.
     pub(super) fn subject_quota(&self, kind: LimitKind, requester: Requester) -> Option<SubjectQuota> {
         let (subject, tier) = (requester.subject?, tier_of(&self.tiers, requester.client)?);

@@ -19,6 +19,7 @@ use crate::domain::subject::Requester;
 use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
+use crate::ports::renderer::Purpose;
 
 /// A page whose key was presented.
 struct Opened {
@@ -35,6 +36,7 @@ struct Edit<'a> {
     rendered: Option<Rendered>,
     key: &'a EditKey,
     precondition: &'a Precondition,
+    purpose: Purpose,
 }
 
 impl Edit<'_> {
@@ -105,8 +107,12 @@ impl PageService {
         body: impl Future<Output = Body<UpdateFields>>,
         precondition: &Precondition,
     ) -> Limited<Arc<Page>> {
+        let requester = requester.into();
+        let purpose = Purpose::Write(self.tiers.believed(requester));
         match Slug::parse(slug) {
-            Ok(slug) => self.admit(LimitKind::Edit, requester, self.edit(&slug, credential, body, precondition)).await,
+            Ok(slug) => {
+                self.admit(LimitKind::Edit, requester, self.edit(&slug, credential, body, precondition, purpose)).await
+            }
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }
     }
@@ -117,6 +123,7 @@ impl PageService {
         credential: &Credential,
         body: impl Future<Output = Body<UpdateFields>>,
         precondition: &Precondition,
+        purpose: Purpose,
     ) -> Result<Arc<Page>, ServiceError> {
         let mut body = pin!(body);
         let mut began = Instant::now();
@@ -132,7 +139,7 @@ impl PageService {
             opened = within_deadline(began, self.opened(slug, credential)).await?;
             body
         };
-        within_deadline(began, self.apply(opened, credential, body, precondition)).await
+        within_deadline(began, self.apply(opened, credential, body, precondition, purpose)).await
     }
 
     /// The head of the page under `slug`, if `credential` is its key, and a place among the page's writers.
@@ -149,15 +156,16 @@ impl PageService {
         credential: &Credential,
         body: Body<UpdateFields>,
         precondition: &Precondition,
+        purpose: Purpose,
     ) -> Result<Arc<Page>, ServiceError> {
         let Opened { place, head, mut store_budget } = opened;
         let key = credential.open(head.key_hash)?;
         let update = body?.check(key)?;
         let rendered = match &update.text {
-            TextUpdate::Replace(content) => Some(self.rendered_if_publishable(content, key).await?),
+            TextUpdate::Replace(content) => Some(self.rendered_if_publishable(content, key, purpose).await?),
             TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
-        let edit = Edit { update, rendered, key, precondition };
+        let edit = Edit { update, rendered, key, precondition, purpose };
         edit.check_state(head.state())?;
         if edit.update.is_empty() {
             let page = self.page_of(head, &mut store_budget).await?;
@@ -207,11 +215,12 @@ impl PageService {
             Base::Read(head) => self.page_of(head, store_budget).await?,
         };
         edit.check_state(page.state())?;
-        Ok((page.version, self.with_parts_replaced(page, update, edit.key).await?))
+        Ok((page.version, self.with_parts_replaced(page, edit).await?))
     }
 
     /// `page` after an update that keeps its source, or replaces parts of it.
-    async fn with_parts_replaced(&self, page: Arc<Page>, update: &Update, key: &EditKey) -> Result<Page, ServiceError> {
+    async fn with_parts_replaced(&self, page: Arc<Page>, edit: &Edit<'_>) -> Result<Page, ServiceError> {
+        let Edit { update, key, purpose, .. } = edit;
         let title = update.title.clone();
         let TextUpdate::Edit(edits) = &update.text else {
             // The page is stored with HTML of the newest renderer.
@@ -220,17 +229,22 @@ impl PageService {
         };
         let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
-        let rendered = self.rendered_if_publishable(&content, key).await?;
+        let rendered = self.rendered_if_publishable(&content, key, *purpose).await?;
         Ok(page.head().rewritten(title, content, rendered, self.clock.now()))
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character
     /// references may spell the key even if the source does not contain it.
-    async fn rendered_if_publishable(&self, content: &Content, key: &EditKey) -> Result<Rendered, ServiceError> {
+    async fn rendered_if_publishable(
+        &self,
+        content: &Content,
+        key: &EditKey,
+        purpose: Purpose,
+    ) -> Result<Rendered, ServiceError> {
         if key.occurs_in(content.as_str()) {
             return Err(BodyError::HoldsKey("content").into());
         }
-        let rendered = self.rendering.render(content).await;
+        let rendered = self.rendering.renderer().render(content, purpose).await?;
         if rendered.exposes(|text| key.occurs_in(text)) {
             return Err(BodyError::HoldsKey("content").into());
         }

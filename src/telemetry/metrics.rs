@@ -81,6 +81,7 @@ pub struct Metrics {
     pub blocklist_entries: Gauge,
     pub creates_paused: Gauge,
     pub renders: Histogram,
+    pub renders_hung: Counter,
     pub untrusted_forwarded: Counter,
     pub spans: Family<SpanLabels, Counter>,
     pub log_lines_dropped: Counter,
@@ -143,6 +144,7 @@ impl Metrics {
 
     /// All instruments at zero, except `log_lines_dropped`, which the log began to count before these instruments
     /// existed.
+    #[expect(clippy::too_many_lines, reason = "one declaration for each instrument, in the order of the exposition")]
     pub fn with_log(log_lines_dropped: Counter) -> Self {
         let mut declare = Declared::default();
         let traced: fn() -> TracedHistogram = || HistogramWithExemplars::new(SECONDS.into_iter());
@@ -227,6 +229,10 @@ impl Metrics {
                 "How long it took to turn Markdown into HTML, including the wait for a free core",
                 Unit::Seconds,
                 Histogram::new(SECONDS),
+            ),
+            renders_hung: declare.plain(
+                "handbill_renders_hung",
+                "Renderings that did not end within 10 s, so that their thread was given up",
             ),
             untrusted_forwarded: declare.plain(
                 "handbill_untrusted_forwarded",

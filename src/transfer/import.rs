@@ -9,7 +9,7 @@ use crate::domain::page::Tombstone;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_import::PageImport;
 use crate::ports::page_store::{CasResult, InsertResult, Lookup, Record, StoreError};
-use crate::ports::renderer::Renderer;
+use crate::ports::renderer::{Purpose, RenderError, Renderer};
 
 /// How many records were stored, and how many were not and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +51,9 @@ pub enum ImportError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A page's HTML could not be made.
+    #[error(transparent)]
+    Rendering(#[from] RenderError),
     /// The tombstone is stored, but the ledger of deletions could not be written, so a restore could bring the page back.
     #[error("a deletion is stored, but it is not in the ledger of deletions")]
     NotInLedger(#[source] StoreError),
@@ -98,7 +101,7 @@ impl Importer {
             }
             let record = match &record {
                 Some(record) => record,
-                None => record.insert(self.record_of(&entry).await),
+                None => record.insert(self.record_of(&entry).await?),
             };
             let now = self.clock.now();
             let is_stored = match (found, record.clone()) {
@@ -125,13 +128,13 @@ impl Importer {
         self.store.ensure_in_ledger(tombstone).await.map_err(ImportError::NotInLedger)
     }
 
-    async fn record_of(&self, entry: &Entry) -> Record {
-        match entry {
+    async fn record_of(&self, entry: &Entry) -> Result<Record, RenderError> {
+        Ok(match entry {
             Entry::Page(page) => {
-                let rendered = self.renderer.render(&page.content).await;
+                let rendered = self.renderer.render(&page.content, Purpose::Upkeep).await?;
                 Record::Active(Arc::new(page.clone().into_page(rendered)))
             }
             Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),
-        }
+        })
     }
 }

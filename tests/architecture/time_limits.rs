@@ -17,6 +17,7 @@ const LEASE: &str = "src/backends/cql/migrate/lease.rs";
 const FENCE: &str = "src/backends/cql/fence/mod.rs";
 const FENCE_LEASE: &str = "src/backends/cql/fence/lease.rs";
 const REDIS: &str = "src/backends/redis/time_limits.rs";
+const RENDERING: &str = "src/backends/rendering/mod.rs";
 const PURGES: &str = "src/backends/purging/mod.rs";
 const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
 
@@ -181,6 +182,8 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (33, limit("src/service/write_turns.rs", "TURN_TIMEOUT") + store, deadline),
         (34, limit(CQL, "SECOND_READ_AFTER"), limit(CQL, "silent_after")),
         (34, limit(CQL, "silent_after"), operation),
+        (38, 2 * limit(RENDERING, "TURN_TIMEOUT") + store, deadline),
+        (39, deadline, limit(RENDERING, "HUNG_AFTER")),
         (16, permit + attempt, operation),
         (16, limit(LWT, "SHORTEST_ATTEMPT"), to_read_back),
         (17, limit(LWT, "LONGEST_PAUSE"), to_read_back),

@@ -23,7 +23,8 @@ use handbill::ports::page_store::{PageStore, StoreError};
 use handbill::ports::random::{Random, index_below};
 use handbill::ports::rate_limiter::Quotas;
 use handbill::service::{
-    CreateFields, Credential, PageCache, PageCacheMetrics, PageService, Precondition, ServiceError, UpdateFields,
+    CreateFields, Credential, PageCache, PageCacheMetrics, PageService, Precondition, ServiceError, TitleField,
+    UpdateFields,
 };
 use handbill::telemetry::metrics::Metrics;
 use tokio::runtime::Builder;
@@ -152,7 +153,7 @@ async fn order(seed: u64, fault: Fault) -> Result<(), String> {
     let replicas: Vec<_> = (0..REPLICAS)
         .map(|number| replica(&store, &random, Duration::from_hours(1) * u32::try_from(number).unwrap()))
         .collect();
-    let fields = CreateFields { title: "first".to_owned(), content: "first".to_owned() };
+    let fields = CreateFields { title: TitleField::Given("first".to_owned()), content: "first".into() };
     let created = replicas[0].create(client(), Ok(fields)).await.outcome.map_err(|error| error.to_string())?;
     store.begin_to_fail();
     let history = History::default();

@@ -14,6 +14,7 @@ use crate::domain::quota::Decision;
 use crate::domain::text_edits::{MAX_EDITS, TextEditError};
 use crate::domain::title::{MAX_CHARS, TitleError};
 use crate::ports::page_store::StoreError;
+use crate::ports::renderer::RenderError;
 use crate::service::{BodyError, BodyReadError, ServiceError};
 
 /// Seconds after which a client may retry when a store was unavailable. An estimate: the outage of one database node is
@@ -239,10 +240,15 @@ impl ApiError {
                 "Storage did not answer in time. A change may or may not have been made, but never in part: read the page, or",
             ),
             ServiceError::Overloaded => Self::unavailable("Too many large pages are being read at the moment;"),
+            ServiceError::Rendering(RenderError::Overloaded) => {
+                Self::unavailable("Too many texts are being turned into pages at the moment. Nothing was changed;")
+            }
             ServiceError::NoFreeSlug => {
                 Self::unavailable("No free address was found for this title. Nothing was published;")
             }
-            ServiceError::Store(StoreError::Unreadable(_)) => Self::internal(),
+            ServiceError::Store(StoreError::Unreadable(_)) | ServiceError::Rendering(RenderError::Hung) => {
+                Self::internal()
+            }
         }
     }
 

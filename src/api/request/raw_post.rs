@@ -2,6 +2,8 @@
 //!
 //! A URL-encoded form is refused, because `curl -d @file` sends one and leaves out all line breaks of the file.
 
+use std::sync::Arc;
+
 use axum::body::Body as HttpBody;
 use axum::extract::{FromRequest, Multipart};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -22,7 +24,7 @@ pub struct RawPost {
     /// The title that was sent; empty if there is none.
     pub title: String,
     /// The Markdown.
-    pub content: String,
+    pub content: Arc<str>,
     /// Whether the text is only shown, and not published.
     pub is_preview: bool,
     /// The name of the file that was sent, without its folder and extension; empty if there is none.
@@ -45,7 +47,7 @@ pub async fn read(headers: &HeaderMap, query: Option<&str>, body: HttpBody, orig
     let mut post = if kind == Kind::Form {
         form(headers, bytes).await?
     } else {
-        RawPost { content: text(bytes, "The text")?, ..RawPost::default() }
+        RawPost { content: text(bytes, "The text")?.into(), ..RawPost::default() }
     };
     if post.title.trim().is_empty() {
         post.title = in_query.title;
@@ -166,7 +168,7 @@ async fn form(headers: &HeaderMap, bytes: Vec<u8>) -> Body<RawPost> {
     Ok(RawPost {
         title: title.unwrap_or_default(),
         // Browsers send every line break of a form as CR LF, whatever the text had.
-        content: content.replace("\r\n", "\n"),
+        content: content.replace("\r\n", "\n").into(),
         is_preview: is_preview(&action.unwrap_or_default())?,
         file_name,
     })

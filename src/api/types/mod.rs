@@ -23,7 +23,7 @@ use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::domain::slug::Slug;
 use crate::domain::title::MAX_CHARS;
-use crate::service::{CreateFields, Created, UpdateFields};
+use crate::service::{CreateFields, Created, TitleField, UpdateFields};
 
 /// The body of a create.
 #[derive(Debug, Deserialize, ToSchema, JsonSchema)]
@@ -70,7 +70,7 @@ fn sent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Stri
 
 impl From<CreatePage> for CreateFields {
     fn from(body: CreatePage) -> Self {
-        Self { title: body.title, content: body.content }
+        Self { title: TitleField::Given(body.title), content: body.content.into() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The heading that names a text which was sent without a title (contract, decision 19).
 
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd};
+use pulldown_cmark::{Event, HeadingLevel, Tag, TagEnd};
 
+use super::events;
 use super::placeholder::restored;
 use super::source::{self, Spared};
 use crate::domain::html_text::collapsed;
@@ -14,7 +15,7 @@ use crate::domain::invisible::shows_nothing;
 pub fn first_heading(markdown: &str) -> Option<String> {
     let source = source::prepare(markdown, Spared::Nothing);
     let (mut lower, mut open) = (None, None);
-    for event in Parser::new_ext(&source, Options::ENABLE_STRIKETHROUGH) {
+    for (event, _) in events(&source) {
         match event {
             Event::Start(Tag::Heading { level, .. }) => open = Some((level, String::new())),
             Event::End(TagEnd::Heading(_)) => {
@@ -72,6 +73,7 @@ mod tests {
             ("# <b>tags</b> stay <!-- text -->", "<b>tags</b> stay <!-- text -->"),
             ("#   many \t spaces  ", "many spaces"),
             ("# https://a.example/x_y_z*", "https://a.example/x_y_z*"),
+            ("# a&#xFDD6;b", "a\u{fffd}b"),
         ] {
             assert_eq!(first_heading(markdown).as_deref(), Some(title), "{markdown:?}");
         }

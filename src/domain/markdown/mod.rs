@@ -19,7 +19,7 @@
 //! * Elements after the first 50,000, below 32 levels or beyond the bound on bytes are flattened to text. A marker of a
 //!   list or quote in column 257 of its line or later is text.
 //! * A byte order mark at the beginning is not content. U+0000 and U+FDD0 to U+FDD8, which are not valid characters of
-//!   a text, become U+FFFD.
+//!   a text, become U+FFFD, and so do references to them.
 
 #[cfg(test)]
 mod barrier_tests;
@@ -41,7 +41,9 @@ mod tables;
 mod tests;
 mod text_run;
 
-use pulldown_cmark::{Options, Parser};
+use std::ops::Range;
+
+use pulldown_cmark::{Event, Options, Parser};
 
 use super::excerpt::excerpt_of;
 use super::language::Language;
@@ -51,7 +53,7 @@ use source::Spared;
 
 /// The version of the renderer. It grows whenever the same Markdown would give other HTML or another excerpt. A page
 /// with a lower version is rendered again when it is read.
-pub const RENDERER_VERSION: u16 = 2;
+pub const RENDERER_VERSION: u16 = 3;
 
 /// The tag that begins a code block. In rendered HTML, `<` only ever begins a tag: text and attributes have a reference
 /// instead.
@@ -118,6 +120,11 @@ fn filter(markdown: &str) -> subset::Filtered {
 
 fn filter_sparing(markdown: &str, spared: Spared) -> subset::Filtered {
     let source = source::prepare(markdown, spared);
-    let events = Parser::new_ext(&source, Options::ENABLE_STRIKETHROUGH).into_offset_iter();
-    subset::filter(&source, events, html::max_bytes(markdown.len()))
+    subset::filter(&source, events(&source), html::max_bytes(markdown.len()))
+}
+
+/// The parser's events for what [`source::prepare`] has made, each with its range.
+fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
+    let events = Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH).into_offset_iter();
+    placeholder::without_reserved_references(source, events)
 }

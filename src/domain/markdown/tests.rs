@@ -130,15 +130,46 @@ fn addresses_in_angle_brackets_and_bare_ones_are_links() {
 }
 
 #[test]
-fn a_reference_that_shows_nothing_ends_no_address_and_rendering_goes_on() {
+fn a_reference_to_a_placeholder_is_a_replacement_character_as_the_character_itself_is() {
+    for number in 0xfdd0..=0xfdd8 {
+        let character = char::from_u32(number).unwrap();
+        for written in
+            [character.to_string(), format!("&#x{number:X};"), format!("&#x00{number:x};"), format!("&#{number};")]
+        {
+            assert_renders(&format!("a{written}*b*"), "<p>a\u{fffd}<em>b</em></p>\n");
+            assert_renders(
+                &format!("![{written}](https://e.example/)"),
+                "<p><img src=\"https://e.example/\" alt=\"\u{fffd}\" loading=\"lazy\" referrerpolicy=\"no-referrer\"></p>\n",
+            );
+            let link = "<p><a href=\"/x%EF%BF%BDy_z\" rel=\"nofollow ugc\">a</a></p>\n";
+            assert_renders(&format!("[a](/x{written}y_z)"), link);
+            assert_renders(&format!("[a]\n\n[a]: /x{written}y_z"), link);
+        }
+    }
+}
+
+#[test]
+fn a_reference_to_a_placeholder_leaves_code_and_other_addresses_as_they_are() {
+    assert_renders("`&#xFDD0;`", "<p><code>&amp;#xFDD0;</code></p>\n");
+    assert_renders("    &#xFDD0;", "<pre><code>&amp;#xFDD0;</code></pre>\n");
+    assert_renders("\\&#xFDD0;", "<p>&amp;#xFDD0;</p>\n");
+    assert_renders(
+        "&#xFDD0; [a](https://e.example/x_y*z)",
+        "<p>\u{fffd} <a href=\"https://e.example/x_y*z\" rel=\"nofollow ugc\">a</a></p>\n",
+    );
+}
+
+#[test]
+fn a_reference_to_a_placeholder_ends_an_address() {
     for (shown, address) in
         [("https://e.example", "https://e.example/"), ("https://e.example/x", "https://e.example/x")]
     {
-        for nothing in ["&#xFDD1;", "&#64977;", "&#xFDD1;&#xFDD1;"] {
+        for reference in ["&#xFDD1;", "&#64977;", "&#xFDD1;&#xFDD1;"] {
             let link = format!("<a href=\"{address}\" rel=\"nofollow ugc\">{shown}</a>");
-            assert_renders(&format!("{shown}{nothing}"), &format!("<p>{link}</p>\n"));
-            assert_renders(&format!("({shown}{nothing}.)"), &format!("<p>({link}.)</p>\n"));
-            assert_renders(&format!("{shown}&gt;{nothing} b"), &format!("<p>{link}&gt; b</p>\n"));
+            let replaced = "\u{fffd}".repeat(reference.matches('&').count());
+            assert_renders(&format!("{shown}{reference}"), &format!("<p>{link}{replaced}</p>\n"));
+            assert_renders(&format!("({shown}{reference}.)"), &format!("<p>({link}{replaced}.)</p>\n"));
+            assert_renders(&format!("{shown}&gt;{reference} b"), &format!("<p>{link}&gt;{replaced} b</p>\n"));
         }
     }
 }

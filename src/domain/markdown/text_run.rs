@@ -37,7 +37,7 @@ impl TextRun {
         if source.get(..range.start).is_some_and(|before| before.ends_with('\\')) {
             self.escaped.push(start);
         }
-        // A reference to a placeholder may leave no text.
+        // An address would never end before an empty range.
         let is_empty = self.text.len() == start;
         if !is_empty && source.get(range.clone()).is_some_and(|written| written.starts_with('&') && written != text) {
             self.references.push(start..self.text.len());

@@ -22,13 +22,12 @@ use crate::api::error::{self, ApiError, Code};
 use crate::api::request::accept::weight;
 use crate::api::request::raw_post::{self, RawPost};
 use crate::api::types::{CreatedBody, page_url};
-use crate::domain::content::MAX_BYTES;
 use crate::domain::title::{Title, TitleError};
 use crate::http::error::error_response;
 use crate::http::extract::ClientAddr;
 use crate::http::pages::{json_tag, respond};
 use crate::http::state::Http;
-use crate::service::{Body, BodyError, CreateFields, Created, Limited, Preview, PreviewFields, ServiceError};
+use crate::service::{BodyError, CreateFields, Created, Limited, Preview, ServiceError, TitleField};
 
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// Says whose page made a browser send a request.
@@ -52,13 +51,12 @@ pub(in crate::http) async fn post(
         let read = raw_post::read(&parts.headers, parts.uri.query(), body, &http.base_url).await;
         // The text goes back to a browser with an error, so that nothing is lost.
         let sent = read.as_ref().ok().filter(|_| form.form.is_html()).cloned().unwrap_or_default();
-        let post = titled(&http, read).await;
-        if post.as_ref().is_ok_and(|post| post.is_preview) {
-            let fields = post.map(|post| PreviewFields { title: post.title, content: post.content });
+        let is_preview = read.as_ref().is_ok_and(|post| post.is_preview);
+        let fields = read.map(fields);
+        if is_preview {
             let attempt = http.service.preview(requester, fields).await;
             form.answer(attempt, &sent, |preview| form.preview(&preview, &sent))
         } else {
-            let fields = post.map(|post| CreateFields { title: post.title, content: post.content });
             let attempt = http.service.create(requester, fields).await;
             form.answer(attempt, &sent, |created| form.published(&created))
         }
@@ -69,20 +67,14 @@ pub(in crate::http) async fn post(
     response
 }
 
-/// `post` with a title: the one that was sent, else the text of a heading, else the name of the file. A preview needs
-/// none.
-async fn titled(http: &Http, post: Body<RawPost>) -> Body<RawPost> {
-    let mut post = post?;
-    // Content that is empty or too large fails later, whatever its title.
-    let is_untitled = matches!(Title::parse(&post.title), Err(TitleError::Empty));
-    if is_untitled && (1..=MAX_BYTES).contains(&post.content.len()) {
-        let heading = http.service.first_heading(&post.content).await;
-        post.title = heading.unwrap_or_else(|| std::mem::take(&mut post.file_name));
-        if post.title.is_empty() && !post.is_preview {
-            return Err(BodyError::NoTitle);
-        }
-    }
-    Ok(post)
+/// The fields of `post`. Its title is the one that was sent, else it must be found.
+fn fields(post: RawPost) -> CreateFields {
+    let RawPost { title, content, file_name, .. } = post;
+    let title = match Title::parse(&title) {
+        Err(TitleError::Empty) => TitleField::InText { file_name },
+        _ => TitleField::Given(title),
+    };
+    CreateFields { title, content }
 }
 
 /// The forms of an answer.

@@ -136,13 +136,14 @@ pub struct Ended {
     pub left: Duration,
 }
 
-/// Serves until a signal comes, then drains.
+/// Serves until `signal` returns for the first time, or `stop`, then drains. The second signal ends the drain.
 ///
 /// `serving` must end by itself soon after `phase` becomes [`Phase::Stopping`]: once no request is in flight.
 pub async fn run(
     serving: impl Future<Output = ()>,
     phase: watch::Sender<Phase>,
-    signals: &mut StopSignals,
+    mut signal: impl AsyncFnMut(),
+    stop: impl Future<Output = ()>,
     readiness: &Readiness,
     limits: DrainLimits,
 ) -> Ended {
@@ -150,7 +151,8 @@ pub async fn run(
     let whole = limits.delay.saturating_add(limits.timeout);
     tokio::select! {
         () = &mut serving => return Ended { drained: Drained::Complete, left: whole },
-        () = signals.next() => {}
+        () = signal() => {}
+        () = stop => {}
     }
     let began = Instant::now();
     readiness.drain();
@@ -166,7 +168,7 @@ pub async fn run(
     };
     let finished = tokio::select! {
         finished = draining => finished.is_ok(),
-        () = signals.next() => false,
+        () = signal() => false,
     };
     if finished {
         tracing::info!("drained: every request was answered");
@@ -174,5 +176,23 @@ pub async fn run(
     } else {
         tracing::warn!("drained in part: requests in flight were cut off");
         Ended { drained: Drained::CutShort, left: Duration::ZERO }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::pending;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stop_from_within_drains_as_a_signal_does() {
+        let readiness = Readiness::new(Gauge::default());
+        let (phase, mut phases) = watch::channel(Phase::Serving);
+        let serving = async { drop(phases.wait_for(|phase| *phase == Phase::Stopping).await) };
+        let limits = DrainLimits { delay: Duration::from_secs(6), timeout: Duration::from_secs(15) };
+        let ended = run(serving, phase, async || pending().await, async {}, &readiness, limits).await;
+        assert_eq!((ended.drained, ended.left), (Drained::Complete, limits.timeout));
+        assert_eq!(readiness.missing()["process"], "draining");
     }
 }

@@ -23,6 +23,7 @@ mod openapi;
 mod order;
 mod outages;
 mod read;
+mod rendering;
 mod resources;
 mod shared_caches;
 mod site;

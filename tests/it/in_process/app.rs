@@ -27,6 +27,7 @@ use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
+use handbill::ports::renderer::Renderer;
 use handbill::service::{LimitTiers, PublishingPolicy};
 use handbill::telemetry::metrics::Metrics;
 use http_body_util::BodyExt;
@@ -50,6 +51,7 @@ pub(crate) struct Settings {
     mcp_hosts: Vec<Authority>,
     mcp_origins: Vec<Origin>,
     store: Option<Arc<dyn PageStore>>,
+    renderer: Arc<dyn Renderer>,
     publishing: Publishing,
 }
 
@@ -63,6 +65,7 @@ impl Default for Settings {
             mcp_hosts: Vec::new(),
             mcp_origins: Vec::new(),
             store: None,
+            renderer: Arc::new(RenderInPlace),
             publishing: Publishing::default(),
         }
     }
@@ -138,6 +141,13 @@ impl Setup {
         self
     }
 
+    /// A service that renders with `renderer`.
+    #[must_use]
+    pub(crate) fn rendering_with(mut self, renderer: Arc<dyn Renderer>) -> Self {
+        self.settings.renderer = renderer;
+        self
+    }
+
     pub(crate) fn start(self) -> TestApp {
         let Self { limits, settings } = self;
         let clock = Arc::new(SkewedClock::new());
@@ -149,7 +159,8 @@ impl Setup {
             clock: Arc::clone(&clock) as SharedClock,
             random: Random::Controlled(Arc::new(move |bytes: &mut [u8]| drawn.lock().unwrap().fill(bytes))),
             metrics: Arc::new(Metrics::new()),
-            renderer: Arc::new(RenderInPlace),
+            renderer: settings.renderer,
+            ..Deps::system()
         };
         let quota = |limit| (limit > 0).then_some(Quota { limit, window: settings.window });
         let base_url = Origin::parse(&settings.base_url).unwrap();

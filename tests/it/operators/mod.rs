@@ -106,6 +106,7 @@ impl Operated {
             random: Random::System,
             metrics: Arc::clone(&app.metrics),
             renderer: Arc::new(RenderInPlace),
+            ..Deps::system()
         };
         let parts = OperatedParts {
             store: Arc::clone(&app.store) as Arc<dyn PageStore>,

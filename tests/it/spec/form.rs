@@ -308,8 +308,7 @@ async fn a_form_of_this_site_is_taken_with_either_header_and_at_any_of_its_names
 async fn a_form_shares_the_limit_of_creates_and_one_that_is_refused_is_not_counted() {
     let app = Setup::new().limits(2, 1).start();
     let post = || form(&[field("title", "T"), field("content", "c")]);
-    for refused in [markdown("text"), markdown("# T").query("x=y"), form(&[field("title", "T"), field("content", "")])]
-    {
+    for refused in [markdown(""), markdown("# T").query("x=y"), form(&[field("title", "T"), field("content", "")])] {
         let answer = app.send(refused).await;
         assert!(!answer.expect_status(400).headers.contains_key("ratelimit"), "{answer:?}");
     }
@@ -321,6 +320,32 @@ async fn a_form_shares_the_limit_of_creates_and_one_that_is_refused_is_not_count
     let answer = app.send(post().header("accept", BROWSER)).await;
     assert!(answer.expect_status(429).text().contains(">c</textarea>") || answer.text().contains("\nc</textarea>"));
     assert!(answer.text().contains("reached its limit") && answer.retry_after() > 3500, "{answer:?}");
+}
+
+#[tokio::test]
+async fn an_attempt_whose_text_has_no_title_is_counted() {
+    let app = Setup::new().limits(3, 1).start();
+    for (left, text) in [(2, "text"), (1, "# \u{202e}"), (0, "#")] {
+        let answer = app.send(markdown(text)).await;
+        answer.expect_error(400, "invalid_body");
+        assert!(answer.header("ratelimit").starts_with(&format!("\"create\";r={left};")), "{answer:?}");
+    }
+    app.send(markdown("text")).await.expect_error(429, "rate_limited");
+    app.send(markdown("# T")).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
+async fn a_preview_is_not_refused_for_a_title_that_nobody_sent() {
+    let app = Setup::unlimited().start();
+    for text in ["# a\u{202e}b\n\ntext", &format!("# {}\n\ntext", "t".repeat(MAX_CHARS + 1))] {
+        let parts = [field("content", text), field("action", "preview")];
+        let answer = app.send(form(&parts).header("accept", "application/json")).await;
+        let article = answer.expect_status(200).field("article_html");
+        assert_eq!(answer.json()["title"], Value::Null);
+        assert!(article.contains("</h2>") && article.contains("<p>text</p>"), "{article}");
+    }
+    let named = form(&[("content", Some("\u{202e}.md"), b"text".as_slice()), field("action", "preview")]);
+    app.send(named).await.expect_status(200);
 }
 
 #[tokio::test]

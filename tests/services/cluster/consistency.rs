@@ -14,7 +14,7 @@ use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::Quotas;
-use handbill::service::{CreateFields, PageService};
+use handbill::service::{CreateFields, PageService, TitleField};
 use rand::Rng;
 
 use super::calls::{create, delete, publish, read, rewrite};
@@ -102,7 +102,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         );
         tokio::spawn(async move {
             let title = format!("Race {}", std::process::id());
-            let fields = CreateFields { title, content: format!("racer {racer}") };
+            let fields = CreateFields { title: TitleField::Given(title), content: format!("racer {racer}").into() };
             let client = Client::from(std::net::IpAddr::from(Ipv4Addr::LOCALHOST));
             service.create(client, Ok(fields)).await.outcome
         })

@@ -1,0 +1,425 @@
+//! Renders Markdown without blocking the async runtime, or on the caller's thread.
+//!
+//! Memory and waiting are bounded, on any number of cores. A text waits for its turn in a [`Queue`], and a [`Permit`] of
+//! it pays for one thread and for memory until the work has ended, also if the caller has disconnected by then. Work that
+//! does not end loses its permit, and its thread is replaced.
+
+mod queue;
+
+use std::num::NonZero;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use prometheus_client::metrics::counter::Counter;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use self::queue::{Limits, Place, Queue};
+use super::niceness::give_way;
+use crate::domain::content::Content;
+use crate::domain::markdown::{Rendered, first_heading, render};
+use crate::ports::renderer::{Purpose, RenderError, Renderer};
+
+/// Content up to this many bytes is short. Most pages are. It takes about a millisecond, and the longest content up to
+/// 30 ms if it is hostile. Each has a queue of its own, so that short content does not wait for long content.
+const SHORT_BYTES: usize = 4 * 1024;
+
+/// Memory that a rendering is charged for each byte of its source. At most 148 were measured: 14.8 MB more resident memory
+/// of `handbill render` with 100 KB of `~~a ` than with one letter, the most of 137 hostile texts, among them those of
+/// `benches/rendering.rs` (0.3.0, x86-64).
+const BYTES_PER_SOURCE_BYTE: usize = 150;
+
+/// Memory for all renderings of long content together: four of the longest.
+const BUDGET_BYTES: usize = 64 * 1024 * 1024;
+
+/// Most renderings of long content at once, on any number of cores.
+const MAX_LONG_AT_ONCE: usize = 4;
+
+/// Most renderings of short content at once. They take at most 5 MB together.
+const MAX_SHORT_AT_ONCE: usize = 8;
+
+/// Longest wait for a turn. A caller that would wait longer does better to come again.
+const TURN_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Work that takes longer has no end. Rendering takes at most 250 ms of CPU (contract decision 12), and a thread that
+/// gives way may wait long for a core.
+const HUNG_AFTER: Duration = Duration::from_secs(10);
+
+/// Threads that may hang in the life of a process. Each holds its memory and a core for good.
+pub const MAX_HUNG: u64 = 4;
+
+/// Renders on threads of its own, which give way to threads that answer: a read takes only some microseconds. Passing
+/// content to another thread and back costs about 20 µs of CPU.
+pub struct RenderThreads {
+    /// Has the threads, and no task. None of them exists while there is nothing to do. It is absent only while this value
+    /// is dropped.
+    runtime: Option<Runtime>,
+    short: Arc<Turns>,
+    long: Arc<Turns>,
+    hung: Hung,
+}
+
+/// Counts the threads that hang.
+#[derive(Clone)]
+struct Hung {
+    counter: Counter,
+    too_many: CancellationToken,
+}
+
+impl Default for RenderThreads {
+    fn default() -> Self {
+        Self::new(Counter::default(), CancellationToken::new())
+    }
+}
+
+impl RenderThreads {
+    /// Threads that add to `hung` each time one of them hangs, and cancel `too_many` at the last that can be replaced.
+    pub fn new(hung: Counter, too_many: CancellationToken) -> Self {
+        let cores = available_parallelism().map_or(1, NonZero::get);
+        let short = Limits {
+            at_once: cores.min(MAX_SHORT_AT_ONCE),
+            budget_bytes: usize::MAX,
+            waiting: 2048,
+            waiting_per_client: 512,
+        };
+        let long = Limits {
+            at_once: cores.min(MAX_LONG_AT_ONCE),
+            budget_bytes: BUDGET_BYTES,
+            waiting: 128,
+            waiting_per_client: 32,
+        };
+        // A permit always finds a thread: there are as many more as may hang.
+        let threads = short.at_once + long.at_once + usize::try_from(MAX_HUNG).unwrap_or(usize::MAX);
+        let runtime = Builder::new_current_thread()
+            .max_blocking_threads(threads)
+            .thread_name("handbill-render")
+            .on_thread_start(give_way)
+            .build();
+        Self {
+            runtime: Some(runtime.expect("a runtime without a driver needs nothing of the system")),
+            short: Arc::new(Turns::new(short)),
+            long: Arc::new(Turns::new(long)),
+            hung: Hung { counter: hung, too_many },
+        }
+    }
+
+    /// The result of `work` on the Markdown of `content`. A caller that disconnects while it waits leaves nothing behind.
+    async fn run<T: Send + 'static>(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        work: impl FnOnce(&str) -> T + Send + 'static,
+    ) -> Result<T, RenderError> {
+        let bytes = content.as_str().len();
+        let turns = if bytes <= SHORT_BYTES { &self.short } else { &self.long };
+        let permit = turns.permit(purpose, bytes.saturating_mul(BYTES_PER_SOURCE_BYTE)).await?;
+        let content = content.clone();
+        let runtime = self.runtime.as_ref().expect("it is not dropped");
+        let running = runtime.handle().spawn_blocking(move || work(content.as_str()));
+        let (sender, result) = oneshot::channel();
+        let hung = self.hung.clone();
+        // The permit must outlive a caller that disconnects.
+        tokio::spawn(async move {
+            let result = match timeout(HUNG_AFTER, running).await {
+                Ok(Ok(done)) => Ok(done),
+                // It panicked, or the process ends.
+                Ok(Err(_)) => return,
+                Err(_) => Err(hung.count()),
+            };
+            drop(permit);
+            let _ = sender.send(result);
+        });
+        result.await.expect("rendering is total")
+    }
+}
+
+impl Hung {
+    fn count(&self) -> RenderError {
+        let before = self.counter.inc();
+        tracing::error!(hung = before + 1, "a rendering did not end, so its thread was given up");
+        if before + 1 >= MAX_HUNG {
+            self.too_many.cancel();
+        }
+        RenderError::Hung
+    }
+}
+
+impl Drop for RenderThreads {
+    fn drop(&mut self) {
+        // An async task may drop this value, and must not wait for a rendering.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+#[async_trait]
+impl Renderer for RenderThreads {
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
+        self.run(content, purpose, render).await
+    }
+
+    async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
+        self.run(content, purpose, first_heading).await
+    }
+}
+
+/// A queue, and those who are called when their turn comes.
+struct Turns(Mutex<Queue<oneshot::Sender<Permit>>>);
+
+/// The right to render a text. The next turn begins when this is dropped.
+struct Permit {
+    turns: Arc<Turns>,
+    bytes: usize,
+}
+
+/// Somebody who waits, or whose turn has come.
+struct Waiting {
+    turns: Arc<Turns>,
+    place: Place,
+}
+
+impl Turns {
+    fn new(limits: Limits) -> Self {
+        Self(Mutex::new(Queue::new(limits)))
+    }
+
+    /// Waits for a turn that takes `bytes` of memory.
+    async fn permit(self: &Arc<Self>, purpose: Purpose, bytes: usize) -> Result<Permit, RenderError> {
+        let (call, called) = oneshot::channel();
+        let place = self.change(|queue| queue.join(purpose, bytes, call)).ok_or(RenderError::Overloaded)?;
+        let _waiting = Waiting { turns: Arc::clone(self), place };
+        let longest = if purpose == Purpose::Upkeep { Duration::MAX } else { TURN_TIMEOUT };
+        timeout(longest, called).await.ok().and_then(Result::ok).ok_or(RenderError::Overloaded)
+    }
+
+    /// Changes the queue, then calls those whose turn has come.
+    fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut Queue<oneshot::Sender<Permit>>) -> R) -> R {
+        let mut next = Vec::new();
+        let changed = {
+            // Nothing panics while the lock is held, so the queue is consistent even if it is poisoned.
+            let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let changed = change(&mut queue);
+            next.extend(std::iter::from_fn(|| queue.next()));
+            changed
+        };
+        for (call, bytes) in next {
+            // If nobody waits any more, the permit is dropped here, without the lock.
+            let _ = call.send(Permit { turns: Arc::clone(self), bytes });
+        }
+        changed
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.turns.change(|queue| queue.give_back(self.bytes));
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.turns.change(|queue| queue.leave(self.place));
+    }
+}
+
+/// Renders on the caller's thread: for tests whose time does not pass by itself, and to count the instructions of one
+/// thread.
+pub struct RenderInPlace;
+
+#[async_trait]
+impl Renderer for RenderInPlace {
+    async fn render(&self, content: &Content, _purpose: Purpose) -> Result<Rendered, RenderError> {
+        Ok(render(content.as_str()))
+    }
+
+    async fn first_heading(&self, content: &Content, _purpose: Purpose) -> Result<Option<String>, RenderError> {
+        Ok(first_heading(content.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+    use std::sync::mpsc::{self, RecvError, Sender};
+
+    use futures_util::FutureExt;
+    use futures_util::future::join_all;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::domain::client::Client;
+
+    /// Longest wait for work that must not wait. Nothing depends on it being short.
+    const MAX_WAIT: Duration = Duration::from_mins(1);
+
+    fn content(bytes: usize) -> Content {
+        Content::parse("a".repeat(bytes)).unwrap()
+    }
+
+    fn cores() -> usize {
+        available_parallelism().map_or(1, NonZero::get)
+    }
+
+    fn preview(client: u8) -> Purpose {
+        Purpose::Preview(Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, client))).into())
+    }
+
+    fn write(client: u8) -> Purpose {
+        Purpose::Write(Client::from(IpAddr::from(Ipv4Addr::new(192, 0, 2, client))).into())
+    }
+
+    /// Works that wait until the first value is dropped.
+    fn gates(count: usize) -> (Vec<Sender<()>>, Vec<impl FnOnce(&str) -> bool + Send + 'static>) {
+        let gate = |()| {
+            let (open, opened) = mpsc::channel();
+            (open, move |_: &str| opened.recv().is_err())
+        };
+        std::iter::repeat_n((), count).map(gate).unzip()
+    }
+
+    /// Lets every task run until it waits.
+    async fn settle() {
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[tokio::test]
+    async fn rendering_leaves_the_core_to_threads_that_answer() {
+        use rustix::process::getpriority_process;
+
+        let threads = RenderThreads::default();
+        let own = getpriority_process(None).unwrap();
+        let theirs = threads.run(&content(1), write(1), |_| getpriority_process(None).unwrap()).await;
+        assert_eq!(theirs, Ok((own + 10).min(19)));
+        assert_eq!(getpriority_process(None).unwrap(), own);
+    }
+
+    #[tokio::test]
+    async fn short_content_does_not_wait_for_long_content() {
+        let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
+        let (open, works) = gates(2 * cores().min(MAX_LONG_AT_ONCE));
+        let mut all = Box::pin(join_all(works.into_iter().map(|work| threads.run(&long, write(1), work))));
+        assert!((&mut all).now_or_never().is_none());
+        let short = content(SHORT_BYTES);
+        assert_eq!(timeout(MAX_WAIT, threads.run(&short, preview(1), str::len)).await, Ok(Ok(SHORT_BYTES)));
+        drop(open);
+        assert!(all.await.into_iter().all(|done| done == Ok(true)));
+    }
+
+    #[tokio::test]
+    async fn work_that_has_not_begun_is_dropped_with_its_caller() {
+        let (threads, content) = (RenderThreads::default(), content(1));
+        let (open, works) = gates(cores().min(MAX_SHORT_AT_ONCE));
+        let mut all = Box::pin(join_all(works.into_iter().map(|work| threads.run(&content, write(1), work))));
+        assert!((&mut all).now_or_never().is_none());
+        let (tell, told) = mpsc::channel();
+        let waiting = threads.run(&content, write(1), move |_| tell.send(()));
+        assert!(waiting.now_or_never().is_none(), "it waits for a turn");
+        drop(open);
+        all.await;
+        assert_eq!(told.recv(), Err(RecvError), "it was dropped");
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_disconnects_while_its_work_runs_keeps_the_permit_taken_until_the_work_ends() {
+        let (threads, content) = (RenderThreads::default(), content(1));
+        let (open, works) = gates(cores().min(MAX_SHORT_AT_ONCE));
+        let mut all = Box::pin(join_all(works.into_iter().map(|work| threads.run(&content, write(1), work))));
+        assert!((&mut all).now_or_never().is_none());
+        drop(all);
+        let mut next = Box::pin(threads.run(&content, write(2), |_| ()));
+        assert!((&mut next).now_or_never().is_none());
+        settle().await;
+        assert!((&mut next).now_or_never().is_none(), "every thread is busy");
+        drop(open);
+        assert_eq!(timeout(MAX_WAIT, next).await, Ok(Ok(())));
+    }
+
+    #[tokio::test]
+    async fn previews_over_the_bounds_are_refused_at_once_and_those_within_them_succeed() {
+        let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
+        let at_once = cores().min(MAX_LONG_AT_ONCE);
+        let (open, works) = gates(at_once);
+        let mut busy = Box::pin(join_all(works.into_iter().map(|work| threads.run(&long, preview(1), work))));
+        assert!((&mut busy).now_or_never().is_none());
+        let mut flood = Box::pin(join_all((0..600_u16).map(|number| {
+            let client = preview(u8::try_from(number / 10).unwrap());
+            threads.run(&long, client, |_| ())
+        })));
+        assert!((&mut flood).now_or_never().is_none(), "some wait");
+        drop(open);
+        busy.await;
+        let answers = flood.await;
+        let succeeded = answers.iter().filter(|answer| answer.is_ok()).count();
+        assert_eq!((succeeded, answers.len()), (128, 600));
+        assert!(answers.iter().all(|answer| matches!(answer, Ok(()) | Err(RenderError::Overloaded))));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_whose_turn_does_not_come_in_time_are_told_so_but_the_services_own_work_goes_on_waiting() {
+        let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
+        let (open, works) = gates(cores().min(MAX_LONG_AT_ONCE));
+        let mut busy = Box::pin(join_all(works.into_iter().map(|work| threads.run(&long, preview(1), work))));
+        assert!((&mut busy).now_or_never().is_none());
+        let mut upkeep = Box::pin(threads.run(&long, Purpose::Upkeep, |_| ()));
+        assert!((&mut upkeep).now_or_never().is_none());
+        let began = Instant::now();
+        assert_eq!(threads.run(&long, write(1), |_| ()).await, Err(RenderError::Overloaded));
+        assert_eq!(began.elapsed(), TURN_TIMEOUT);
+        // From here on threads work, for which time must pass by itself.
+        tokio::time::resume();
+        drop(open);
+        busy.await;
+        assert_eq!(timeout(MAX_WAIT, upkeep).await, Ok(Ok(())));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_hangs_is_given_up_and_its_thread_is_replaced_four_times() {
+        let (counter, too_many) = (Counter::default(), CancellationToken::new());
+        let threads = RenderThreads::new(counter.clone(), too_many.clone());
+        let (open, works) = gates(usize::try_from(MAX_HUNG).unwrap());
+        for (before, work) in works.into_iter().enumerate() {
+            assert!(!too_many.is_cancelled(), "{before}");
+            let began = Instant::now();
+            assert_eq!(threads.run(&content(1), write(1), work).await, Err(RenderError::Hung));
+            assert_eq!((began.elapsed(), counter.get()), (HUNG_AFTER, before as u64 + 1));
+        }
+        assert!(too_many.is_cancelled());
+        // Until the process ends, there are as many threads as before.
+        let count = cores().min(MAX_SHORT_AT_ONCE) + cores().min(MAX_LONG_AT_ONCE);
+        let meeting = Arc::new(std::sync::Barrier::new(count));
+        let meet = |number| {
+            let (bytes, meeting) =
+                (if number < cores().min(MAX_SHORT_AT_ONCE) { 1 } else { SHORT_BYTES + 1 }, Arc::clone(&meeting));
+            let threads = &threads;
+            async move { threads.run(&content(bytes), write(1), move |_| meeting.wait().is_leader()).await }
+        };
+        tokio::time::resume();
+        assert!(join_all((0..count).map(meet)).await.into_iter().all(|met| met.is_ok()));
+        drop(open);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_hangs_is_noticed_even_if_its_caller_has_disconnected() {
+        let (counter, too_many) = (Counter::default(), CancellationToken::new());
+        let threads = RenderThreads::new(counter.clone(), too_many);
+        let (_open, works) = gates(1);
+        for work in works {
+            assert!(threads.run(&content(1), write(1), work).now_or_never().is_none());
+        }
+        settle().await;
+        tokio::time::advance(HUNG_AFTER.saturating_sub(Duration::from_millis(1))).await;
+        settle().await;
+        assert_eq!(counter.get(), 0);
+        tokio::time::advance(Duration::from_millis(1)).await;
+        settle().await;
+        assert_eq!(counter.get(), 1);
+    }
+}

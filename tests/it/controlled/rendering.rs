@@ -1,0 +1,144 @@
+//! Who is rendered for, when, and what clients are told if a text is not rendered (contract, decisions 1, 3 and 19).
+
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use handbill::backends::rendering::RenderInPlace;
+use handbill::domain::content::Content;
+use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
+use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
+use handbill::ports::renderer::{Purpose, RenderError, Renderer};
+use serde_json::json;
+
+use crate::in_process::app::{Setup, TestApp};
+use crate::spec::form::{field, form};
+use crate::support::exchange::Request;
+
+/// A renderer that remembers its calls, and may refuse them.
+#[derive(Default)]
+struct Watched {
+    calls: Mutex<Vec<(&'static str, Purpose)>>,
+    refusal: Mutex<Option<RenderError>>,
+}
+
+impl Watched {
+    fn called(&self, what: &'static str, purpose: Purpose) -> Result<(), RenderError> {
+        self.calls.lock().unwrap().push((what, purpose));
+        self.refusal.lock().unwrap().map_or(Ok(()), Err)
+    }
+
+    /// The calls since the last time that this was asked.
+    fn calls(&self) -> Vec<(&'static str, Purpose)> {
+        std::mem::take(&mut self.calls.lock().unwrap())
+    }
+
+    fn refuse(&self, error: impl Into<Option<RenderError>>) {
+        *self.refusal.lock().unwrap() = error.into();
+    }
+}
+
+#[async_trait]
+impl Renderer for Watched {
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
+        self.called("render", purpose)?;
+        RenderInPlace.render(content, purpose).await
+    }
+
+    async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
+        self.called("heading", purpose)?;
+        RenderInPlace.first_heading(content, purpose).await
+    }
+}
+
+fn start(setup: Setup) -> (TestApp, Arc<Watched>) {
+    let renderer = Arc::new(Watched::default());
+    (setup.rendering_with(Arc::clone(&renderer) as _).start(), renderer)
+}
+
+fn markdown(text: &'static str) -> Request {
+    Request::new("POST", "/").header("content-type", "text/markdown").body(text)
+}
+
+/// Each way to send a text that is rendered: a create or preview, with or without a title.
+fn posts() -> [Request; 5] {
+    [
+        Request::new("POST", "/api/pages").json(r##"{"title": "T", "content": "# c"}"##),
+        markdown("# c").query("title=T"),
+        markdown("# c"),
+        markdown("# c").query("action=preview"),
+        form(&[field("content", "# c"), field("action", "preview")]),
+    ]
+}
+
+#[tokio::test]
+async fn no_text_is_parsed_before_the_limiter_has_admitted_its_client() {
+    let (app, renderer) = start(Setup::new().limits(1, 1).preview_limit(1));
+    app.send(markdown("# c")).await.expect_status(201);
+    app.send(markdown("# c").query("action=preview")).await.expect_status(200);
+    let names: Vec<_> = renderer.calls().into_iter().map(|(what, _)| what).collect();
+    assert_eq!(names, ["heading", "render", "heading", "render"]);
+    for post in posts() {
+        app.send(post).await.expect_error(429, "rate_limited");
+    }
+    app.send(markdown("no title")).await.expect_error(429, "rate_limited");
+    assert_eq!(renderer.calls(), []);
+}
+
+#[tokio::test]
+async fn a_title_that_was_sent_is_not_looked_for() {
+    let (app, renderer) = start(Setup::unlimited());
+    app.send(markdown("# c").query("title=T")).await.expect_status(201);
+    app.send(form(&[field("title", "T"), field("content", "c"), field("action", "preview")])).await.expect_status(200);
+    assert!(renderer.calls().iter().all(|(what, _)| *what == "render"));
+}
+
+#[tokio::test]
+async fn creates_and_updates_are_writes_previews_are_previews_and_old_pages_are_upkeep() {
+    let (app, renderer) = start(Setup::unlimited());
+    let page = app.published().await;
+    app.update(&page, json!({"content": "new"})).await.expect_status(200);
+    app.send(markdown("# c").query("action=preview")).await.expect_status(200);
+    let calls = renderer.calls();
+    let is_write = |(_, purpose): &(_, Purpose)| matches!(purpose, Purpose::Write(_));
+    assert!(calls.len() == 4 && calls[..2].iter().all(is_write), "{calls:?}");
+    assert!(calls[2..].iter().all(|(_, purpose)| matches!(purpose, Purpose::Preview(_))), "{calls:?}");
+    let Lookup::Active(stored) = app.stored(&page.slug).await else { panic!("it is there") };
+    let mut old = Arc::unwrap_or_clone(stored);
+    old.rendered.renderer_version = RENDERER_VERSION - 1;
+    let (other, renderer) = start(Setup::unlimited());
+    let inserted = other.store.insert_if_absent(Arc::new(old)).await.unwrap();
+    assert_eq!(inserted, InsertResult::Inserted);
+    other.read(&page.slug).await.expect_status(200);
+    assert_eq!(renderer.calls(), [("render", Purpose::Upkeep)]);
+}
+
+#[tokio::test]
+async fn a_text_that_finds_no_room_to_be_rendered_answers_503_with_retry_after_and_changes_nothing() {
+    let (app, renderer) = start(Setup::unlimited());
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    renderer.refuse(RenderError::Overloaded);
+    for post in posts() {
+        let answer = app.send(post).await;
+        assert!(answer.expect_error(503, "unavailable").retry_after() > 0, "{answer:?}");
+    }
+    app.update(&page, json!({"content": "new"})).await.expect_error(503, "unavailable");
+    renderer.refuse(None);
+    assert_eq!(app.page(&page.slug).await, before);
+    assert_eq!(app.store.calls().inserts, 1);
+}
+
+#[tokio::test]
+async fn a_text_whose_rendering_hangs_answers_500_and_changes_nothing() {
+    let (app, renderer) = start(Setup::unlimited());
+    let page = app.published().await;
+    let before = app.page(&page.slug).await;
+    renderer.refuse(RenderError::Hung);
+    for post in posts() {
+        app.send(post).await.expect_error(500, "internal");
+    }
+    app.update(&page, json!({"content": "new"})).await.expect_error(500, "internal");
+    renderer.refuse(None);
+    assert_eq!(app.page(&page.slug).await, before);
+    assert_eq!(app.store.calls().inserts, 1);
+}
