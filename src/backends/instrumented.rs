@@ -7,14 +7,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::domain::content::Content;
-use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
 use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
-use crate::ports::renderer::{Purpose, RenderError, Renderer};
+use crate::ports::renderer::{Made, Purpose, RenderError, Renderer};
 use crate::telemetry::labels::DecisionLabels;
 use crate::telemetry::metrics::{Metrics, record};
 use crate::telemetry::spans::{self, Span, System};
@@ -182,7 +181,7 @@ impl RateLimiter for Instrumented<dyn RateLimiter> {
 
 #[async_trait]
 impl Renderer for Instrumented<dyn Renderer> {
-    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError> {
         let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content, purpose)).await;
         if rendered.is_ok() {
             self.measure.metrics.renders.observe(took.as_secs_f64());

@@ -1,5 +1,7 @@
 //! Turning Markdown into HTML without blocking the caller.
 
+use std::any::Any;
+
 use async_trait::async_trait;
 use thiserror::Error;
 
@@ -30,11 +32,32 @@ pub enum RenderError {
     Hung,
 }
 
+/// HTML, and the memory that it takes.
+pub struct Made {
+    /// The HTML.
+    pub rendered: Rendered,
+    /// Keep it until the store has answered. Until then the HTML counts towards the renderer's budget, so that pages do not
+    /// pile up before a slow store.
+    pub memory: Memory,
+}
+
+/// A share of a renderer's budget, which is given back when this is dropped.
+pub struct Memory {
+    _permit: Box<dyn Any + Send + Sync>,
+}
+
+impl Memory {
+    /// The share that `permit` is.
+    pub fn of(permit: impl Send + Sync + 'static) -> Self {
+        Self { _permit: Box::new(permit) }
+    }
+}
+
 /// Renders pages. Any content has HTML, but there may be no room to make it now. A caller may drop a future at any time.
 #[async_trait]
 pub trait Renderer: Send + Sync {
     /// The HTML of `content`, by the newest rules.
-    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError>;
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError>;
 
     /// The text of the heading that names `content`; `None` if it has no heading.
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError>;

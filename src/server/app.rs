@@ -21,8 +21,8 @@ pub trait ReadyAnswers: Send + Sync {
     /// Whether a request with this head and a short body may have an answer. If not, its body is not looked at.
     fn may_answer_body(&self, head: &Parts) -> bool;
 
-    /// The answer to a request with this head and body. What was found without an answer may be left in the extensions of
-    /// the head, for the router.
+    /// The answer to a request with this head and body. If there is none, the extensions of the head may have what was found,
+    /// for the router.
     fn to_body(&self, head: &mut Parts, body: &[u8]) -> Option<Response>;
 
     /// The answer to a request with this head and without a body, which may have to wait for it. `None` leaves the request

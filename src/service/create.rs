@@ -14,7 +14,7 @@ use crate::domain::title::Title;
 use crate::ports::page_store::InsertResult;
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::Purpose;
+use crate::ports::renderer::{Made, Purpose};
 
 /// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
 /// mean that something is broken.
@@ -53,7 +53,7 @@ impl PageService {
         };
         self.policy.check_pause()?;
         let slug = self.random_slug(&title);
-        let rendered = self.rendering.renderer().render(&content, purpose).await?;
+        let Made { rendered, memory: _memory } = self.rendering.renderer().render(&content, purpose).await?;
         self.policy.check_content(&rendered)?;
         self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));

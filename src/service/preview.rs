@@ -41,6 +41,6 @@ impl PageService {
                 text.and_then(|text| Title::parse(&text).ok())
             }
         };
-        Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose).await? })
+        Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose).await?.rendered })
     }
 }

@@ -24,7 +24,7 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{PageStore, Record};
-use crate::ports::renderer::{Purpose, RenderError, Renderer};
+use crate::ports::renderer::{Made, Purpose, RenderError, Renderer};
 
 /// Memory for pages that were rendered again, in bytes: enough for a few of the largest or thousands of usual ones.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -119,7 +119,7 @@ impl Inner {
         sender: oneshot::Sender<Arc<Page>>,
     ) {
         let renewed = match self.renderer.render(&page.content, Purpose::Upkeep).await {
-            Ok(rendered) => Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) }),
+            Ok(Made { rendered, .. }) => Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) }),
             Err(error) => {
                 if error == RenderError::Hung {
                     // The next reader must not hang another thread.
@@ -221,6 +221,7 @@ mod tests {
     use crate::domain::page::TextPlace;
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
+    use crate::ports::renderer::Memory;
 
     /// A renderer that waits until a test lets it continue.
     struct Held {
@@ -244,7 +245,7 @@ mod tests {
 
     #[async_trait]
     impl Renderer for Held {
-        async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
+        async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError> {
             assert_eq!(purpose, Purpose::Upkeep);
             self.begun.fetch_add(1, Ordering::SeqCst);
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -254,7 +255,8 @@ mod tests {
             if self.html.is_empty() {
                 return Err(RenderError::Hung);
             }
-            Ok(Rendered { html: self.html.clone(), ..render(content.as_str()) })
+            let rendered = Rendered { html: self.html.clone(), ..render(content.as_str()) };
+            Ok(Made { rendered, memory: Memory::of(()) })
         }
 
         async fn first_heading(&self, _: &Content, _: Purpose) -> Result<Option<String>, RenderError> {

@@ -28,7 +28,7 @@ pub struct CreateFields {
     pub content: Arc<str>,
 }
 
-/// Where the title of a new page comes from.
+/// The source of the title of a new page.
 #[derive(Clone, Debug)]
 pub enum TitleField {
     /// It was sent like this.

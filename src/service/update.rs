@@ -12,14 +12,13 @@ use super::write_turns::Place;
 use super::{Limited, PageService, StoreBudget, back_off, within_deadline};
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
-use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion, TextPlace};
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::domain::text_edits;
 use crate::ports::page_store::{CasResult, Record};
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::Purpose;
+use crate::ports::renderer::{Made, Memory, Purpose};
 
 /// A page whose key was presented.
 struct Opened {
@@ -33,7 +32,7 @@ struct Opened {
 struct Edit<'a> {
     update: Update,
     /// The HTML of the new text, if the update has a whole one.
-    rendered: Option<Rendered>,
+    rendered: Option<Made>,
     key: &'a EditKey,
     precondition: &'a Precondition,
     purpose: Purpose,
@@ -180,7 +179,7 @@ impl PageService {
             None => Base::Read(head),
         };
         loop {
-            let (expected, next) = self.next(base, &edit, &mut store_budget).await?;
+            let (expected, next, _memory) = self.next(base, &edit, &mut store_budget).await?;
             let next = Arc::new(next);
             let swapped = self.store.compare_and_set(expected, Record::Active(Arc::clone(&next)));
             match store_budget.wait(swapped).await? {
@@ -196,41 +195,48 @@ impl PageService {
         }
     }
 
-    /// The page that `edit` makes of `base`, and the version that it replaces.
+    /// The version that `edit` replaces, the page that it makes of `base`, and the memory of that page's HTML if it was
+    /// rendered for this.
     async fn next(
         &self,
         base: Base,
         edit: &Edit<'_>,
         store_budget: &mut StoreBudget,
-    ) -> Result<(PageVersion, Page), ServiceError> {
+    ) -> Result<(PageVersion, Page, Option<Memory>), ServiceError> {
         let Edit { update, rendered, .. } = edit;
         edit.check_state(base.state())?;
-        if let (TextUpdate::Replace(content), Some(rendered)) = (&update.text, rendered) {
+        if let (TextUpdate::Replace(content), Some(Made { rendered, .. })) = (&update.text, rendered) {
             let head = base.into_head();
             let next = head.rewritten(update.title.clone(), content.clone(), rendered.clone(), self.clock.now());
-            return Ok((head.version, next));
+            return Ok((head.version, next, None));
         }
         let page = match base {
             Base::Written(page) => page,
             Base::Read(head) => self.page_of(head, store_budget).await?,
         };
         edit.check_state(page.state())?;
-        Ok((page.version, self.with_parts_replaced(page, edit).await?))
+        let version = page.version;
+        let (next, memory) = self.with_parts_replaced(page, edit).await?;
+        Ok((version, next, memory))
     }
 
     /// `page` after an update that keeps its source, or replaces parts of it.
-    async fn with_parts_replaced(&self, page: Arc<Page>, edit: &Edit<'_>) -> Result<Page, ServiceError> {
+    async fn with_parts_replaced(
+        &self,
+        page: Arc<Page>,
+        edit: &Edit<'_>,
+    ) -> Result<(Page, Option<Memory>), ServiceError> {
         let Edit { update, key, purpose, .. } = edit;
         let title = update.title.clone();
         let TextUpdate::Edit(edits) = &update.text else {
             // The page is stored with HTML of the newest renderer.
             let page = self.rendering.current(page).await;
-            return Ok(Arc::unwrap_or_clone(page).retitled(title, self.clock.now()));
+            return Ok((Arc::unwrap_or_clone(page).retitled(title, self.clock.now()), None));
         };
         let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
-        let rendered = self.rendered_if_publishable(&content, key, *purpose).await?;
-        Ok(page.head().rewritten(title, content, rendered, self.clock.now()))
+        let Made { rendered, memory } = self.rendered_if_publishable(&content, key, *purpose).await?;
+        Ok((page.head().rewritten(title, content, rendered, self.clock.now()), Some(memory)))
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character
@@ -240,15 +246,15 @@ impl PageService {
         content: &Content,
         key: &EditKey,
         purpose: Purpose,
-    ) -> Result<Rendered, ServiceError> {
+    ) -> Result<Made, ServiceError> {
         if key.occurs_in(content.as_str()) {
             return Err(BodyError::HoldsKey("content").into());
         }
-        let rendered = self.rendering.renderer().render(content, purpose).await?;
-        if rendered.exposes(|text| key.occurs_in(text)) {
+        let made = self.rendering.renderer().render(content, purpose).await?;
+        if made.rendered.exposes(|text| key.occurs_in(text)) {
             return Err(BodyError::HoldsKey("content").into());
         }
-        self.policy.check_content(&rendered)?;
-        Ok(rendered)
+        self.policy.check_content(&made.rendered)?;
+        Ok(made)
     }
 }

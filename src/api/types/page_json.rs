@@ -29,7 +29,7 @@ pub struct PageJson {
     end: String,
 }
 
-/// What a response holds of a page.
+/// The texts that a response holds.
 #[derive(Clone)]
 enum Texts {
     /// Both texts.

@@ -280,7 +280,7 @@ mod tests {
             if number % 7 == 0 {
                 limiter.count(attempt)
             } else {
-                drop(limiter.check(attempt).await)
+                let _ = limiter.check(attempt).await;
             }
             clock.advance(Duration::from_millis(300));
             let windows = limiter.windows(LimitKind::Preview);

@@ -1,8 +1,8 @@
 //! Renders Markdown without blocking the async runtime, or on the caller's thread.
 //!
 //! Memory and waiting are bounded, on any number of cores. A text waits for its turn in a [`Queue`], and a [`Permit`] of
-//! it pays for one thread and for memory until the work has ended, also if the caller has disconnected by then. Work that
-//! does not end loses its permit, and its thread is replaced.
+//! it pays for one thread and for memory until the work has ended, also if the caller has disconnected by then. Then the
+//! permit pays for the HTML, until the page is stored. Work that does not end loses its permit, and its thread is replaced.
 
 mod queue;
 
@@ -22,7 +22,7 @@ use self::queue::{Limits, Place, Queue};
 use super::niceness::give_way;
 use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, first_heading, render};
-use crate::ports::renderer::{Purpose, RenderError, Renderer};
+use crate::ports::renderer::{Made, Memory, Purpose, RenderError, Renderer};
 
 /// Content up to this many bytes is short. Most pages are. It takes about a millisecond, and the longest content up to
 /// 30 ms if it is hostile. Each has a queue of its own, so that short content does not wait for long content.
@@ -107,16 +107,18 @@ impl RenderThreads {
         }
     }
 
-    /// The result of `work` on the Markdown of `content`. A caller that disconnects while it waits leaves nothing behind.
+    /// The result of `work` on the Markdown of `content`, and a permit for the bytes that `kept` says it takes. A caller that
+    /// disconnects while it waits leaves nothing behind.
     async fn run<T: Send + 'static>(
         &self,
         content: &Content,
         purpose: Purpose,
         work: impl FnOnce(&str) -> T + Send + 'static,
-    ) -> Result<T, RenderError> {
+        kept: fn(&T) -> usize,
+    ) -> Result<(T, Permit), RenderError> {
         let bytes = content.as_str().len();
         let turns = if bytes <= SHORT_BYTES { &self.short } else { &self.long };
-        let permit = turns.permit(purpose, bytes.saturating_mul(BYTES_PER_SOURCE_BYTE)).await?;
+        let mut permit = turns.permit(purpose, bytes.saturating_mul(BYTES_PER_SOURCE_BYTE)).await?;
         let content = content.clone();
         let runtime = self.runtime.as_ref().expect("it is not dropped");
         let running = runtime.handle().spawn_blocking(move || work(content.as_str()));
@@ -125,12 +127,17 @@ impl RenderThreads {
         // The permit must outlive a caller that disconnects.
         tokio::spawn(async move {
             let result = match timeout(HUNG_AFTER, running).await {
-                Ok(Ok(done)) => Ok(done),
+                Ok(Ok(done)) => {
+                    permit.end_turn(kept(&done));
+                    Ok((done, permit))
+                }
                 // It panicked, or the process ends.
                 Ok(Err(_)) => return,
-                Err(_) => Err(hung.count()),
+                Err(_) => {
+                    drop(permit);
+                    Err(hung.count())
+                }
             };
-            drop(permit);
             let _ = sender.send(result);
         });
         result.await.expect("rendering is total")
@@ -159,22 +166,44 @@ impl Drop for RenderThreads {
 
 #[async_trait]
 impl Renderer for RenderThreads {
-    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
-        self.run(content, purpose, render).await
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError> {
+        let (rendered, permit) = self.run(content, purpose, render, kept_bytes).await?;
+        Ok(Made { rendered, memory: Memory::of(permit) })
     }
 
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
-        self.run(content, purpose, first_heading).await
+        let (heading, _) = self.run(content, purpose, first_heading, |_| 0).await?;
+        Ok(heading)
     }
+}
+
+/// Memory for a page until it is stored: an update has its HTML twice, and a store makes a record of it.
+fn kept_bytes(rendered: &Rendered) -> usize {
+    2 * rendered.html.len()
 }
 
 /// A queue, and those who are called when their turn comes.
 struct Turns(Mutex<Queue<oneshot::Sender<Permit>>>);
 
-/// The right to render a text. The next turn begins when this is dropped.
+/// The right to render a text, then to keep what came out of it. The next turn begins when this turn ends, or when this is
+/// dropped.
 struct Permit {
     turns: Arc<Turns>,
+    has_turn: bool,
     bytes: usize,
+}
+
+impl Permit {
+    /// Ends the turn, and keeps at most so many of its bytes.
+    fn end_turn(&mut self, kept: usize) {
+        let given_back = self.bytes.saturating_sub(kept);
+        self.bytes -= given_back;
+        self.has_turn = false;
+        self.turns.change(|queue| {
+            queue.end_turn();
+            queue.give_back(given_back);
+        });
+    }
 }
 
 /// Somebody who waits, or whose turn has come.
@@ -209,7 +238,7 @@ impl Turns {
         };
         for (call, bytes) in next {
             // If nobody waits any more, the permit is dropped here, without the lock.
-            let _ = call.send(Permit { turns: Arc::clone(self), bytes });
+            let _ = call.send(Permit { turns: Arc::clone(self), has_turn: true, bytes });
         }
         changed
     }
@@ -217,7 +246,12 @@ impl Turns {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.turns.change(|queue| queue.give_back(self.bytes));
+        self.turns.change(|queue| {
+            if self.has_turn {
+                queue.end_turn();
+            }
+            queue.give_back(self.bytes);
+        });
     }
 }
 
@@ -233,8 +267,8 @@ pub struct RenderInPlace;
 
 #[async_trait]
 impl Renderer for RenderInPlace {
-    async fn render(&self, content: &Content, _purpose: Purpose) -> Result<Rendered, RenderError> {
-        Ok(render(content.as_str()))
+    async fn render(&self, content: &Content, _purpose: Purpose) -> Result<Made, RenderError> {
+        Ok(Made { rendered: render(content.as_str()), memory: Memory::of(()) })
     }
 
     async fn first_heading(&self, content: &Content, _purpose: Purpose) -> Result<Option<String>, RenderError> {
@@ -282,6 +316,16 @@ mod tests {
         std::iter::repeat_n((), count).map(gate).unzip()
     }
 
+    /// Does `work`, of which nothing is kept.
+    async fn run<T: Send + 'static>(
+        threads: &RenderThreads,
+        content: &Content,
+        purpose: Purpose,
+        work: impl FnOnce(&str) -> T + Send + 'static,
+    ) -> Result<T, RenderError> {
+        threads.run(content, purpose, work, |_| 0).await.map(|(done, _)| done)
+    }
+
     /// Lets every task run until it waits.
     async fn settle() {
         for _ in 0..100 {
@@ -296,7 +340,7 @@ mod tests {
 
         let threads = RenderThreads::default();
         let own = getpriority_process(None).unwrap();
-        let theirs = threads.run(&content(1), write(1), |_| getpriority_process(None).unwrap()).await;
+        let theirs = run(&threads, &content(1), write(1), |_| getpriority_process(None).unwrap()).await;
         assert_eq!(theirs, Ok((own + 10).min(19)));
         assert_eq!(getpriority_process(None).unwrap(), own);
     }
@@ -305,10 +349,10 @@ mod tests {
     async fn short_content_does_not_wait_for_long_content() {
         let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
         let (open, works) = gates(2 * cores().min(MAX_LONG_AT_ONCE));
-        let mut all = Box::pin(join_all(works.into_iter().map(|work| threads.run(&long, write(1), work))));
+        let mut all = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &long, write(1), work))));
         assert!((&mut all).now_or_never().is_none());
         let short = content(SHORT_BYTES);
-        assert_eq!(timeout(MAX_WAIT, threads.run(&short, preview(1), str::len)).await, Ok(Ok(SHORT_BYTES)));
+        assert_eq!(timeout(MAX_WAIT, run(&threads, &short, preview(1), str::len)).await, Ok(Ok(SHORT_BYTES)));
         drop(open);
         assert!(all.await.into_iter().all(|done| done == Ok(true)));
     }
@@ -317,10 +361,10 @@ mod tests {
     async fn work_that_has_not_begun_is_dropped_with_its_caller() {
         let (threads, content) = (RenderThreads::default(), content(1));
         let (open, works) = gates(cores().min(MAX_SHORT_AT_ONCE));
-        let mut all = Box::pin(join_all(works.into_iter().map(|work| threads.run(&content, write(1), work))));
+        let mut all = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &content, write(1), work))));
         assert!((&mut all).now_or_never().is_none());
         let (tell, told) = mpsc::channel();
-        let waiting = threads.run(&content, write(1), move |_| tell.send(()));
+        let waiting = run(&threads, &content, write(1), move |_| tell.send(()));
         assert!(waiting.now_or_never().is_none(), "it waits for a turn");
         drop(open);
         all.await;
@@ -331,10 +375,10 @@ mod tests {
     async fn a_caller_that_disconnects_while_its_work_runs_keeps_the_permit_taken_until_the_work_ends() {
         let (threads, content) = (RenderThreads::default(), content(1));
         let (open, works) = gates(cores().min(MAX_SHORT_AT_ONCE));
-        let mut all = Box::pin(join_all(works.into_iter().map(|work| threads.run(&content, write(1), work))));
+        let mut all = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &content, write(1), work))));
         assert!((&mut all).now_or_never().is_none());
         drop(all);
-        let mut next = Box::pin(threads.run(&content, write(2), |_| ()));
+        let mut next = Box::pin(run(&threads, &content, write(2), |_| ()));
         assert!((&mut next).now_or_never().is_none());
         settle().await;
         assert!((&mut next).now_or_never().is_none(), "every thread is busy");
@@ -343,15 +387,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn html_that_is_not_stored_yet_counts_towards_the_budget() {
+        let threads = RenderThreads::default();
+        let long = Content::parse("<a@b.c>".repeat(14_000)).unwrap();
+        let mut held = Vec::new();
+        let refused = loop {
+            match threads.render(&long, write(1)).await {
+                Ok(made) => held.push(made),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused, RenderError::Overloaded);
+        let bytes: usize = held.iter().map(|made| 2 * made.rendered.html.len()).sum();
+        assert!((BUDGET_BYTES / 2..=BUDGET_BYTES).contains(&bytes), "{bytes}");
+        held.truncate(1);
+        assert!(threads.render(&long, write(1)).await.is_ok());
+    }
+
+    #[tokio::test]
     async fn previews_over_the_bounds_are_refused_at_once_and_those_within_them_succeed() {
         let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
         let at_once = cores().min(MAX_LONG_AT_ONCE);
         let (open, works) = gates(at_once);
-        let mut busy = Box::pin(join_all(works.into_iter().map(|work| threads.run(&long, preview(1), work))));
+        let mut busy = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &long, preview(1), work))));
         assert!((&mut busy).now_or_never().is_none());
         let mut flood = Box::pin(join_all((0..600_u16).map(|number| {
             let client = preview(u8::try_from(number / 10).unwrap());
-            threads.run(&long, client, |_| ())
+            run(&threads, &long, client, |_| ())
         })));
         assert!((&mut flood).now_or_never().is_none(), "some wait");
         drop(open);
@@ -366,12 +428,12 @@ mod tests {
     async fn those_whose_turn_does_not_come_in_time_are_told_so_but_the_services_own_work_goes_on_waiting() {
         let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
         let (open, works) = gates(cores().min(MAX_LONG_AT_ONCE));
-        let mut busy = Box::pin(join_all(works.into_iter().map(|work| threads.run(&long, preview(1), work))));
+        let mut busy = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &long, preview(1), work))));
         assert!((&mut busy).now_or_never().is_none());
-        let mut upkeep = Box::pin(threads.run(&long, Purpose::Upkeep, |_| ()));
+        let mut upkeep = Box::pin(run(&threads, &long, Purpose::Upkeep, |_| ()));
         assert!((&mut upkeep).now_or_never().is_none());
         let began = Instant::now();
-        assert_eq!(threads.run(&long, write(1), |_| ()).await, Err(RenderError::Overloaded));
+        assert_eq!(run(&threads, &long, write(1), |_| ()).await, Err(RenderError::Overloaded));
         assert_eq!(began.elapsed(), TURN_TIMEOUT);
         // From here on threads work, for which time must pass by itself.
         tokio::time::resume();
@@ -388,7 +450,7 @@ mod tests {
         for (before, work) in works.into_iter().enumerate() {
             assert!(!too_many.is_cancelled(), "{before}");
             let began = Instant::now();
-            assert_eq!(threads.run(&content(1), write(1), work).await, Err(RenderError::Hung));
+            assert_eq!(run(&threads, &content(1), write(1), work).await, Err(RenderError::Hung));
             assert_eq!((began.elapsed(), counter.get()), (HUNG_AFTER, before as u64 + 1));
         }
         assert!(too_many.is_cancelled());
@@ -399,7 +461,7 @@ mod tests {
             let (bytes, meeting) =
                 (if number < cores().min(MAX_SHORT_AT_ONCE) { 1 } else { SHORT_BYTES + 1 }, Arc::clone(&meeting));
             let threads = &threads;
-            async move { threads.run(&content(bytes), write(1), move |_| meeting.wait().is_leader()).await }
+            async move { run(threads, &content(bytes), write(1), move |_| meeting.wait().is_leader()).await }
         };
         tokio::time::resume();
         assert!(join_all((0..count).map(meet)).await.into_iter().all(|met| met.is_ok()));
@@ -412,7 +474,7 @@ mod tests {
         let threads = RenderThreads::new(counter.clone(), too_many);
         let (_open, works) = gates(1);
         for work in works {
-            assert!(threads.run(&content(1), write(1), work).now_or_never().is_none());
+            assert!(run(&threads, &content(1), write(1), work).now_or_never().is_none());
         }
         settle().await;
         tokio::time::advance(HUNG_AFTER.saturating_sub(Duration::from_millis(1))).await;

@@ -112,9 +112,13 @@ impl<T> Queue<T> {
         Some((call, bytes))
     }
 
-    /// Ends a turn that took `bytes`.
-    pub(super) fn give_back(&mut self, bytes: usize) {
+    /// Ends a turn. Its bytes are given back by themselves.
+    pub(super) fn end_turn(&mut self) {
         self.free_turns += 1;
+    }
+
+    /// Gives back memory, of a turn or of what came out of it.
+    pub(super) fn give_back(&mut self, bytes: usize) {
         self.free_bytes += bytes;
     }
 }
@@ -158,14 +162,19 @@ mod tests {
         queue
     }
 
+    fn end<T>(queue: &mut Queue<T>, bytes: usize) {
+        queue.end_turn();
+        queue.give_back(bytes);
+    }
+
     /// Those who wait, in the order of their turns.
     fn order<T>(mut queue: Queue<T>, taken_bytes: usize) -> Vec<T> {
-        queue.give_back(taken_bytes);
+        end(&mut queue, taken_bytes);
         let mut called = Vec::new();
         while let Some((call, bytes)) = queue.next() {
             assert_eq!(queue.free_turns, 0);
             called.push(call);
-            queue.give_back(bytes);
+            end(&mut queue, bytes);
         }
         assert!(queue.lines.iter().all(|line| line.waiting == 0 && line.clients.is_empty()));
         assert_eq!((queue.free_turns, queue.free_bytes), (queue.limits.at_once, queue.limits.budget_bytes));
@@ -253,7 +262,7 @@ mod tests {
             queue.join(write(1), 1, name).unwrap();
         }
         assert_eq!([queue.next(), queue.next(), queue.next()], [Some(("a", 1)), Some(("b", 1)), None]);
-        queue.give_back(1);
+        end(&mut queue, 1);
         assert_eq!(queue.next(), Some(("c", 1)));
     }
 
@@ -264,8 +273,21 @@ mod tests {
             queue.join(write(bytes), usize::from(bytes), name).unwrap();
         }
         assert_eq!([queue.next(), queue.next()], [Some(("a", 60)), None]);
-        queue.give_back(60);
+        end(&mut queue, 60);
         assert_eq!([queue.next(), queue.next()], [Some(("b", 50)), Some(("c", 1))]);
+    }
+
+    #[test]
+    fn what_came_out_of_a_turn_counts_towards_the_budget_until_it_is_given_back() {
+        let mut queue = Queue::new(Limits { at_once: 9, ..LIMITS });
+        queue.join(write(1), 80, "a").unwrap();
+        queue.join(write(2), 60, "b").unwrap();
+        assert_eq!([queue.next(), queue.next()], [Some(("a", 80)), None]);
+        queue.end_turn();
+        queue.give_back(30);
+        assert_eq!(queue.next(), None, "50 bytes are still in use");
+        queue.give_back(10);
+        assert_eq!(queue.next(), Some(("b", 60)));
     }
 
     #[test]

@@ -100,7 +100,9 @@ pub fn any_external(link_origins: &[String], own: &super::origin::Origin) -> boo
 /// never over 4 MB. No text is lost. Elements are nested at most 32 deep.
 pub fn render(markdown: &str) -> Rendered {
     let filtered = filter(markdown);
-    let html = sanitize::clean(filtered.html);
+    let mut html = sanitize::clean(filtered.html);
+    // It grew by doubling, and a page keeps it.
+    html.shrink_to_fit();
     Rendered {
         excerpt: excerpt_of(&html),
         code_blocks: html.match_indices(CODE_BLOCK).filter_map(|(at, _)| u32::try_from(at).ok()).collect(),

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::content::Content;
-use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
+use handbill::domain::markdown::RENDERER_VERSION;
 use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
-use handbill::ports::renderer::{Purpose, RenderError, Renderer};
+use handbill::ports::renderer::{Made, Purpose, RenderError, Renderer};
 use serde_json::json;
 
 use crate::in_process::app::{Setup, TestApp};
@@ -39,7 +39,7 @@ impl Watched {
 
 #[async_trait]
 impl Renderer for Watched {
-    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Rendered, RenderError> {
+    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError> {
         self.called("render", purpose)?;
         RenderInPlace.render(content, purpose).await
     }
