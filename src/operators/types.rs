@@ -307,7 +307,7 @@ impl Inspection {
     /// The facts of `page`.
     pub(super) fn of_page(page: &Page) -> Self {
         let hosts = link_hosts(&page.rendered.html);
-        let fingerprints = [Fingerprint::of_text(&page.rendered.html), Fingerprint::of_links(&hosts)];
+        let fingerprints = Fingerprint::of_page(&page.rendered.html, &hosts);
         Self {
             slug: page.slug.to_string(),
             state: "active".to_owned(),
@@ -320,7 +320,7 @@ impl Inspection {
                 content_bytes: page.content.as_str().len(),
                 html_bytes: page.rendered.html.len(),
                 hosts: hosts.into_iter().collect(),
-                fingerprints: fingerprints.iter().flatten().map(ToString::to_string).collect(),
+                fingerprints: fingerprints.iter().map(ToString::to_string).collect(),
             }),
             ..Self::default()
         }
