@@ -184,7 +184,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
         redis::check(&settings.redis)?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
-    Moderation::open(settings.moderation.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
+    Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
     edge::check(&settings.edge)?;
     Ok(())
 }
@@ -222,7 +222,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     }
     check(&settings)?;
     let token_file = TokenFile::new(settings.operators.admin_token_file.clone());
-    let mut moderation = Moderation::open(settings.moderation.blocklist_file.clone(), metrics)?;
+    let mut moderation = Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), metrics)?;
 
     let (listener, address) = listen(settings.http.address.listen, "--listen")?;
     let (admin_listener, admin_address) = listen(settings.admin.admin_listen, "--admin-listen")?;

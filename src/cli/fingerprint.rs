@@ -21,11 +21,11 @@ pub(super) fn run(file: Option<&Path>) -> Result<ExitCode, String> {
     read.map_err(|error| format!("{name} cannot be read: {error}"))?;
     let content = Content::parse(text).map_err(|error| format!("{name} is no page: {error}"))?;
     let html = render(content.as_str()).html;
-    let prints = [Fingerprint::of_text(&html), Fingerprint::of_links(&link_hosts(&html))];
-    for print in prints.iter().flatten() {
+    let prints = Fingerprint::of_page(&html, &link_hosts(&html));
+    for print in &prints {
         writeln!(io::stdout(), "{print}").map_err(|error| format!("could not write: {error}"))?;
     }
-    if prints.iter().all(Option::is_none) {
+    if prints.is_empty() {
         return Err(format!(
             "{name} has fewer than {MIN_TEXT_CHARS} letters and digits and no links, so nothing tells it apart"
         ));

@@ -29,7 +29,7 @@ pub use self::cql::{CqlCompression, CqlSettings, FenceConsistency};
 pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};
-pub use self::moderation::{ContactSettings, DocumentSettings, ModerationSettings};
+pub use self::moderation::{BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
 pub use self::operators::{AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};

@@ -9,16 +9,23 @@ use crate::domain::contact::Contact;
 
 /// Settings of what may be published.
 #[derive(Args, Debug)]
+#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct ModerationSettings {
-    /// File with hosts and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
-    #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
-    pub blocklist_file: Option<PathBuf>,
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
+    pub blocklist: BlocklistSettings,
+    #[command(flatten)]
     pub contacts: ContactSettings,
     /// Ask search engines to index no page at all, not only none with links to other sites
     #[arg(long, env = "HANDBILL_NOINDEX_ALL", value_parser = clap::builder::BoolishValueParser::new(), action = clap::ArgAction::SetTrue)]
     pub noindex_all: bool,
+}
+
+/// The blocklist.
+#[derive(Args, Debug)]
+pub struct BlocklistSettings {
+    /// File with hosts and fingerprints that no page may have, one a line; it is read again when it changes [default: none]
+    #[arg(long, env = "HANDBILL_BLOCKLIST_FILE", value_name = "FILE")]
+    pub blocklist_file: Option<PathBuf>,
 }
 
 /// The contacts for reports.

@@ -12,7 +12,7 @@ const IPV6_PREFIX_BITS: u32 = 64;
 /// One client of the service, as limits count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Client {
-    /// One IPv4 address, even if it was written as an IPv4-mapped IPv6 address.
+    /// One IPv4 address, even if it was written as an IPv4-mapped IPv6 address or is behind a translation.
     V4(Ipv4Addr),
     /// The /64 network of an IPv6 address.
     V6Network(Ipv6Addr),
@@ -22,12 +22,36 @@ impl From<IpAddr> for Client {
     fn from(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self::V4(address),
+            IpAddr::V6(address) if let Some(address) = translated(address) => Self::V4(address),
             IpAddr::V6(address) => {
                 let mask = u128::MAX << (128 - IPV6_PREFIX_BITS);
                 Self::V6Network(Ipv6Addr::from_bits(address.to_bits() & mask))
             }
         }
     }
+}
+
+/// The public IPv4 address within an address of 6to4 (`2002::/16`, RFC 3056) or NAT64 (`64:ff9b::/96`, RFC 6052). Neither
+/// may carry another one, and the limits of private networks are often higher. In `64:ff9b:1::/48` (RFC 8215) each
+/// network decides where the address stands.
+fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
+    let ([0x2002, high, low, ..] | [0x64, 0xff9b, 0, 0, 0, 0, high, low]) = address.segments() else { return None };
+    let inner = Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
+    private_network(inner.into()).is_none().then_some(inner)
+}
+
+/// The network of a private address: its first 24 bits for IPv4, 64 for IPv6. `None` for a public address, which may belong
+/// to a person.
+pub fn private_network(address: IpAddr) -> Option<IpNet> {
+    let (is_private, prefix) = match address.to_canonical() {
+        IpAddr::V4(v4) => {
+            // RFC 6598: shared address space between providers or clouds and their customers.
+            let is_shared = v4.octets()[0] == 100 && v4.octets()[1] & 0xc0 == 64;
+            (v4.is_private() || v4.is_loopback() || v4.is_link_local() || is_shared, 24)
+        }
+        IpAddr::V6(v6) => (v6.is_unique_local() || v6.is_loopback() || v6.is_unicast_link_local(), 64),
+    };
+    is_private.then(|| IpNet::new_assert(address.to_canonical(), prefix).trunc())
 }
 
 impl fmt::Display for Client {
@@ -83,6 +107,52 @@ mod tests {
         assert_eq!(client("2001:db8:1:2::1"), client("2001:db8:1:2:ffff::9"));
         assert_ne!(client("2001:db8:1:2::1"), client("2001:db8:1:3::1"));
         assert_eq!(client("2001:db8:1:2::1").to_string(), "2001:db8:1:2::/64");
+    }
+
+    #[test]
+    fn an_address_behind_6to4_or_nat64_is_the_ipv4_address_in_it() {
+        for translated in ["2002:c633:6407::1", "2002:c633:6407:ffff:1:2:3:4", "64:ff9b::198.51.100.7"] {
+            assert_eq!(client(translated), client("198.51.100.7"), "{translated}");
+        }
+        assert_ne!(client("64:ff9b::198.51.100.8"), client("64:ff9b::198.51.100.7"));
+    }
+
+    #[test]
+    fn a_network_that_only_looks_like_a_translation_is_an_ipv6_network() {
+        for (other, network) in [
+            // RFC 8215: each operator decides where the IPv4 address stands.
+            ("64:ff9b:1::198.51.100.7", "64:ff9b:1::/64"),
+            ("64:ff9b:0:0:1::198.51.100.7", "64:ff9b::/64"),
+            ("2003:c633:6407::1", "2003:c633:6407::/64"),
+        ] {
+            assert_eq!(client(other).to_string(), network, "{other}");
+        }
+    }
+
+    #[test]
+    fn nobody_has_the_limits_of_a_private_network_by_an_address_with_one_in_it() {
+        for private in ["10.0.0.1", "172.16.0.1", "192.168.0.1", "127.0.0.1", "169.254.0.1", "100.64.0.1"] {
+            let address = format!("64:ff9b::{private}");
+            assert_eq!(client(&address).to_string(), "64:ff9b::/64", "{address}");
+        }
+        assert_eq!(client("2002:a00:1::1").to_string(), "2002:a00:1::/64");
+    }
+
+    #[test]
+    fn only_addresses_that_no_person_has_are_told_by_their_network() {
+        let network = |address: &str| private_network(address.parse().unwrap()).map(|network| network.to_string());
+        for (address, expected) in [
+            ("127.0.0.1", "127.0.0.0/24"),
+            ("10.42.7.9", "10.42.7.0/24"),
+            ("::ffff:192.168.1.5", "192.168.1.0/24"),
+            ("100.64.3.4", "100.64.3.0/24"),
+            ("fd00:1:2:3::9", "fd00:1:2:3::/64"),
+        ] {
+            assert_eq!(network(address).as_deref(), Some(expected));
+        }
+        for address in ["198.51.100.7", "100.128.0.1", "2001:db8::1"] {
+            assert_eq!(network(address), None);
+        }
     }
 
     #[test]

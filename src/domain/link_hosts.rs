@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 use super::html_text::{Piece, pieces};
@@ -13,7 +14,7 @@ pub fn link_hosts(html: &str) -> BTreeSet<String> {
         Piece::Tag(tag) => Some(tag),
         Piece::Text(_) | Piece::Character(_) => None,
     });
-    tags.filter_map(address).filter_map(host).collect()
+    tags.filter_map(address).flat_map(|address| hosts(&address)).collect()
 }
 
 /// `text` as [`link_hosts`] writes hosts; `None` if it is no host. A final dot is left out.
@@ -37,18 +38,25 @@ pub fn is_within(host: &str, domain: &str) -> bool {
 }
 
 /// The value of the attribute `href` or `src`. The renderer writes character references for `&` and `"` alone in
-/// addresses, and neither is part of a host.
-fn address(tag: &str) -> Option<&str> {
+/// addresses. An `&` separates the fields of a mail link.
+fn address(tag: &str) -> Option<String> {
     let (_, value) = tag.split_once(" href=\"").or_else(|| tag.split_once(" src=\""))?;
-    value.split('"').next()
+    value.split('"').next().map(|value| value.replace("&amp;", "&"))
 }
 
-fn host(address: &str) -> Option<String> {
-    if let Some(recipient) = address.strip_prefix("mailto:") {
-        let recipient = recipient.split('?').next().unwrap_or_default();
-        return recipient.rsplit_once('@').and_then(|(_, host)| parse_host(host));
+/// The host of a web address, or those of all recipients of a mail link (RFC 6068): in its path, `to`, `cc` and `bcc`.
+fn hosts(address: &str) -> Vec<String> {
+    let Ok(url) = Url::parse(address) else { return Vec::new() };
+    if url.scheme() != "mailto" {
+        return url.host_str().and_then(parse_host).into_iter().collect();
     }
-    Url::parse(address).ok()?.host_str().and_then(parse_host)
+    let is_recipient = |name: &str| ["to", "cc", "bcc"].iter().any(|field| name.eq_ignore_ascii_case(field));
+    let fields = url.query_pairs().filter_map(|(name, value)| is_recipient(&name).then_some(value));
+    let recipients: Vec<_> = fields.chain([percent_decode_str(url.path()).decode_utf8_lossy()]).collect();
+    // Programs disagree on what separates recipients, so each `@` counts, and its host ends at whatever ends a host.
+    let is_end = |c: char| c.is_whitespace() || c.is_control() || ",;:<>()[]\"&".contains(c);
+    let host = |rest: &str| rest.trim_start_matches(['[', ' ', '\t']).split(is_end).next().and_then(parse_host);
+    recipients.iter().flat_map(|recipients| recipients.split('@').skip(1)).filter_map(host).collect()
 }
 
 #[cfg(test)]
@@ -65,6 +73,38 @@ mod tests {
         let markdown = "[a](https://A.example/x?a=1&b=2) ![i](https://img.example:8443/i.png)\n\nhttp://bare.example/ \
             <mailto:x@mail.example> [again](http://a.example) [here](/a-page-22222222)";
         assert_eq!(hosts(markdown), ["a.example", "bare.example", "img.example", "mail.example"]);
+    }
+
+    #[test]
+    fn every_recipient_of_a_mail_link_counts_however_the_link_is_spelt() {
+        for link in [
+            "a@evil.example,b@ok.example",
+            "b@ok.example;a@evil.example",
+            "?to=a@evil.example",
+            "b@ok.example?cc=a@evil.example",
+            "b@ok.example?subject=x&BCC=b@ok.example,a@evil.example",
+            "b@ok.example?subject=x&%74o=%61%40evil.example",
+            "a%40evil.example",
+            "a@evil.example%20",
+            "a@evil.example;",
+            "a%40%65vil%2Eexample#x",
+            "a@%20evil.example.%0A",
+            "%22b@ok.example%22%20%3Ca@EVIL.example%3E",
+            "%22a,b%22@evil.example?to",
+        ] {
+            let found = hosts(&format!("[x](<mailto:{link}>)"));
+            assert!(found.contains(&"evil.example".to_owned()), "{link}: {found:?}");
+            assert_eq!(found.len(), 1 + usize::from(link.contains("ok.example")), "{link}: {found:?}");
+        }
+        assert_eq!(hosts("[x](mailto:a@b%C3%BCcher.example)"), ["xn--bcher-kva.example"]);
+        assert_eq!(hosts("[x](mailto:a@%5B192.0.2.1%5D)"), ["192.0.2.1"]);
+    }
+
+    #[test]
+    fn a_mail_link_without_recipients_leads_nowhere() {
+        for link in ["mailto:", "mailto:?subject=a@evil.example&body=https://evil.example", "mailto:evil.example"] {
+            assert!(hosts(&format!("[x]({link})")).is_empty(), "{link}");
+        }
     }
 
     #[test]

@@ -184,7 +184,10 @@ mod tests {
         ];
         assert_eq!(windows(limits, "2001:db8:1:203::4"), named(&expected));
         assert_eq!(windows(limits, "192.0.2.7"), named(&[("192.0.2.7", 10), ("192.0.2.0/24", 320)]));
-        assert_eq!(windows("ipv6/56=8", "::ffff:192.0.2.7"), named(&[("192.0.2.7", 10)]));
+        for translated in ["::ffff:192.0.2.7", "2002:c000:207:1::1", "64:ff9b::192.0.2.7"] {
+            assert_eq!(windows("ipv6/56=8", translated), named(&[("192.0.2.7", 10)]), "{translated}");
+            assert_eq!(windows(limits, translated), windows(limits, "192.0.2.7"), "{translated}");
+        }
         assert_eq!(windows("none", "2001:db8:1:203::4"), named(&[("2001:db8:1:203::/64", 10)]));
     }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::content::Content;
-use super::edit_key::EditKeyHash;
+use super::edit_key::{EditKey, EditKeyHash};
 use super::markdown::{Rendered, any_external};
 use super::origin::Origin;
 use super::slug::Slug;
@@ -162,6 +162,12 @@ impl Page {
     /// The current state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
+    }
+
+    /// Whether the title or the source has anything of the form of an edit key. People paste the wrong thing.
+    pub fn seems_to_hold_a_key(&self) -> bool {
+        let title = self.title.as_ref().map_or("", Title::as_str);
+        EditKey::stands_in(title) || EditKey::stands_in(self.content.as_str())
     }
 
     /// This page after an update at the time `now` that keeps the text. `title` is the new title: `None` keeps the present

@@ -167,7 +167,7 @@ impl Mcp {
         let included = options.as_ref().map(UpdateOptions::included).ok();
         let body = std::future::ready(options.map(Into::into));
         let page = self.service.update(requester, &slug, &credential, body, &Precondition::default()).await.outcome?;
-        Ok(ToolResult::page(page, &self.base_url, included.unwrap_or(Included::ALL)))
+        Ok(ToolResult::updated(page, &self.base_url, included.unwrap_or(Included::ALL)))
     }
 
     async fn delete(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {

@@ -17,11 +17,16 @@ use crate::domain::origin::Origin;
 use crate::domain::page::Page;
 use crate::service::{Created, PageRead};
 
+/// The content block for a page that was written with something of the form of a key in it. People paste the wrong thing.
+const KEY_WARNING: &[u8] = br#"{"type":"text","text":"Warning: this page holds something of the form of an edit key. If it is one, everybody who reads the page can change and delete the page that it opens. Tell the user. Remove it with update_page, and since it may have been read already, publish the page that it opens once more and delete the old one."}"#;
+
 /// The result of a call that succeeded.
 pub(super) struct ToolResult {
     json: ToolJson,
     /// The content block that links to the page, as JSON.
     link: Option<Bytes>,
+    /// Another content block, as JSON.
+    note: Option<Bytes>,
 }
 
 /// The structured content of a result.
@@ -37,13 +42,13 @@ enum ToolJson {
 impl ToolResult {
     /// `body` as JSON.
     pub(super) fn json(body: &impl Serialize) -> Self {
-        Self { json: ToolJson::Written(to_json(body)), link: None }
+        Self { json: ToolJson::Written(to_json(body)), link: None, note: None }
     }
 
     /// `page`, which was read, with the texts that `included` names, and a link to it.
     pub(super) fn read(page: &PageRead, base_url: &Origin, included: Included) -> Self {
         match FinishedPage::of(page, base_url, included) {
-            Some(finished) => Self { link: Some(finished.link.clone()), json: ToolJson::Finished(finished) },
+            Some(done) => Self { link: Some(done.link.clone()), json: ToolJson::Finished(done), note: None },
             None => Self::page(page.share(), base_url, included),
         }
     }
@@ -51,14 +56,24 @@ impl ToolResult {
     /// `page` with the texts that `included` names, and a link to it.
     pub(super) fn page(page: Arc<Page>, base_url: &Origin, included: Included) -> Self {
         let link = Some(link_to(&page, base_url));
-        Self { json: ToolJson::Page(ToolPage::json(page, base_url, included)), link }
+        Self { json: ToolJson::Page(ToolPage::json(page, base_url, included)), link, note: None }
+    }
+
+    /// The result of an update, which is `page`.
+    pub(super) fn updated(page: Arc<Page>, base_url: &Origin, included: Included) -> Self {
+        Self { note: note_on(&page), ..Self::page(page, base_url, included) }
     }
 
     /// The result of a create, with a link to the page.
     pub(super) fn created(created: &Created, base_url: &Origin) -> Self {
-        let json = to_json(&CreatedBody::new(created, base_url));
-        Self { json: ToolJson::Written(json), link: Some(link_to(&created.page, base_url)) }
+        let json = ToolJson::Written(to_json(&CreatedBody::new(created, base_url)));
+        Self { json, link: Some(link_to(&created.page, base_url)), note: note_on(&created.page) }
     }
+}
+
+/// The warning about `page`, which was just written.
+fn note_on(page: &Page) -> Option<Bytes> {
+    page.seems_to_hold_a_key().then_some(Bytes::from_static(KEY_WARNING))
 }
 
 /// The shape that a client's revision gives to a result.
@@ -77,26 +92,26 @@ pub(super) fn response_body(id: &RequestId, result: Result<ToolResult, ApiError>
     body.push(format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{result_type}"content":[{{"type":"text","text":"#));
     let is_error = result.is_err();
     match result {
-        Ok(ToolResult { json, link }) => {
-            let link = link.filter(|_| shape.has_resource_links);
+        Ok(ToolResult { json, link, note }) => {
+            let more = [link.filter(|_| shape.has_resource_links), note];
             match json {
                 ToolJson::Page(page) => {
                     body.push("\"");
                     body.push_page(&page, Nesting::JsonInString);
                     body.push("\"");
-                    push_between(&mut body, link);
+                    push_between(&mut body, more);
                     body.push_page(&page, Nesting::Json);
                 }
                 ToolJson::Finished(page) => {
                     body.push("\"");
                     body.push(page.text);
                     body.push("\"");
-                    push_between(&mut body, link);
+                    push_between(&mut body, more);
                     body.push(page.json);
                 }
                 ToolJson::Written(json) => {
                     body.push(to_json(&json));
-                    push_between(&mut body, link);
+                    push_between(&mut body, more);
                     body.push(json);
                 }
             }
@@ -113,12 +128,12 @@ pub(super) fn response_body(id: &RequestId, result: Result<ToolResult, ApiError>
     body
 }
 
-/// Appends the JSON between the text and the structured content.
-fn push_between(body: &mut StreamedJson, link: Option<Bytes>) {
+/// Appends the JSON between the text and the structured content: `more` content blocks.
+fn push_between(body: &mut StreamedJson, more: [Option<Bytes>; 2]) {
     body.push("}");
-    if let Some(link) = link {
+    for block in more.into_iter().flatten() {
         body.push(",");
-        body.push(link);
+        body.push(block);
     }
     body.push(r#"],"structuredContent":"#);
 }

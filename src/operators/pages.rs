@@ -9,7 +9,9 @@ use futures_util::{StreamExt, stream};
 
 use super::refusal::{Refusal, parse};
 use super::state::OperatorsApi;
-use super::types::{Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
+use super::types::{
+    Inspection, MAX_SLUGS, TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult, fingerprints,
+};
 use crate::api::error::{self, ApiError};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
@@ -44,28 +46,29 @@ pub(super) async fn take_down(
 }
 
 async fn take_one_down(api: &OperatorsApi, text: String, takedown: &Takedown, is_dry_run: bool) -> TakedownResult {
-    let result = |outcome| TakedownResult { slug: text.clone(), outcome, title: None, deleted_at: None, message: None };
+    let result = |outcome| TakedownResult { slug: text.clone(), outcome, ..TakedownResult::default() };
     let Some(slug) = slug_in(&text) else {
         let message = "Give a slug, or the address of a page.".to_owned();
         return TakedownResult { message: Some(message), ..result(TakedownCode::NotASlug) };
     };
     let result = |outcome| TakedownResult { slug: slug.to_string(), ..result(outcome) };
     let result = match api.operators.take_down(&slug, takedown, is_dry_run).await {
-        Ok(TakedownOutcome::TakenDown(tombstone)) => {
+        Ok(TakedownOutcome::TakenDown(tombstone, page)) => {
             log_takedown(&slug, takedown);
             let deleted_at = Some(tombstone.deleted_at.to_string());
-            TakedownResult { deleted_at, ..result(TakedownCode::TakenDown) }
+            TakedownResult { deleted_at, fingerprints: fingerprints(&page), ..result(TakedownCode::TakenDown) }
         }
-        Ok(TakedownOutcome::NotInLedger(tombstone, reason)) => {
+        Ok(TakedownOutcome::NotInLedger(tombstone, page, reason)) => {
             log_takedown(&slug, takedown);
             error::log(&reason);
             tracing::error!(slug = slug.as_str(), "a deletion is not in the ledger of deletions");
-            let deleted_at = Some(tombstone.deleted_at.to_string());
-            TakedownResult { deleted_at, message: Some(NOT_IN_LEDGER.to_owned()), ..result(TakedownCode::NotInLedger) }
+            let (deleted_at, message) = (Some(tombstone.deleted_at.to_string()), Some(NOT_IN_LEDGER.to_owned()));
+            let fingerprints = page.map(|page| fingerprints(&page)).unwrap_or_default();
+            TakedownResult { deleted_at, message, fingerprints, ..result(TakedownCode::NotInLedger) }
         }
         Ok(TakedownOutcome::WouldTakeDown(page)) => {
             let title = page.title.as_ref().map(|title| title.as_str().to_owned());
-            TakedownResult { title, ..result(TakedownCode::WouldTakeDown) }
+            TakedownResult { title, fingerprints: fingerprints(&page), ..result(TakedownCode::WouldTakeDown) }
         }
         Ok(TakedownOutcome::AlreadyDeleted(tombstone)) => {
             let deleted_at = Some(tombstone.deleted_at.to_string());

@@ -45,7 +45,7 @@ pub struct TakedownAnswer {
 }
 
 /// The result for one page.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct TakedownResult {
     /// The slug, or the text that is no slug.
     pub slug: String,
@@ -60,10 +60,13 @@ pub struct TakedownResult {
     /// Why it was not taken down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Entries for `--blocklist-file` that refuse the same text or links; none if the page was gone before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fingerprints: Vec<String>,
 }
 
 /// The result of a takedown for one page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TakedownCode {
     /// The page was taken down now.
@@ -79,6 +82,7 @@ pub enum TakedownCode {
     /// The text is no slug and no address of a page.
     NotASlug,
     /// The store did not answer, or cannot read the page.
+    #[default]
     Failed,
 }
 
@@ -303,11 +307,14 @@ fn sent<'de, D: Deserializer<'de>>(field: D) -> Result<Option<Option<u32>>, D::E
     Deserialize::deserialize(field).map(Some)
 }
 
+/// The entries for `--blocklist-file` that refuse the same text or links as `page`.
+pub(super) fn fingerprints(Page { rendered, .. }: &Page) -> Vec<String> {
+    Fingerprint::of_page(&rendered.html, &link_hosts(&rendered.html)).iter().map(ToString::to_string).collect()
+}
+
 impl Inspection {
     /// The facts of `page`.
     pub(super) fn of_page(page: &Page) -> Self {
-        let hosts = link_hosts(&page.rendered.html);
-        let fingerprints = [Fingerprint::of_text(&page.rendered.html), Fingerprint::of_links(&hosts)];
         Self {
             slug: page.slug.to_string(),
             state: "active".to_owned(),
@@ -319,8 +326,8 @@ impl Inspection {
                 version: page.version.get(),
                 content_bytes: page.content.as_str().len(),
                 html_bytes: page.rendered.html.len(),
-                hosts: hosts.into_iter().collect(),
-                fingerprints: fingerprints.iter().flatten().map(ToString::to_string).collect(),
+                hosts: link_hosts(&page.rendered.html).into_iter().collect(),
+                fingerprints: fingerprints(page),
             }),
             ..Self::default()
         }

@@ -36,11 +36,11 @@ pub struct Operators {
 /// The outcome of a takedown.
 #[derive(Clone, Debug)]
 pub enum TakedownOutcome {
-    /// The page is deleted from now on, and the audit says so.
-    TakenDown(Tombstone),
+    /// The page, as it was until now, is deleted, and the audit says so.
+    TakenDown(Tombstone, Arc<Page>),
     /// The page is deleted, now or since earlier, but perhaps not in the ledger: a restore of an older backup could bring
-    /// it back. Trying again adds it.
-    NotInLedger(Tombstone, Arc<ServiceError>),
+    /// it back. Trying again adds it. A page that is deleted now is given as it was.
+    NotInLedger(Tombstone, Option<Arc<Page>>, Arc<ServiceError>),
     /// The page can be read. A dry run changes nothing.
     WouldTakeDown(Arc<Page>),
     /// The page was deleted before, by an operator or with its key. Nothing was changed.
@@ -94,9 +94,7 @@ impl Operators {
                 let page = match store_budget.wait(self.store.lookup(slug)).await? {
                     Lookup::Active(page) => page,
                     Lookup::Deleted(tombstone) if is_dry_run => return Ok(TakedownOutcome::AlreadyDeleted(tombstone)),
-                    Lookup::Deleted(tombstone) => {
-                        return Ok(self.in_ledger(tombstone, TakedownOutcome::AlreadyDeleted).await);
-                    }
+                    Lookup::Deleted(tombstone) => return Ok(self.in_ledger(tombstone, None).await),
                     Lookup::Absent => return Ok(TakedownOutcome::NotFound),
                 };
                 if is_dry_run {
@@ -105,7 +103,7 @@ impl Operators {
                 let tombstone = page.head().taken_down(takedown.clone(), self.clock.now());
                 let swapped = self.store.compare_and_set(page.version, Record::Deleted(tombstone.clone()));
                 match store_budget.wait(swapped).await? {
-                    CasResult::Swapped => return Ok(self.in_ledger(tombstone, TakedownOutcome::TakenDown).await),
+                    CasResult::Swapped => return Ok(self.in_ledger(tombstone, Some(page)).await),
                     // The page's owner changed or deleted it between the read and the write.
                     CasResult::Stale => back_off(&self.random).await,
                 }
@@ -114,11 +112,12 @@ impl Operators {
         .await
     }
 
-    /// The outcome of a takedown whose page has become or was `tombstone`.
-    async fn in_ledger(&self, tombstone: Tombstone, outcome: fn(Tombstone) -> TakedownOutcome) -> TakedownOutcome {
-        match StoreBudget::new().wait(self.audit.ensure_in_ledger(&tombstone)).await {
-            Ok(()) => outcome(tombstone),
-            Err(error) => TakedownOutcome::NotInLedger(tombstone, Arc::new(error)),
+    /// The outcome of a takedown: `page` has become `tombstone`, or was it before if there is no `page`.
+    async fn in_ledger(&self, tombstone: Tombstone, page: Option<Arc<Page>>) -> TakedownOutcome {
+        match (StoreBudget::new().wait(self.audit.ensure_in_ledger(&tombstone)).await, page) {
+            (Ok(()), Some(page)) => TakedownOutcome::TakenDown(tombstone, page),
+            (Ok(()), None) => TakedownOutcome::AlreadyDeleted(tombstone),
+            (Err(error), page) => TakedownOutcome::NotInLedger(tombstone, page, Arc::new(error)),
         }
     }
 

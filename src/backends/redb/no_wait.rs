@@ -1,9 +1,10 @@
 //! Lookups that must not wait for a disk, so that they can run on a thread of the runtime.
 //!
 //! `redb` has no such lookup, and after any error of its storage it refuses the file until it is reopened. So a storage
-//! that would wait within such a lookup unwinds the stack, through `redb`, to [`without_waiting`]. `redb` holds no lock of
-//! its own while it reads pages for a lookup, so nothing is left locked or poisoned. The contract tests end a lookup at
-//! each of its reads and then use the store; run them before another version of `redb` is taken.
+//! that would wait within such a lookup unwinds the stack, through `redb`, to [`without_waiting`]. While `redb` 4.6 reads
+//! pages for a lookup, it holds one lock of its own, the shared side of `io_gate`, which unwinding releases and cannot
+//! poison. The contract tests end a lookup at each of its reads, use the store and open its file again; run them before
+//! another version of `redb` is taken.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};

@@ -1,5 +1,8 @@
 //! `handbill takedown`: takes pages down.
 
+use std::fs::OpenOptions;
+use std::io::{self, Read, Write};
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -8,7 +11,7 @@ use http::Method;
 use super::client::Client;
 use super::criteria::Criteria;
 use super::lines::{confirmed, given_or_read, print_json, print_line, progress, shown};
-use crate::config::OperatedSettings;
+use crate::config::{BlocklistSettings, OperatedSettings};
 use crate::domain::takedown::{TakedownReason, operator_name};
 use crate::operators::types::{TakedownAnswer, TakedownCode, TakedownRequest, TakedownResult};
 use crate::telemetry::logs::LogQueue;
@@ -38,6 +41,11 @@ pub(in crate::cli) struct Takedown {
     /// Print one JSON object a line
     #[arg(long)]
     json: bool,
+    /// Print the fingerprints of the pages, and append them to --blocklist-file if it is given; one of links refuses each page that links to exactly the same hosts
+    #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_values = ["text", "links"], value_parser = ["text", "links"])]
+    block: Vec<String>,
+    #[command(flatten, next_help_heading = "Moderation")]
+    blocklist: BlocklistSettings,
     #[command(flatten)]
     settings: OperatedSettings,
 }
@@ -66,6 +74,7 @@ impl Takedown {
     fn take_down(&self, client: &Client, slugs: &[String]) -> Result<ExitCode, String> {
         let bar = progress(Some(slugs.len() as u64));
         let mut all_fine = true;
+        let mut list = self.blocklist.blocklist_file.as_deref().filter(|_| !self.dry_run);
         for chunk in slugs.chunks(CHUNK) {
             let request = TakedownRequest {
                 slugs: chunk.to_vec(),
@@ -81,9 +90,14 @@ impl Takedown {
                         .to_owned(),
                 );
             }
-            for result in results {
+            for mut result in results {
                 all_fine &= result.outcome.is_fine();
+                result.fingerprints.retain(|line| self.block.iter().any(|kind| line.starts_with(kind)));
                 bar.suspend(|| self.print(&result))?;
+                if let Some(Err(error)) = list.map(|list| append(list, &result)) {
+                    eprintln!("handbill: --blocklist-file cannot be written ({error}): add the printed lines yourself");
+                    (list, all_fine) = (None, false);
+                }
             }
             bar.inc(chunk.len() as u64);
         }
@@ -101,6 +115,24 @@ impl Takedown {
             _ => result.message.as_deref().unwrap_or_default(),
         };
         let line = format!("{}\t{}\t{}", shown(&result.slug), result.outcome.as_str(), shown(detail));
-        print_line(line.trim_end())
+        print_line(line.trim_end())?;
+        if !self.block.is_empty() && result.fingerprints.is_empty() {
+            eprintln!("handbill: {} has no text or links that could be blocked", shown(&result.slug));
+        }
+        result.fingerprints.iter().try_for_each(|line| print_line(line))
     }
+}
+
+/// Appends the fingerprints that the blocklist at `path` lacks, each with the slug of its page.
+fn append(path: &Path, result: &TakedownResult) -> io::Result<()> {
+    // The process reads no list that was not there when it started, so none is created here.
+    let mut file = OpenOptions::new().read(true).append(true).open(path)?;
+    let mut list = String::new();
+    file.read_to_string(&mut list)?;
+    let note = format!(" # {}\n", shown(&result.slug));
+    let new = result.fingerprints.iter().filter(|line| !list.contains(line.as_str()));
+    let lines: String = new.flat_map(|line| [line, note.as_str()]).collect();
+    let end = if list.is_empty() || list.ends_with('\n') || lines.is_empty() { "" } else { "\n" };
+    // One write, so that the process never reads half a line.
+    file.write_all(format!("{end}{lines}").as_bytes())
 }

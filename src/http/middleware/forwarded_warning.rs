@@ -10,8 +10,8 @@ use axum::response::Response;
 use http::{Extensions, HeaderMap};
 use tracing::field::display;
 
-use crate::api::request::client_addr::{TrustedProxies, private_network};
-use crate::domain::client::Peer;
+use crate::api::request::client_addr::TrustedProxies;
+use crate::domain::client::{Peer, private_network};
 use crate::telemetry::http::RequestTelemetry;
 use crate::telemetry::log_throttle::LogThrottle;
 

@@ -29,6 +29,7 @@ use crate::http::etag::REVALIDATE;
 use crate::http::extract::SlugParam;
 use crate::http::state::Http;
 use crate::http::static_response::StaticResponse;
+use crate::service::Created;
 
 /// For a file whose address has the hash of its content.
 const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
@@ -47,6 +48,9 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// A hash of all files of the editor.
 static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
+
+/// The warning about a text with something of a key's form in it.
+pub(super) const KEY_WARNING: &str = "The text holds something of the form of an edit key. Whoever has the key of a page can change and delete that page, so look whether you pasted the wrong thing.";
 
 /// The `Content-Security-Policy` of the editor.
 pub(super) fn policy() -> HeaderValue {
@@ -77,7 +81,7 @@ pub(super) struct EditorTemplate<'a> {
     pub(super) title: &'a str,
     /// The text in the form.
     pub(super) content: &'a str,
-    /// The reason why the text was refused.
+    /// The reason why the text was refused, or a warning beside the preview.
     pub(super) message: Option<&'a str>,
     /// The preview of the text.
     pub(super) preview: Option<PreviewView<'a>>,
@@ -99,7 +103,7 @@ pub(super) struct PublishedTemplate<'a> {
     layout: Layout<'a>,
     version: &'static str,
     url: &'a str,
-    edit_key: &'a str,
+    created: &'a Created,
 }
 
 /// The page that edits and deletes a page.
@@ -140,8 +144,8 @@ impl<'a> EditorTemplate<'a> {
 }
 
 impl<'a> PublishedTemplate<'a> {
-    pub(super) fn new(base_url: &'a Origin, url: &'a str, edit_key: &'a str) -> Self {
-        Self { layout: Layout::new(base_url), version: &VERSION, url, edit_key }
+    pub(super) fn new(base_url: &'a Origin, url: &'a str, created: &'a Created) -> Self {
+        Self { layout: Layout::new(base_url), version: &VERSION, url, created }
     }
 }
 
@@ -259,7 +263,11 @@ mod tests {
             let (bytes, chars) = (content::MAX_BYTES, title::MAX_CHARS);
             assert!(html.contains(&format!(r#" data-max-bytes="{bytes}" data-max-chars="{chars}""#)), "{html}");
         }
+        for html in [templates::html(&EditorTemplate::new(&base_url, None), 0), templates::html(&edit, 0)] {
+            assert!(html.contains(&format!(r#"id="status" class="status-line" data-key-warning="{KEY_WARNING} "#)));
+        }
         let script = text("ui.js");
+        assert!(script.contains("$('status').dataset.keyWarning"));
         assert!(script.contains("dataset.maxBytes") && script.contains("dataset.maxChars"));
     }
 

@@ -16,12 +16,13 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::Serialize;
 
 use super::article::article;
-use super::editor::{self, EditorTemplate, PreviewView, PublishedTemplate};
+use super::editor::{self, EditorTemplate, KEY_WARNING, PreviewView, PublishedTemplate};
 use super::templates;
 use crate::api::error::{self, ApiError, Code};
 use crate::api::request::accept::weight;
 use crate::api::request::raw_post::{self, RawPost};
 use crate::api::types::{CreatedBody, page_url};
+use crate::domain::edit_key::EditKey;
 use crate::domain::title::{Title, TitleError};
 use crate::http::error::error_response;
 use crate::http::extract::ClientAddr;
@@ -154,7 +155,7 @@ impl Form<'_> {
         let location = HeaderValue::try_from(&url).expect("an origin and a slug are ASCII");
         let fields = [(LOCATION, location), (ETAG, json_tag(&*created.page, self.http))];
         let body = match self.form {
-            AnswerForm::Html => html(&PublishedTemplate::new(base_url, &url, created.edit_key.reveal()), 0),
+            AnswerForm::Html => html(&PublishedTemplate::new(base_url, &url, created), 0),
             AnswerForm::Json => Json(CreatedBody::new(created, base_url)).into_response(),
             AnswerForm::Text => text(format!("{url}\nEdit key (shown this once): {}\n", created.edit_key.reveal())),
         };
@@ -168,7 +169,9 @@ impl Form<'_> {
             AnswerForm::Html => {
                 let view = PreviewView { title, article: &article };
                 let size = article.len() + 2 * sent.content.len();
-                html(&EditorTemplate { preview: Some(view), ..self.editor(sent) }, size)
+                let holds_key = [&*sent.title, &*sent.content].into_iter().any(|text| EditKey::stands_in(text));
+                let message = holds_key.then_some(KEY_WARNING);
+                html(&EditorTemplate { preview: Some(view), message, ..self.editor(sent) }, size)
             }
             AnswerForm::Json => Json(PreviewBody { title, article_html: &article }).into_response(),
             AnswerForm::Text => text(article),

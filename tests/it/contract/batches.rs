@@ -117,6 +117,8 @@ async fn operations_of_one_batch_see_those_before_them() {
 async fn a_lookup_does_not_wait_for_a_commit_and_a_write_does() {
     let disk = Disk::default();
     let store = RedbStore::on(disk.storage()).unwrap();
+    // This leaves room in the file. A write that has to grow it syncs it then too, for which lookups do wait.
+    store.insert_if_absent(Arc::new(page(&"x".repeat(102_400)))).await.unwrap();
     let there = Arc::new(page("there"));
     store.insert_if_absent(there.clone()).await.unwrap();
     let (coming, next) = (Arc::new(page("coming")), edited(&there, "next"));

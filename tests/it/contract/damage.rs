@@ -15,6 +15,13 @@ use crate::support::pages::{CREATED, edited, page};
 /// A page of the database's file, in bytes.
 const BLOCK_BYTES: usize = 4096;
 
+/// The place of the flags in the head of the database's file, and that of the first of its two commits.
+const FLAGS_AT: usize = 9;
+const FIRST_SLOT_AT: usize = 64;
+
+/// Size of what the head says of a commit, in bytes. Its second and third byte say whether it has trees.
+const SLOT_BYTES: usize = 128;
+
 /// Whether a page of the file has one record. Its first bytes are its kind (a leaf), a byte of padding and the number
 /// of entries.
 fn is_leaf_of_one(block: &[u8]) -> bool {
@@ -89,6 +96,37 @@ async fn a_flipped_bit_anywhere_in_a_record_is_found_and_never_another_text() {
         // A tombstone has 23 bytes, and its key 20.
         assert!(seen.unreadable >= 40 || page.slug == large.slug && seen.unreadable >= 20, "{seen:?}");
     }
+}
+
+#[tokio::test]
+async fn a_file_whose_head_or_tree_is_damaged_is_never_opened_as_one_without_its_pages() {
+    let disk = Disk::default();
+    let store = RedbStore::on(disk.storage()).unwrap();
+    // Both commits of which the head knows have the first page.
+    let pages = ["first", "second", "third"].map(|content| Arc::new(page(content)));
+    for page in &pages {
+        store.insert_if_absent(page.clone()).await.unwrap();
+    }
+    drop(store);
+    let (whole, first) = (disk.bytes(), &pages[0]);
+    let mut seen = Seen::default();
+    // The head's flags: the commit that counts, whether the file must be repaired, whether commits have two phases.
+    for flags in 0..8 {
+        for slots_without_roots in [&[][..], &[0], &[1], &[0, 1]] {
+            for damages_leaves in [false, true] {
+                let mut bytes = whole.clone();
+                bytes[FLAGS_AT] = flags;
+                for slot in slots_without_roots {
+                    bytes[FIRST_SLOT_AT + slot * SLOT_BYTES + 1..][..2].fill(0);
+                }
+                for at in places(&bytes, first.slug.as_str().as_bytes()) {
+                    bytes[at + first.slug.as_str().len() + 30] ^= u8::from(damages_leaves);
+                }
+                seen.look(bytes, &first.slug, &Lookup::Active(first.clone())).await;
+            }
+        }
+    }
+    assert!(seen.refused_at_start >= 16 && seen.right >= 8, "{seen:?}");
 }
 
 #[tokio::test]

@@ -29,6 +29,8 @@ fn large() -> Arc<Page> {
 async fn with_one_page() -> (Disk, RedbStore, Arc<Page>) {
     let disk = Disk::default();
     let store = RedbStore::on(disk.storage()).unwrap();
+    // This leaves room in the file, so that no later write has to grow it, which syncs it once more.
+    store.insert_if_absent(large()).await.unwrap();
     let page = Arc::new(page("there"));
     store.insert_if_absent(page.clone()).await.unwrap();
     (disk, store, page)

@@ -109,13 +109,18 @@ async fn a_lookup_that_would_wait_at_any_of_its_reads_ends_there_and_leaves_the_
         assert_eq!(store.insert_if_absent(other).await.unwrap(), InsertResult::Inserted);
         match (found, absent) {
             (Some(found), Some(absent)) => {
-                assert_eq!((found, absent), (Lookup::Active(page), Lookup::Absent));
+                assert_eq!((found, absent), (Lookup::Active(page.clone()), Lookup::Absent));
                 break;
             }
             _ => most = reads + 1,
         }
         page = next;
     }
+    // Closing the file waits for reads in progress. None of those that ended early is left.
+    store.close().await;
+    drop(store);
+    let reopened = RedbStore::on(disk.storage()).unwrap();
+    assert!(matches!(reopened.lookup(&page.slug).await.unwrap(), Lookup::Active(_)));
     assert!(most >= 2, "a lookup reads the tables' tree and a table, and this one made {most} reads");
 }
 

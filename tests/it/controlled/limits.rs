@@ -116,6 +116,17 @@ async fn an_ipv6_network_of_64_bits_is_one_client() {
     app.send(create().peer("2001:db8:0:2::1")).await.expect_status(201);
 }
 
+#[tokio::test]
+async fn a_client_behind_6to4_or_nat64_is_counted_by_its_ipv4_address() {
+    let app = Setup::new().limits(1, 60).start();
+    app.send(create().peer("198.51.100.7")).await.expect_status(201);
+    for same in ["2002:c633:6407::1", "2002:c633:6407:ffff::1", "64:ff9b::198.51.100.7"] {
+        app.send(create().peer(same)).await.expect_status(429);
+    }
+    app.send(create().peer("64:ff9b::198.51.100.8")).await.expect_status(201);
+    counted_as(ForwardedHeader::XForwardedFor, "2002:c633:6407:12::1", "198.51.100.7").await;
+}
+
 /// Fails unless, behind proxies in 10.0.0.0/8, a request with this header line is counted as one from `client`.
 async fn counted_as(header: ForwardedHeader, line: impl AsRef<[u8]>, client: &str) {
     let app = Setup::new().limits(1, 60).trusted_proxies(&["10.0.0.0/8"], header).start();

@@ -179,6 +179,42 @@ async fn a_key_that_a_tool_gave_out_opens_the_page_over_rest_and_the_other_way_r
 }
 
 #[tokio::test]
+async fn a_text_with_something_of_a_key_s_form_is_published_with_a_warning_that_does_not_repeat_it() {
+    let app = Setup::unlimited().start();
+    let other = app.published().await;
+    let almost = &other.key[..other.key.len() - 1];
+    for client in Client::each(&app) {
+        let own = app.published().await;
+        let update = |fields: Value| {
+            let mut arguments = json!({"slug": own.slug, "edit_key": own.key});
+            arguments.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+            ("update_page", arguments)
+        };
+        let pasted = format!("Mine is {}.", other.key);
+        for (is_warned, (tool, arguments)) in [
+            (true, ("create_page", json!({"title": "A page", "content": pasted}))),
+            (true, ("create_page", json!({"title": other.key, "content": "Text."}))),
+            (false, ("create_page", json!({"title": "hbk_", "content": almost}))),
+            (true, update(json!({"content": pasted, "include_content": false, "include_html": false}))),
+            (true, update(json!({"edits": [{"old": "Mine", "new": "Yours"}], "include_content": false}))),
+            (false, update(json!({"content": almost}))),
+            (true, update(json!({"title": pasted, "include_content": false}))),
+        ] {
+            let result = client.result("tools/call", json!({"name": tool, "arguments": arguments})).await;
+            assert_eq!(result["isError"], false, "{result}");
+            let texts = result["content"].as_array().unwrap().iter().filter(|block| block["type"] == "text");
+            let texts: Vec<_> = texts.map(|block| block["text"].as_str().unwrap()).collect();
+            assert_eq!(texts.len(), 1 + usize::from(is_warned), "{result}");
+            if let Some(warning) = texts.get(1) {
+                assert!(warning.starts_with("Warning: ") && !warning.contains("hbk_"), "{warning}");
+            }
+        }
+        let read = client.result("tools/call", json!({"name": "get_page", "arguments": {"slug": own.slug}})).await;
+        assert!(!read["content"].to_string().contains("Warning"), "who reads did not paste it: {read}");
+    }
+}
+
+#[tokio::test]
 async fn the_tools_hold_no_remarks_for_programmers_of_the_service() {
     for tool in Client::new(&TestApp::new(), "2026-07-28").tools().await {
         let text = tool.to_string();

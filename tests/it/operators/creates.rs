@@ -5,6 +5,7 @@ use std::time::Duration;
 use handbill::domain::blocklist::Blocklist;
 use handbill::domain::creates::Creates;
 use handbill::domain::fingerprint::Fingerprint;
+use handbill::domain::link_hosts::link_hosts;
 use handbill::domain::markdown::render;
 use handbill::service::PublishingPolicy;
 use serde_json::{Value, json};
@@ -29,9 +30,22 @@ fn with_blocklist(setup: Setup, lines: &str) -> (TestApp, PublishingPolicy) {
     (setup.policy(policy.clone()).start(), policy)
 }
 
-fn fingerprint_of(markdown: &str) -> String {
-    Fingerprint::of_text(&render(markdown).html).unwrap().to_string()
+/// The lines of a list that refuse this text or its links.
+fn fingerprints_of(markdown: &str) -> String {
+    let html = render(markdown).html;
+    let prints = Fingerprint::of_page(&html, &link_hosts(&html)).into_iter().map(|print| print.to_string());
+    prints.collect::<Vec<_>>().join("\n")
 }
+
+/// The spellings of a mail link to `spam.example`.
+const MAIL_LINKS: [&str; 6] = [
+    "[x](mailto:a@spam.example,b@ok.example)",
+    "[x](mailto:?to=a@spam.example)",
+    "[x](mailto:b@ok.example?cc=a@spam.example)",
+    "[x](mailto:a%40spam.example)",
+    "[x](mailto:a@spam.example%20)",
+    "[x](mailto:a@spam.example;)",
+];
 
 #[track_caller]
 fn expect_refused(answer: &Answer) {
@@ -41,7 +55,7 @@ fn expect_refused(answer: &Answer) {
 
 #[tokio::test]
 async fn a_page_that_links_to_a_listed_host_or_has_a_listed_text_is_not_published() {
-    let list = format!("spam.example\n{}\n", fingerprint_of(SPAM));
+    let list = format!("spam.example\n{}\n", fingerprints_of(SPAM));
     let (app, _) = with_blocklist(Setup::unlimited(), &list);
     for content in
         ["[x](https://www.spam.example/y)", "![](https://spam.example/i.png)", &format!("# {}", SPAM.to_uppercase())]
@@ -50,6 +64,45 @@ async fn a_page_that_links_to_a_listed_host_or_has_a_listed_text_is_not_publishe
     }
     assert_eq!(app.store.calls(), Calls::default(), "the store was not even asked");
     app.create(body("[x](https://fine.example/)")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn a_mail_link_to_a_listed_host_is_refused_and_found_in_each_spelling() {
+    let operated = Operated::start();
+    let mut slugs = Vec::new();
+    for link in MAIL_LINKS {
+        slugs.push(operated.app.publish("Mail", link).await.slug);
+    }
+    let answer = operated.ask("POST", "/scan", json!({"linking_to": "spam.example"})).await.expect(200).json();
+    assert_eq!(answer["pages"].as_array().unwrap().len(), MAIL_LINKS.len(), "{answer}");
+    for slug in slugs {
+        let found = operated.ask("GET", &format!("/inspect/{slug}"), "").await.expect(200).json();
+        assert!(found["hosts"].as_array().unwrap().contains(&json!("spam.example")), "{found}");
+    }
+
+    let (app, _) = with_blocklist(Setup::unlimited(), "spam.example");
+    let page = app.published().await;
+    for link in MAIL_LINKS {
+        expect_refused(&app.create(body(link)).await);
+        expect_refused(&app.update(&page, json!({"content": link})).await);
+    }
+    app.create(body("[x](mailto:b@ok.example?subject=spam.example)")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn a_listed_text_is_refused_in_letters_that_look_alike() {
+    let (app, _) = with_blocklist(Setup::unlimited(), &fingerprints_of(SPAM));
+    let page = app.published().await;
+    // Cyrillic с, р, В, н and о; Greek ο, α and ρ.
+    for disguised in [
+        "Buy сheap watсhes today, the best priсes in town, сall us!",
+        "Вuy cheaр watcнes tоday, the best рrices in tоwn, call us!",
+        "Buy cheαp wαtches tοdαy, the best ρrices in tοwn, cαll us!",
+    ] {
+        expect_refused(&app.create(body(disguised)).await);
+        expect_refused(&app.update(&page, json!({"content": disguised})).await);
+    }
+    app.create(body(&format!("{SPAM} Or do not."))).await.expect_status(201);
 }
 
 #[tokio::test]

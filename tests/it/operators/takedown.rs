@@ -80,6 +80,22 @@ async fn a_dry_run_names_the_page_and_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_takedown_has_the_fingerprints_of_the_page_while_there_is_one() {
+    let operated = Operated::start();
+    let text = "A text that is long enough to be told from all others, see https://a.example/.";
+    let page = operated.app.publish("Title", text).await;
+    let inspected = operated.ask("GET", &format!("/inspect/{}", page.slug), "").await.expect(200).json();
+    let take_down = async |is_dry: bool| {
+        let body = json!({"slugs": [page.slug], "reason": "spam", "by": "desk", "dry_run": is_dry});
+        operated.ask("POST", "/takedown", body).await.expect(200).json()["results"][0]["fingerprints"].clone()
+    };
+    assert_eq!(inspected["fingerprints"].as_array().unwrap().len(), 2);
+    assert_eq!(take_down(true).await, inspected["fingerprints"]);
+    assert_eq!(take_down(false).await, inspected["fingerprints"]);
+    assert_eq!(take_down(false).await, json!(null), "the text is gone");
+}
+
+#[tokio::test]
 async fn an_update_that_comes_between_does_not_save_the_page() {
     let operated = Operated::start();
     let page = operated.app.published().await;

@@ -386,6 +386,28 @@ async fn a_preview_publishes_nothing_and_shows_the_article_of_the_page_byte_for_
 }
 
 #[tokio::test]
+async fn a_text_with_something_of_a_key_s_form_is_published_and_the_form_warns_of_it_without_repeating_it() {
+    let app = Setup::unlimited().start();
+    let pasted = format!("hbk_{}", "a1B".repeat(15));
+    let post = async |title: &str, content: &str, action: &str| {
+        let parts = [field("title", title), field("content", content), field("action", action)];
+        app.send(form(&parts).header("accept", BROWSER)).await
+    };
+    // The page has the warning for its script too.
+    let shown = "role=\"status\">The text holds something of the form of an edit key.";
+    for (title, content, is_warned) in
+        [("T", pasted.as_str(), true), (pasted.as_str(), "c", true), ("hbk_", &pasted[..46], false)]
+    {
+        let preview = post(title, content, "preview").await;
+        assert_eq!(preview.expect_status(200).text().contains(shown), is_warned, "{preview:?}");
+        assert!(preview.text().contains("<title>Preview"), "{preview:?}");
+        let published = post(title, content, "publish").await;
+        assert_eq!(published.expect_status(201).text().contains(shown), is_warned, "{published:?}");
+        assert!(!published.text().contains(&pasted), "{published:?}");
+    }
+}
+
+#[tokio::test]
 async fn previews_have_a_limit_of_their_own_and_are_no_creates() {
     let app = Setup::new().limits(1, 1).preview_limit(2).start();
     let preview = || markdown("# T").query("action=preview");

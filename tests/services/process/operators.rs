@@ -182,6 +182,52 @@ fn a_blocklist_is_read_again_when_it_changes_and_a_bad_one_changes_nothing() {
 }
 
 #[test]
+fn a_text_that_is_taken_down_with_block_is_refused_once_the_list_is_read_again() {
+    let operated = Operated::start(|directory| {
+        fs::write(directory.join("blocklist"), "other.example").unwrap();
+        vec!["--blocklist-file".to_owned(), directory.join("blocklist").display().to_string()]
+    });
+    let (address, list) = (operated.server.address, operated.directory.path().join("blocklist"));
+    let file = list.to_str().unwrap();
+    let text = "Buy cheap watches today, the best prices in town: https://www.spam.example/x";
+    let [first, second, third] = [(); 3].map(|()| publish(address, text));
+    let short = publish(address, "Short.");
+    let named = ["takedown", "--reason", "spam", "--by", "desk"];
+    let block = [&named[..], &["--block", "--blocklist-file", file]].concat();
+
+    let preview = operated.done(&[&block[..], &["--dry-run", &first]].concat(), "");
+    assert_eq!(fs::read_to_string(&list).unwrap(), "other.example", "a dry run only prints");
+    let printed = operated.done(&[&block[..], &[&first, &second]].concat(), "");
+    let lines: Vec<&str> = printed.lines().filter(|line| line.contains(':')).collect();
+    assert!(lines.len() == 4 && lines[0].starts_with("links:") != lines[1].starts_with("links:"), "{printed}");
+    assert!(lines[..2] == lines[2..] && lines[..2].iter().all(|line| preview.contains(line)), "{printed}");
+    let listed = fs::read_to_string(&list).unwrap();
+    let expected = format!("other.example\n{} # {first}\n{} # {first}\n", lines[0], lines[1]);
+    assert_eq!(listed, expected, "each entry once, on a line of its own");
+    operated.server.wait_for_log("\"entries\":3");
+    assert_eq!(create(address, text).problem(), (400, "content_refused".to_owned()));
+    assert_eq!(create(address, "Mоre: https://www.spam.example/").status, 400);
+    assert_eq!(create(address, "More: https://www.fine.example/").status, 201);
+
+    let again = operated.command(&[&block[..], &[&first, &short]].concat(), "");
+    assert!(again.status.success(), "{again:?}");
+    let notes = self::text(&again.stderr);
+    for slug in [&first, &short] {
+        assert!(notes.contains(&format!("{slug} has no text or links that could be blocked")), "{notes}");
+    }
+    assert_eq!(fs::read_to_string(&list).unwrap(), expected);
+
+    // A list that cannot be written: the page is taken down, and the lines are there to be added.
+    let nowhere = [&named[..], &["--block=text", "--blocklist-file", "/nowhere/blocklist", &third]].concat();
+    let failed = operated.command(&nowhere, "");
+    assert_eq!(failed.status.code(), Some(1), "{failed:?}");
+    assert!(self::text(&failed.stderr).contains("cannot be written"), "{failed:?}");
+    let printed = self::text(&failed.stdout);
+    assert!(printed.contains("text:") && !printed.contains("links:"), "{printed}");
+    assert_eq!(status(address, &format!("/{third}")), 410);
+}
+
+#[test]
 fn creates_are_paused_and_resumed_by_commands_or_by_the_file_and_a_pause_survives_a_restart() {
     let operated = Operated::start(|_| Vec::new());
     let address = operated.server.address;

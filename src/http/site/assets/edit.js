@@ -2,7 +2,7 @@
 
 import { dropDraft, findKey, forget, keep, otherDrafts, page, saveDraft, takeDraft } from './keys.js';
 import { preview } from './preview.js';
-import { $, Problem, ask, content, copy, count, editLink, fill, guard, onShortcut, once, say, title } from './ui.js';
+import { $, Problem, ask, check, content, copy, editLink, fill, guard, onShortcut, once, say, title } from './ui.js';
 
 const slug = $('page').value;
 const path = `/api/pages/${slug}`;
@@ -90,7 +90,7 @@ function store() {
 }
 
 async function save(fields, etag) {
-    if (!count()) throw new Problem('The text or its title is too long. Shorten it.');
+    check();
     try {
         const saved = await withKey('PATCH', fields, etag);
         load(saved.body, saved.etag);

@@ -2,7 +2,7 @@
 
 import { dropDraft, exportKeys, forget, importKeys, isPage, keep, otherDrafts, pages, saveDraft, takeDraft } from './keys.js';
 import { form, preview } from './preview.js';
-import { $, Problem, ask, content, copy, count, download, editLink, fill, guard, onShortcut, once, say, title } from './ui.js';
+import { $, Problem, ask, check, content, copy, count, download, editLink, fill, guard, onShortcut, once, say, title } from './ui.js';
 
 const editor = $('editor');
 
@@ -93,7 +93,7 @@ const UNKNOWN = 'If the page was published, nobody has its key. Your text is sti
 
 const publish = once(publishButton, async () => {
     store();
-    if (!count()) throw new Problem('The text or its title is too long. Shorten it, or split it over several pages.');
+    check();
     say('Publishing…');
     let made;
     // The key may be on its way.

@@ -93,6 +93,16 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'Saved.');
     assert.equal((await read(base, slug)).title, 'Renamed by hand');
 
+    // A text with something like a key is saved only on the second try.
+    const pasted = `My key is hbk_${'x'.repeat(43)}.`;
+    await write(tab, 'content', pasted);
+    await press(tab, '#save');
+    await said(tab, 'something of the form of an edit key');
+    assert.notEqual((await read(base, slug)).content, pasted);
+    await press(tab, '#save');
+    await said(tab, 'Saved.');
+    assert.equal((await read(base, slug)).content, pasted);
+
     // Somebody else changes the page meanwhile: both texts are shown, and nothing is lost.
     await change(base, { slug, key }, 'PATCH', { content: 'Their text.' });
     await write(tab, 'content', 'My text.');
@@ -116,6 +126,18 @@ await withBrowser(name, async (browser) => {
     await said(tab, 'The page was deleted');
     assert.equal((await read(base, slug)).status, 410);
     await look(tab, 'deleted');
+
+    // The same holds for a page that is published. The warning does not repeat the key.
+    await openEditor(tab, base);
+    await write(tab, 'title', 'Pasted');
+    await write(tab, 'content', pasted);
+    await press(tab, '[value=publish]');
+    await said(tab, 'something of the form of an edit key');
+    assert.ok(!(await text(tab, 'status')).includes('hbk_'), 'the warning shows the key');
+    assert.ok(await tab.$eval('#published', (section) => section.hidden), 'it was published at once');
+    await look(tab, 'warned');
+    await press(tab, '[value=publish]');
+    await shown(tab, 'published');
 
     // A text from right to left is written in its own direction.
     await openEditor(tab, base);
