@@ -60,9 +60,6 @@ use crate::telemetry::metrics::Metrics;
 /// How long the process waits at its end for the last lines of the log.
 pub const LOG_FLUSH_TIME: Duration = Duration::from_secs(1);
 
-/// The renderer in the answer of `/readyz`.
-const RENDERING: &str = "rendering";
-
 /// Exit code of a process that ended before its requests were answered.
 const CUT_SHORT: u8 = 1;
 
@@ -260,7 +257,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let serving = server::serve(listener, public.app(), limits, proxies, server_metrics(metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;
-        readiness.set_missing(RENDERING, StartError::RenderingHangs.to_string());
+        readiness.set_missing("rendering", StartError::RenderingHangs.to_string());
     };
     let limits = drain_limits(&settings.http);
     let ended = tokio::select! {

@@ -10,11 +10,11 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
+use super::deps::Deps;
 pub use super::remote_records::Ask;
 use super::remote_records::RemoteRecords;
 use crate::backends::cql::{self, CqlLedger, CqlStore};
 use crate::backends::redb::{LEDGER_FILE, OpenError, RedbStore, Restoring};
-use crate::backends::rendering::RenderThreads;
 use crate::config::{EmbeddedSettings, MovingSettings, StoreKind};
 pub use crate::domain::archive::Summary;
 use crate::domain::archive::{ArchiveError, Entry};
@@ -227,8 +227,8 @@ async fn store_files(
     expected: u64,
     progress: Progress<'_>,
 ) -> Result<Counts, MoveError> {
-    let importer =
-        Importer { store, renderer: Arc::new(RenderThreads::default()), clock: Arc::new(SystemClock::new()) };
+    let Deps { renderer, clock, .. } = Deps::system();
+    let importer = Importer { store, renderer, clock };
     let mut counts = Counts::default();
     for file in files {
         store_records(&importer, Records::open(file)?, &mut counts, &|done| progress(done, Some(expected))).await?;

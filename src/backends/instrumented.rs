@@ -186,12 +186,7 @@ impl Renderer for Instrumented<dyn Renderer> {
         if rendered.is_ok() {
             self.measure.metrics.renders.observe(took.as_secs_f64());
         }
-        let outcome = match &rendered {
-            Ok(_) => "done",
-            Err(RenderError::Overloaded) => "overloaded",
-            Err(RenderError::Hung) => "hung",
-        };
-        span.done(outcome, rendered.is_err());
+        span.done(if rendered.is_ok() { "done" } else { "unavailable" }, rendered.is_err());
         rendered
     }
 

@@ -1,9 +1,7 @@
 //! A page's Markdown source.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 /// Largest content accepted, in bytes of UTF-8 (spec §8: 100 KB).
@@ -39,28 +37,13 @@ impl Content {
     }
 
     /// The source that a store has kept. It is not checked again, so that a lower limit leaves older pages readable.
-    pub fn from_stored(markdown: String) -> Self {
+    pub fn from_stored(markdown: impl Into<Arc<str>>) -> Self {
         Self(markdown.into())
     }
 
     /// The Markdown source.
     pub fn as_str(&self) -> &str {
         &self.0
-    }
-}
-
-impl Serialize for Content {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for Content {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        /// A text that is not copied if the bytes of the record hold it as it is.
-        #[derive(Deserialize)]
-        struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-        Text::deserialize(deserializer).map(|Text(text)| Self(text.into()))
     }
 }
 

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use super::error::{BodyError, ServiceError};
-use super::request::{Body, CreateFields, NewTitle};
+use super::request::{Body, Checked, CreateFields, TitleField};
 use super::{Limited, PageService, StoreBudget};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
 use crate::domain::page::{Page, PageVersion, TextPlace};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::subject::Requester;
-use crate::domain::title::Title;
+use crate::domain::title::{Title, TitleError};
 use crate::ports::page_store::InsertResult;
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{Made, Purpose};
+use crate::ports::renderer::{Made, Purpose, RenderError};
 
 /// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
 /// mean that something is broken.
@@ -36,21 +36,16 @@ impl PageService {
         let requester = requester.into();
         let purpose = Purpose::Write(self.tiers.believed(requester));
         match body.and_then(CreateFields::check) {
-            Ok((title, content)) => {
-                self.admit_within_deadline(LimitKind::Create, requester, self.publish(title, content, purpose)).await
-            }
+            Ok(fields) => self.admit_within_deadline(LimitKind::Create, requester, self.publish(fields, purpose)).await,
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
     }
 
-    async fn publish(&self, title: NewTitle, content: Content, purpose: Purpose) -> Result<Created, ServiceError> {
-        let title = match title {
-            NewTitle::Checked(title) => title,
-            NewTitle::InText { file_name } => {
-                let text = self.title_in(&content, file_name, purpose).await?.ok_or(BodyError::NoTitle)?;
-                Title::parse(&text).map_err(BodyError::Title)?
-            }
-        };
+    async fn publish(&self, (title, content): Checked, purpose: Purpose) -> Result<Created, ServiceError> {
+        let title = self.title_of(title, &content, purpose).await?.map_err(|error| match error {
+            TitleError::Empty => BodyError::NoTitle,
+            error => BodyError::Title(error),
+        })?;
         self.policy.check_pause()?;
         let slug = self.random_slug(&title);
         let Made { rendered, memory: _memory } = self.rendering.renderer().render(&content, purpose).await?;
@@ -80,15 +75,19 @@ impl PageService {
         Err(ServiceError::NoFreeSlug)
     }
 
-    /// The text that names `content`, not yet checked: that of its heading, else the name of its file.
-    pub(super) async fn title_in(
+    /// The title that was sent, else the one that is found in `content`.
+    pub(super) async fn title_of(
         &self,
+        title: TitleField<Title>,
         content: &Content,
-        file_name: String,
         purpose: Purpose,
-    ) -> Result<Option<String>, ServiceError> {
+    ) -> Result<Result<Title, TitleError>, RenderError> {
+        let file_name = match title {
+            TitleField::Given(title) => return Ok(Ok(title)),
+            TitleField::InText(file_name) => file_name,
+        };
         let heading = self.rendering.renderer().first_heading(content, purpose).await?;
-        Ok(heading.or_else(|| (!file_name.is_empty()).then_some(file_name)))
+        Ok(Title::parse(&heading.unwrap_or(file_name)))
     }
 
     fn random_slug(&self, title: &Title) -> Slug {

@@ -1,9 +1,7 @@
 //! Previewing a page: the same checks and the same HTML as publishing it, and nothing is stored.
 
-use super::error::ServiceError;
-use super::request::{Body, CreateFields, NewTitle};
+use super::request::{Body, Checked, CreateFields};
 use super::{Limited, PageService};
-use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
 use crate::domain::subject::Requester;
 use crate::domain::title::Title;
@@ -25,22 +23,13 @@ impl PageService {
     pub async fn preview(&self, requester: impl Into<Requester>, body: Body<CreateFields>) -> Limited<Preview> {
         let requester = requester.into();
         let purpose = Purpose::Preview(self.tiers.believed(requester));
+        let show = async |(title, content): Checked| {
+            let title = self.title_of(title, &content, purpose).await?.ok();
+            Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose).await?.rendered })
+        };
         match body.and_then(CreateFields::check) {
-            Ok((title, content)) => {
-                self.admit_within_deadline(LimitKind::Preview, requester, self.show(title, content, purpose)).await
-            }
+            Ok(fields) => self.admit_within_deadline(LimitKind::Preview, requester, show(fields)).await,
             Err(error) => Limited::rejected_before_limit(error.into()),
         }
-    }
-
-    async fn show(&self, title: NewTitle, content: Content, purpose: Purpose) -> Result<Preview, ServiceError> {
-        let title = match title {
-            NewTitle::Checked(title) => Some(title),
-            NewTitle::InText { file_name } => {
-                let text = self.title_in(&content, file_name, purpose).await?;
-                text.and_then(|text| Title::parse(&text).ok())
-            }
-        };
-        Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose).await?.rendered })
     }
 }

@@ -24,7 +24,7 @@ use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{PageStore, Record};
-use crate::ports::renderer::{Made, Purpose, RenderError, Renderer};
+use crate::ports::renderer::{Made, Purpose, Renderer};
 
 /// Memory for pages that were rendered again, in bytes: enough for a few of the largest or thousands of usual ones.
 const CACHE_BYTES: usize = 16 * 1024 * 1024;
@@ -118,17 +118,13 @@ impl Inner {
         _permit: OwnedSemaphorePermit,
         sender: oneshot::Sender<Arc<Page>>,
     ) {
-        let renewed = match self.renderer.render(&page.content, Purpose::Upkeep).await {
-            Ok(Made { rendered, .. }) => Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) }),
-            Err(error) => {
-                if error == RenderError::Hung {
-                    // The next reader must not hang another thread.
-                    self.state().keep(&page);
-                }
-                let _ = sender.send(page);
-                return;
-            }
+        let Ok(Made { rendered, .. }) = self.renderer.render(&page.content, Purpose::Upkeep).await else {
+            // Work of the service itself is never refused, so this hangs. The next reader must not hang another thread.
+            self.state().keep(&page);
+            let _ = sender.send(page);
+            return;
         };
+        let renewed = Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) });
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         let _ = sender.send(Arc::clone(&renewed));
@@ -221,7 +217,7 @@ mod tests {
     use crate::domain::page::TextPlace;
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
-    use crate::ports::renderer::Memory;
+    use crate::ports::renderer::{Memory, RenderError};
 
     /// A renderer that waits until a test lets it continue.
     struct Held {

@@ -28,22 +28,13 @@ pub struct CreateFields {
     pub content: Arc<str>,
 }
 
-/// The source of the title of a new page.
+/// The title of a new page, as it was sent or already checked.
 #[derive(Clone, Debug)]
-pub enum TitleField {
-    /// It was sent like this.
-    Given(String),
-    /// It is the text of a heading, which is looked for once the limiter has admitted the request.
-    InText {
-        /// Names a text without a heading; empty if nothing does.
-        file_name: String,
-    },
-}
-
-/// The title of a new page, as far as it was checked before the limit.
-pub(super) enum NewTitle {
-    Checked(Title),
-    InText { file_name: String },
+pub enum TitleField<T = String> {
+    /// This title was sent.
+    Given(T),
+    /// A heading is the title, else this name of the file, which may be empty. It is looked for after the limit.
+    InText(String),
 }
 
 /// The fields of an update; a field that was not sent is `None`, one that was sent as `null` is `Some(None)`.
@@ -151,12 +142,15 @@ impl Precondition {
     }
 }
 
+/// A title and a content that were checked.
+pub(super) type Checked = (TitleField<Title>, Content);
+
 impl CreateFields {
     /// The title and content of a new page. Size is checked before anything else.
-    pub(super) fn check(self) -> Result<(NewTitle, Content), BodyError> {
+    pub(super) fn check(self) -> Result<Checked, BodyError> {
         let title = match self.title {
-            TitleField::Given(title) => Title::parse(&title).map(NewTitle::Checked).map_err(BodyError::Title),
-            TitleField::InText { file_name } => Ok(NewTitle::InText { file_name }),
+            TitleField::Given(title) => Title::parse(&title).map(TitleField::Given).map_err(BodyError::Title),
+            TitleField::InText(file_name) => Ok(TitleField::InText(file_name)),
         };
         match (Content::parse(self.content), title) {
             (Err(too_large @ ContentError::TooLarge { .. }), _) => Err(BodyError::Content(too_large)),

@@ -161,7 +161,7 @@ impl PageService {
         let key = credential.open(head.key_hash)?;
         let update = body?.check(key)?;
         let rendered = match &update.text {
-            TextUpdate::Replace(content) => Some(self.rendered_if_publishable(content, key, purpose).await?),
+            TextUpdate::Replace(content) => Some(self.publishable(content, key, purpose).await?),
             TextUpdate::Keep | TextUpdate::Edit(_) => None,
         };
         let edit = Edit { update, rendered, key, precondition, purpose };
@@ -235,18 +235,13 @@ impl PageService {
         };
         let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
-        let Made { rendered, memory } = self.rendered_if_publishable(&content, key, *purpose).await?;
+        let Made { rendered, memory } = self.publishable(&content, key, *purpose).await?;
         Ok((page.head().rewritten(title, content, rendered, self.clock.now()), Some(memory)))
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character
     /// references may spell the key even if the source does not contain it.
-    async fn rendered_if_publishable(
-        &self,
-        content: &Content,
-        key: &EditKey,
-        purpose: Purpose,
-    ) -> Result<Made, ServiceError> {
+    async fn publishable(&self, content: &Content, key: &EditKey, purpose: Purpose) -> Result<Made, ServiceError> {
         if key.occurs_in(content.as_str()) {
             return Err(BodyError::HoldsKey("content").into());
         }

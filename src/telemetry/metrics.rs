@@ -230,10 +230,7 @@ impl Metrics {
                 Unit::Seconds,
                 Histogram::new(SECONDS),
             ),
-            renders_hung: declare.plain(
-                "handbill_renders_hung",
-                "Renderings that did not end within 10 s, so that their thread was given up",
-            ),
+            renders_hung: declare.plain("handbill_renders_hung", "Renderings that did not end and were given up"),
             untrusted_forwarded: declare.plain(
                 "handbill_untrusted_forwarded",
                 "Requests whose X-Forwarded-For or Forwarded was ignored, because their peer is not a trusted proxy",

@@ -59,6 +59,7 @@ pub(super) enum RecordError {
 /// A record of version 1. The order of its variants and fields is part of the format and must not change.
 #[derive(Serialize, Deserialize)]
 enum StoredV1<'a> {
+    #[serde(borrow)]
     Active(PageV1<'a>),
     Deleted(TombstoneV1),
 }
@@ -71,7 +72,8 @@ struct PageV1<'a> {
     updated_at: i64,
     key_hash: EditKeyHash,
     title: Option<Cow<'a, Title>>,
-    content: Cow<'a, Content>,
+    #[serde(borrow)]
+    content: Cow<'a, str>,
     html: Cow<'a, str>,
     excerpt: Cow<'a, str>,
     code_blocks: Cow<'a, [u32]>,
@@ -150,7 +152,7 @@ pub(super) fn encode(record: &Record) -> Result<Vec<u8>, RecordError> {
             updated_at: page.updated_at.get(),
             key_hash: page.key_hash,
             title: page.title.as_ref().map(Cow::Borrowed),
-            content: Cow::Borrowed(&page.content),
+            content: Cow::Borrowed(page.content.as_str()),
             html: Cow::Borrowed(&page.rendered.html),
             excerpt: Cow::Borrowed(&page.rendered.excerpt),
             code_blocks: Cow::Borrowed(&page.rendered.code_blocks),
@@ -203,7 +205,7 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
         StoredV1::Active(page) => Record::Active(Arc::new(Page {
             slug,
             title: page.title.map(Cow::into_owned),
-            content: page.content.into_owned(),
+            content: Content::from_stored(page.content),
             rendered: Rendered {
                 html: page.html.into_owned(),
                 excerpt: page.excerpt.into_owned(),

@@ -1,8 +1,8 @@
 //! Renders Markdown without blocking the async runtime, or on the caller's thread.
 //!
 //! Memory and waiting are bounded, on any number of cores. A text waits for its turn in a [`Queue`], and a [`Permit`] of
-//! it pays for one thread and for memory until the work has ended, also if the caller has disconnected by then. Then the
-//! permit pays for the HTML, until the page is stored. Work that does not end loses its permit, and its thread is replaced.
+//! it pays for one thread and for memory until the work has ended, also if the caller has disconnected by then. Work that
+//! does not end loses its permit, and its thread is replaced.
 
 mod queue;
 
@@ -60,55 +60,45 @@ pub struct RenderThreads {
     runtime: Option<Runtime>,
     short: Arc<Turns>,
     long: Arc<Turns>,
-    hung: Hung,
+    hung: Counter,
+    too_many_hung: CancellationToken,
 }
 
-/// Counts the threads that hang.
-#[derive(Clone)]
-struct Hung {
-    counter: Counter,
-    too_many: CancellationToken,
-}
-
-impl Default for RenderThreads {
-    fn default() -> Self {
-        Self::new(Counter::default(), CancellationToken::new())
+impl Drop for RenderThreads {
+    fn drop(&mut self) {
+        // An async task may drop this value, and must not wait for a rendering.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
     }
 }
 
 impl RenderThreads {
-    /// Threads that add to `hung` each time one of them hangs, and cancel `too_many` at the last that can be replaced.
-    pub fn new(hung: Counter, too_many: CancellationToken) -> Self {
+    /// Threads that add to `hung` each time one of them hangs, and cancel `too_many_hung` at the last that is replaced.
+    pub fn new(hung: Counter, too_many_hung: CancellationToken) -> Self {
         let cores = available_parallelism().map_or(1, NonZero::get);
-        let short = Limits {
-            at_once: cores.min(MAX_SHORT_AT_ONCE),
-            budget_bytes: usize::MAX,
-            waiting: 2048,
-            waiting_per_client: 512,
+        let turns = |at_once, budget_bytes, waiting| {
+            Arc::new(Turns(Mutex::new(Queue::new(Limits { at_once: cores.min(at_once), budget_bytes, waiting }))))
         };
-        let long = Limits {
-            at_once: cores.min(MAX_LONG_AT_ONCE),
-            budget_bytes: BUDGET_BYTES,
-            waiting: 128,
-            waiting_per_client: 32,
-        };
-        // A permit always finds a thread: there are as many more as may hang.
-        let threads = short.at_once + long.at_once + usize::try_from(MAX_HUNG).unwrap_or(usize::MAX);
         let runtime = Builder::new_current_thread()
-            .max_blocking_threads(threads)
+            // Whoever has a turn finds a thread, even after some hang.
+            .max_blocking_threads(
+                MAX_SHORT_AT_ONCE + MAX_LONG_AT_ONCE + usize::try_from(MAX_HUNG).unwrap_or(usize::MAX),
+            )
             .thread_name("handbill-render")
             .on_thread_start(give_way)
             .build();
         Self {
             runtime: Some(runtime.expect("a runtime without a driver needs nothing of the system")),
-            short: Arc::new(Turns::new(short)),
-            long: Arc::new(Turns::new(long)),
-            hung: Hung { counter: hung, too_many },
+            short: turns(MAX_SHORT_AT_ONCE, usize::MAX, 2048),
+            long: turns(MAX_LONG_AT_ONCE, BUDGET_BYTES, 128),
+            hung,
+            too_many_hung,
         }
     }
 
-    /// The result of `work` on the Markdown of `content`, and a permit for the bytes that `kept` says it takes. A caller that
-    /// disconnects while it waits leaves nothing behind.
+    /// The result of `work` on the Markdown of `content`, and the permit for the bytes that `kept` says it takes. A caller
+    /// that disconnects while it waits leaves nothing behind.
     async fn run<T: Send + 'static>(
         &self,
         content: &Content,
@@ -123,44 +113,22 @@ impl RenderThreads {
         let runtime = self.runtime.as_ref().expect("it is not dropped");
         let running = runtime.handle().spawn_blocking(move || work(content.as_str()));
         let (sender, result) = oneshot::channel();
-        let hung = self.hung.clone();
+        let (hung, too_many_hung) = (self.hung.clone(), self.too_many_hung.clone());
         // The permit must outlive a caller that disconnects.
         tokio::spawn(async move {
-            let result = match timeout(HUNG_AFTER, running).await {
-                Ok(Ok(done)) => {
-                    permit.end_turn(kept(&done));
-                    Ok((done, permit))
+            let result = timeout(HUNG_AFTER, running).await;
+            if result.is_err() {
+                let before = hung.inc();
+                tracing::error!(hung = before + 1, "a rendering did not end, so its thread was given up");
+                if before + 1 >= MAX_HUNG {
+                    too_many_hung.cancel();
                 }
-                // It panicked, or the process ends.
-                Ok(Err(_)) => return,
-                Err(_) => {
-                    drop(permit);
-                    Err(hung.count())
-                }
-            };
-            let _ = sender.send(result);
+            }
+            permit.end_turn(result.as_ref().ok().and_then(|done| done.as_ref().ok()).map_or(0, kept));
+            let _ = sender.send((result, permit));
         });
-        result.await.expect("rendering is total")
-    }
-}
-
-impl Hung {
-    fn count(&self) -> RenderError {
-        let before = self.counter.inc();
-        tracing::error!(hung = before + 1, "a rendering did not end, so its thread was given up");
-        if before + 1 >= MAX_HUNG {
-            self.too_many.cancel();
-        }
-        RenderError::Hung
-    }
-}
-
-impl Drop for RenderThreads {
-    fn drop(&mut self) {
-        // An async task may drop this value, and must not wait for a rendering.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+        let (result, permit) = result.await.expect("the task sends something");
+        Ok((result.map_err(|_| RenderError::Hung)?.expect("rendering is total"), permit))
     }
 }
 
@@ -183,62 +151,43 @@ fn kept_bytes(rendered: &Rendered) -> usize {
 }
 
 /// A queue, and those who are called when their turn comes.
-struct Turns(Mutex<Queue<oneshot::Sender<Permit>>>);
+struct Turns(Mutex<Queue<oneshot::Sender<()>>>);
 
-/// The right to render a text, then to keep what came out of it. The next turn begins when this turn ends, or when this is
-/// dropped.
+/// A place in the queue, then the right to render a text, then to keep what came out of it, until this is dropped.
 struct Permit {
     turns: Arc<Turns>,
-    has_turn: bool,
-    bytes: usize,
+    place: Place,
+    /// The bytes of what came out of the turn; `None` until then.
+    kept: Option<usize>,
 }
 
 impl Permit {
-    /// Ends the turn, and keeps at most so many of its bytes.
+    /// Ends the turn, and keeps at most `kept` of its bytes.
     fn end_turn(&mut self, kept: usize) {
-        let given_back = self.bytes.saturating_sub(kept);
-        self.bytes -= given_back;
-        self.has_turn = false;
-        self.turns.change(|queue| {
-            queue.end_turn();
-            queue.give_back(given_back);
-        });
+        let kept = kept.min(self.place.bytes());
+        self.kept = Some(kept);
+        self.turns.change(|queue| queue.end_turn(self.place, kept));
     }
-}
-
-/// Somebody who waits, or whose turn has come.
-struct Waiting {
-    turns: Arc<Turns>,
-    place: Place,
 }
 
 impl Turns {
-    fn new(limits: Limits) -> Self {
-        Self(Mutex::new(Queue::new(limits)))
-    }
-
     /// Waits for a turn that takes `bytes` of memory.
     async fn permit(self: &Arc<Self>, purpose: Purpose, bytes: usize) -> Result<Permit, RenderError> {
         let (call, called) = oneshot::channel();
         let place = self.change(|queue| queue.join(purpose, bytes, call)).ok_or(RenderError::Overloaded)?;
-        let _waiting = Waiting { turns: Arc::clone(self), place };
+        let permit = Permit { turns: Arc::clone(self), place, kept: None };
         let longest = if purpose == Purpose::Upkeep { Duration::MAX } else { TURN_TIMEOUT };
-        timeout(longest, called).await.ok().and_then(Result::ok).ok_or(RenderError::Overloaded)
+        timeout(longest, called).await.map(|_| permit).map_err(|_| RenderError::Overloaded)
     }
 
     /// Changes the queue, then calls those whose turn has come.
-    fn change<R>(self: &Arc<Self>, change: impl FnOnce(&mut Queue<oneshot::Sender<Permit>>) -> R) -> R {
-        let mut next = Vec::new();
-        let changed = {
-            // Nothing panics while the lock is held, so the queue is consistent even if it is poisoned.
-            let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            let changed = change(&mut queue);
-            next.extend(std::iter::from_fn(|| queue.next()));
-            changed
-        };
-        for (call, bytes) in next {
-            // If nobody waits any more, the permit is dropped here, without the lock.
-            let _ = call.send(Permit { turns: Arc::clone(self), has_turn: true, bytes });
+    fn change<R>(&self, change: impl FnOnce(&mut Queue<oneshot::Sender<()>>) -> R) -> R {
+        // Nothing panics while the lock is held, so the queue is consistent even if it is poisoned.
+        let mut queue = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = change(&mut queue);
+        while let Some(call) = queue.next() {
+            // Whoever has just gone away drops the permit.
+            let _ = call.send(());
         }
         changed
     }
@@ -246,18 +195,10 @@ impl Turns {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.turns.change(|queue| {
-            if self.has_turn {
-                queue.end_turn();
-            }
-            queue.give_back(self.bytes);
+        self.turns.change(|queue| match self.kept {
+            None => queue.leave(self.place),
+            Some(kept) => queue.give_back(kept),
         });
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        self.turns.change(|queue| queue.leave(self.place));
     }
 }
 
@@ -293,6 +234,10 @@ mod tests {
 
     fn content(bytes: usize) -> Content {
         Content::parse("a".repeat(bytes)).unwrap()
+    }
+
+    fn threads() -> RenderThreads {
+        RenderThreads::new(Counter::default(), CancellationToken::new())
     }
 
     fn cores() -> usize {
@@ -338,7 +283,7 @@ mod tests {
     async fn rendering_leaves_the_core_to_threads_that_answer() {
         use rustix::process::getpriority_process;
 
-        let threads = RenderThreads::default();
+        let threads = threads();
         let own = getpriority_process(None).unwrap();
         let theirs = run(&threads, &content(1), write(1), |_| getpriority_process(None).unwrap()).await;
         assert_eq!(theirs, Ok((own + 10).min(19)));
@@ -347,7 +292,7 @@ mod tests {
 
     #[tokio::test]
     async fn short_content_does_not_wait_for_long_content() {
-        let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
+        let (threads, long) = (threads(), content(SHORT_BYTES + 1));
         let (open, works) = gates(2 * cores().min(MAX_LONG_AT_ONCE));
         let mut all = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &long, write(1), work))));
         assert!((&mut all).now_or_never().is_none());
@@ -359,7 +304,7 @@ mod tests {
 
     #[tokio::test]
     async fn work_that_has_not_begun_is_dropped_with_its_caller() {
-        let (threads, content) = (RenderThreads::default(), content(1));
+        let (threads, content) = (threads(), content(1));
         let (open, works) = gates(cores().min(MAX_SHORT_AT_ONCE));
         let mut all = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &content, write(1), work))));
         assert!((&mut all).now_or_never().is_none());
@@ -371,24 +316,22 @@ mod tests {
         assert_eq!(told.recv(), Err(RecvError), "it was dropped");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_caller_that_disconnects_while_its_work_runs_keeps_the_permit_taken_until_the_work_ends() {
-        let (threads, content) = (RenderThreads::default(), content(1));
+        let (threads, content) = (threads(), content(1));
         let (open, works) = gates(cores().min(MAX_SHORT_AT_ONCE));
         let mut all = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &content, write(1), work))));
         assert!((&mut all).now_or_never().is_none());
         drop(all);
-        let mut next = Box::pin(run(&threads, &content, write(2), |_| ()));
-        assert!((&mut next).now_or_never().is_none());
-        settle().await;
-        assert!((&mut next).now_or_never().is_none(), "every thread is busy");
+        assert_eq!(run(&threads, &content, write(2), |_| ()).await, Err(RenderError::Overloaded));
+        tokio::time::resume();
         drop(open);
-        assert_eq!(timeout(MAX_WAIT, next).await, Ok(Ok(())));
+        assert_eq!(timeout(MAX_WAIT, run(&threads, &content, Purpose::Upkeep, |_| ())).await, Ok(Ok(())));
     }
 
     #[tokio::test]
     async fn html_that_is_not_stored_yet_counts_towards_the_budget() {
-        let threads = RenderThreads::default();
+        let threads = threads();
         let long = Content::parse("<a@b.c>".repeat(14_000)).unwrap();
         let mut held = Vec::new();
         let refused = loop {
@@ -406,7 +349,7 @@ mod tests {
 
     #[tokio::test]
     async fn previews_over_the_bounds_are_refused_at_once_and_those_within_them_succeed() {
-        let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
+        let (threads, long) = (threads(), content(SHORT_BYTES + 1));
         let at_once = cores().min(MAX_LONG_AT_ONCE);
         let (open, works) = gates(at_once);
         let mut busy = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &long, preview(1), work))));
@@ -426,7 +369,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_whose_turn_does_not_come_in_time_are_told_so_but_the_services_own_work_goes_on_waiting() {
-        let (threads, long) = (RenderThreads::default(), content(SHORT_BYTES + 1));
+        let (threads, long) = (threads(), content(SHORT_BYTES + 1));
         let (open, works) = gates(cores().min(MAX_LONG_AT_ONCE));
         let mut busy = Box::pin(join_all(works.into_iter().map(|work| run(&threads, &long, preview(1), work))));
         assert!((&mut busy).now_or_never().is_none());
@@ -435,6 +378,7 @@ mod tests {
         let began = Instant::now();
         assert_eq!(run(&threads, &long, write(1), |_| ()).await, Err(RenderError::Overloaded));
         assert_eq!(began.elapsed(), TURN_TIMEOUT);
+        assert!((&mut upkeep).now_or_never().is_none());
         // From here on threads work, for which time must pass by itself.
         tokio::time::resume();
         drop(open);

@@ -2,8 +2,7 @@
 
 use pulldown_cmark::{Event, HeadingLevel, Tag, TagEnd};
 
-use super::events;
-use super::placeholder::restored;
+use super::placeholder::{events, restored};
 use super::source::{self, Spared};
 use crate::domain::html_text::collapsed;
 use crate::domain::invisible::shows_nothing;

@@ -41,10 +41,6 @@ mod tables;
 mod tests;
 mod text_run;
 
-use std::ops::Range;
-
-use pulldown_cmark::{Event, Options, Parser};
-
 use super::excerpt::excerpt_of;
 use super::language::Language;
 
@@ -122,11 +118,5 @@ fn filter(markdown: &str) -> subset::Filtered {
 
 fn filter_sparing(markdown: &str, spared: Spared) -> subset::Filtered {
     let source = source::prepare(markdown, spared);
-    subset::filter(&source, events(&source), html::max_bytes(markdown.len()))
-}
-
-/// The parser's events for what [`source::prepare`] has made, each with its range.
-fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
-    let events = Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH).into_offset_iter();
-    placeholder::without_reserved_references(source, events)
+    subset::filter(&source, placeholder::events(&source), html::max_bytes(markdown.len()))
 }

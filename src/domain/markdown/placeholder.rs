@@ -5,10 +5,11 @@
 //! these characters of references, such as `&#xFDD0;`, which are no placeholders.
 
 use std::borrow::Cow;
-use std::cell::LazyCell;
 use std::ops::Range;
+use std::sync::LazyLock;
 
-use pulldown_cmark::{CowStr, Event, Tag};
+use pulldown_cmark::{CowStr, Event, Options, Parser, Tag};
+use regex::Regex;
 
 /// Replaces the `[` at the beginning of a footnote's definition, so that the parser reads it as text.
 pub(super) const LITERAL_BRACKET: char = '\u{fdd0}';
@@ -32,41 +33,25 @@ pub(super) fn literal_delimiter(delimiter: char) -> Option<char> {
     }
 }
 
-/// `events` of `source`, in which a reference to a reserved character means U+FFFD, as the character itself does.
-pub(super) fn without_reserved_references<'a>(
-    source: &'a str,
-    events: impl Iterator<Item = (Event<'a>, Range<usize>)>,
-) -> impl Iterator<Item = (Event<'a>, Range<usize>)> {
-    let refers = LazyCell::new(move || refers_to_reserved(source));
-    let replaced = |text: &CowStr<'_>| CowStr::from(text.replace(is_reserved, "\u{fffd}"));
-    events.map(move |(mut event, range)| {
+/// A reference to a reserved character.
+static REFERENCE: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new("&#(?:[xX]0*[fF][dD]{2}[0-8]|0*649(?:7[6-9]|8[0-4]));").expect("it is valid"));
+
+/// The parser's events for `source`. References to reserved characters mean U+FFFD, as the characters themselves do.
+pub(super) fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
+    let has_references = REFERENCE.is_match(source);
+    Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH).into_offset_iter().map(move |(mut event, range)| {
         match &mut event {
-            // The text of a reference is an event of its own.
-            Event::Text(text)
-                if text.contains(is_reserved)
-                    && source[range.clone()].starts_with('&')
-                    && **text != source[range.clone()] =>
+            // The text of a reference is an event of its own, and no part of the source; an address with a reference is a
+            // copy. If that has placeholders besides, they become U+FFFD too.
+            Event::Start(Tag::Link { dest_url: text, .. } | Tag::Image { dest_url: text, .. }) | Event::Text(text)
+                if has_references && !matches!(text, CowStr::Borrowed(_)) =>
             {
-                *text = replaced(text);
-            }
-            // An address with a reference is a copy. It may have placeholders besides, and they become U+FFFD too.
-            Event::Start(Tag::Link { dest_url: url, .. } | Tag::Image { dest_url: url, .. })
-                if !matches!(url, CowStr::Borrowed(_)) && url.contains(is_reserved) && *refers =>
-            {
-                *url = replaced(url);
+                *text = text.replace(is_reserved, "\u{fffd}").into();
             }
             _ => {}
         }
         (event, range)
-    })
-}
-
-/// Whether `source` has a reference to a reserved character.
-fn refers_to_reserved(source: &str) -> bool {
-    source.split("&#").skip(1).any(|rest| {
-        let (radix, digits) = rest.strip_prefix(['x', 'X']).map_or((10, rest), |digits| (16, digits));
-        let end = digits.find(|digit: char| !digit.is_digit(radix)).unwrap_or(digits.len());
-        u32::from_str_radix(&digits[..end], radix).ok().and_then(char::from_u32).is_some_and(is_reserved)
     })
 }
 

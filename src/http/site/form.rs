@@ -72,7 +72,7 @@ pub(in crate::http) async fn post(
 fn fields(post: RawPost) -> CreateFields {
     let RawPost { title, content, file_name, .. } = post;
     let title = match Title::parse(&title) {
-        Err(TitleError::Empty) => TitleField::InText { file_name },
+        Err(TitleError::Empty) => TitleField::InText(file_name),
         _ => TitleField::Given(title),
     };
     CreateFields { title, content }

@@ -191,7 +191,8 @@ mod tests {
         let (phase, mut phases) = watch::channel(Phase::Serving);
         let serving = async { drop(phases.wait_for(|phase| *phase == Phase::Stopping).await) };
         let limits = DrainLimits { delay: Duration::from_secs(6), timeout: Duration::from_secs(15) };
-        let ended = run(serving, phase, async || pending().await, async {}, &readiness, limits).await;
+        let ended = run(serving, phase, async || pending().await, async {}, &readiness, limits);
+        let ended = tokio::time::timeout(Duration::from_hours(1), ended).await.expect("it drains");
         assert_eq!((ended.drained, ended.left), (Drained::Complete, limits.timeout));
         assert_eq!(readiness.missing()["process"], "draining");
     }

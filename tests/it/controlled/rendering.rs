@@ -1,4 +1,4 @@
-//! Who is rendered for, when, and what clients are told if a text is not rendered (contract, decisions 1, 3 and 19).
+//! The turns of texts that are rendered, and the answers if a text is not rendered (contract, decisions 1, 3 and 19).
 
 use std::sync::{Arc, Mutex};
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::join_all;
+use handbill::app::Deps;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::backends::memory::MemoryRateLimiter;
-use handbill::backends::rendering::RenderThreads;
 use handbill::domain::client::Client;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::page_store::{Lookup, PageStore};
@@ -95,7 +95,7 @@ async fn of_racing_creates_of_one_slug_one_gets_it_and_each_other_gets_its_own()
         let service = PageService::new(
             Arc::clone(&stores[racer % 3]),
             Arc::new(MemoryRateLimiter::new(clock.clone())),
-            Arc::new(RenderThreads::default()),
+            Deps::system().renderer,
             clock.clone(),
             racing(),
             unlimited,

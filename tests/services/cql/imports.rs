@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use handbill::app::Deps;
 use handbill::backends::cql::CqlLedger;
-use handbill::backends::rendering::RenderThreads;
 use handbill::domain::archive::{ArchivedPage, Entry};
 use handbill::domain::page::{Page, PageVersion, Tombstone};
 use handbill::domain::slug::Slug;
@@ -129,11 +129,8 @@ async fn a_write_of_unknown_outcome_that_an_import_of_its_version_replaced_is_no
 #[tokio::test]
 async fn an_import_of_a_deletion_that_cannot_be_entered_in_the_ledger_says_so_until_it_is() {
     let (store, session, keyspace) = fresh_store().await;
-    let importer = Importer {
-        store: store.clone(),
-        renderer: Arc::new(RenderThreads::default()),
-        clock: Arc::new(SystemClock::new()),
-    };
+    let importer =
+        Importer { store: store.clone(), renderer: Deps::system().renderer, clock: Arc::new(SystemClock::new()) };
     let (there, elsewhere) = (Arc::new(page("there")), page("elsewhere"));
     importer.import(Entry::Page(ArchivedPage::of(&there))).await.unwrap();
     let tombstones = [&*there, &elsewhere].map(|page| page.head().tombstone(UnixMillis::new(CREATED + 5)));
