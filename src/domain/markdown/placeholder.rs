@@ -6,10 +6,8 @@
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::sync::LazyLock;
 
 use pulldown_cmark::{CowStr, Event, Options, Parser, Tag};
-use regex::Regex;
 
 /// Replaces the `[` at the beginning of a footnote's definition, so that the parser reads it as text.
 pub(super) const LITERAL_BRACKET: char = '\u{fdd0}';
@@ -33,13 +31,9 @@ pub(super) fn literal_delimiter(delimiter: char) -> Option<char> {
     }
 }
 
-/// A reference to a reserved character.
-static REFERENCE: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("&#(?:[xX]0*[fF][dD]{2}[0-8]|0*649(?:7[6-9]|8[0-4]));").expect("it is valid"));
-
 /// The parser's events for `source`. References to reserved characters mean U+FFFD, as the characters themselves do.
 pub(super) fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usize>)> {
-    let has_references = REFERENCE.is_match(source);
+    let has_references = refers_to_reserved(source);
     Parser::new_ext(source, Options::ENABLE_STRIKETHROUGH).into_offset_iter().map(move |(mut event, range)| {
         match &mut event {
             // The text of a reference is an event of its own, and no part of the source; an address with a reference is a
@@ -52,6 +46,15 @@ pub(super) fn events(source: &str) -> impl Iterator<Item = (Event<'_>, Range<usi
             _ => {}
         }
         (event, range)
+    })
+}
+
+/// Whether `source` has a reference to a reserved character.
+fn refers_to_reserved(source: &str) -> bool {
+    source.split("&#").skip(1).any(|rest| {
+        let (radix, rest) = rest.strip_prefix(['x', 'X']).map_or((10, rest), |rest| (16, rest));
+        let number = rest.split_once(';').and_then(|(digits, _)| u32::from_str_radix(digits, radix).ok());
+        number.and_then(char::from_u32).is_some_and(is_reserved)
     })
 }
 
