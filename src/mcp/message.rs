@@ -36,17 +36,17 @@ impl Message {
     /// Parses the body of a request. `is_read` says which members of `_meta` are read. A refusal names the message's `id`
     /// if that could be read.
     pub(super) fn parse(bytes: &[u8], is_read: &dyn Fn(&str) -> bool) -> Result<Self, Refusal> {
-        let if_read = |is_read| if is_read { Kept::All } else { Kept::Nothing };
-        let of_meta = |name: &str| if_read(is_read(name));
+        let kept = |is_read| if is_read { Kept::All } else { Kept::Nothing };
+        let of_meta = |name: &str| kept(is_read(name));
         let of_params = |name: &str| match name {
             "_meta" => Kept::Members(&of_meta),
-            _ => if_read(PARAMETERS.contains(&name)),
+            _ => kept(PARAMETERS.contains(&name)),
         };
         let of_message = |name: &str| match name {
             "params" => Kept::Members(&of_params),
             // Only the names of these are read, and nothing in them.
             "result" | "error" => Kept::Members(&|_| Kept::Nothing),
-            _ => if_read(["jsonrpc", "id", "method"].contains(&name)),
+            _ => kept(["jsonrpc", "id", "method"].contains(&name)),
         };
         let json::Read { value, is_unique } = json::read(bytes, Kept::Members(&of_message)).map_err(|error| {
             let message = format!("{} Send one JSON-RPC message in UTF-8.", why_not_json(&error));

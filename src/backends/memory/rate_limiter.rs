@@ -278,7 +278,7 @@ mod tests {
         for number in 0..20_000 {
             let attempt = Attempt::new(LimitKind::Preview, quota, client(number % 97 * (number / 5000 + 1)));
             if number % 7 == 0 {
-                limiter.count(attempt)
+                limiter.count(attempt);
             } else {
                 let _ = limiter.check(attempt).await;
             }

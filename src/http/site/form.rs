@@ -169,7 +169,7 @@ impl Form<'_> {
             AnswerForm::Html => {
                 let view = PreviewView { title, article: &article };
                 let size = article.len() + 2 * sent.content.len();
-                let holds_key = [&*sent.title, &*sent.content].into_iter().any(|text| EditKey::stands_in(text));
+                let holds_key = [&*sent.title, &*sent.content].into_iter().any(EditKey::stands_in);
                 let message = holds_key.then_some(KEY_WARNING);
                 html(&EditorTemplate { preview: Some(view), message, ..self.editor(sent) }, size)
             }
