@@ -17,7 +17,7 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, LINK, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, EXPECT, LINK};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body as _;
@@ -202,10 +202,7 @@ impl FastPath {
     /// Whether each layer would pass on a request with this head.
     fn is_plain(&self, head: &Parts) -> bool {
         let headers = &head.headers;
-        headers.get_all(HOST).iter().count() == 1
-            && !headers.contains_key(TRANSFER_ENCODING)
-            && !is_too_large(&head.uri, headers)
-            && self.warning.untrusted_sender(&head.extensions, headers).is_none()
+        !is_too_large(&head.uri, headers) && self.warning.untrusted_sender(&head.extensions, headers).is_none()
     }
 }
 

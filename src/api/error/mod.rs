@@ -259,9 +259,9 @@ impl ApiError {
                 "The request body did not arrive in time. Nothing was changed: send the request again.",
             ),
             BodyError::Read(BodyReadError::NoRoom) => Self::no_room(),
-            BodyError::Read(BodyReadError::BrokenOff) => {
-                invalid("The request body ended too early. Nothing was changed: send the request again.")
-            }
+            BodyError::Read(BodyReadError::BrokenOff) => invalid(
+                "The request body ended too early, or its chunks are malformed. Nothing was changed: send the request again.",
+            ),
             BodyError::Read(BodyReadError::ContentType) => invalid(format!(
                 "The body is not declared as JSON, so it was not read. Send {}, with the header `Content-Type: application/json`.",
                 interface.valid_body(),
