@@ -22,7 +22,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body as _;
 
-use super::error::internal_error;
+use super::error::{internal_error, shows_key};
 use super::middleware::cors::set_cors_headers;
 use super::middleware::forwarded_warning::ForwardedWarning;
 use super::middleware::request_checks::is_too_large;
@@ -131,7 +131,7 @@ impl FastPath {
         };
         let (route, slug, representation) = wanted(head.uri.path(), &head.headers)?;
         let slug = Slug::parse(slug).ok()?;
-        self.is_plain(head).then_some(Read { method, route, slug, representation })
+        (!shows_key(&head.uri) && self.is_plain(head)).then_some(Read { method, route, slug, representation })
     }
 
     /// The answer to a read that needs nobody else.

@@ -25,6 +25,7 @@ use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
 use crate::domain::slug::Slug;
 use crate::domain::{content, title};
+use crate::http::error::unless_key_shown;
 use crate::http::etag::REVALIDATE;
 use crate::http::extract::SlugParam;
 use crate::http::state::Http;
@@ -172,7 +173,8 @@ pub(in crate::http) fn help(http: &Http) -> StaticResponse {
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
 }
 
-/// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page.
+/// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page. Its script takes a key from
+/// the fragment, which is not sent.
 pub(in crate::http) async fn edit(
     State(http): State<Arc<Http>>,
     SlugParam(slug): SlugParam,
@@ -183,7 +185,7 @@ pub(in crate::http) async fn edit(
             let template = EditTemplate { layout: Layout::new(&http.base_url), version: &VERSION, slug: &slug };
             let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
             let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
-            page.respond_uncompressed_to(request.headers())
+            unless_key_shown(request.uri(), &http, page.respond_uncompressed_to(request.headers()))
         }
         Err(_) => super::not_found_response(&http, &request),
     }
