@@ -43,6 +43,7 @@ use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Http, Public, SiteSettings, guarded, router};
 use crate::mcp::{self, HostCheck, Mcp};
+use crate::operators::for_hosts;
 use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
 use crate::ports::random::Random;
@@ -250,6 +251,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     tokio::spawn(moderation.follow(Arc::clone(&switch)));
     let operated = Operated { store, audit, scan, switch, policy, log: log_filter };
     let admin = admin.merge(operators_router(operated, token_file, &deps));
+    let admin = for_hosts(admin, settings.admin_hosts.admin_hosts.clone());
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;
 

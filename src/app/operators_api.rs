@@ -6,7 +6,7 @@ use axum::Router;
 use tokio::runtime::Handle;
 
 use super::deps::Deps;
-use crate::operators::guard::TokenFile;
+use crate::operators::guard::{Guard, TokenFile};
 use crate::operators::{self, OperatorsApi};
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
@@ -40,5 +40,5 @@ pub fn operators_router(
     let Deps { clock, random, metrics, .. } = deps;
     let operators = Operators::new(store, audit, Arc::clone(&scan), Arc::clone(clock), random.clone());
     let api = OperatorsApi { operators, records: scan, switch, policy, log, metrics: Arc::clone(metrics) };
-    operators::router(api, token_file, Handle::current())
+    operators::router(api, Guard::new(token_file, Arc::clone(metrics), Arc::clone(clock)), Handle::current())
 }

@@ -31,7 +31,7 @@ pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
-pub use self::operators::{AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
+pub use self::operators::{AdminHostSettings, AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
@@ -68,6 +68,8 @@ pub struct Settings {
     pub traces: TraceSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub admin: AdminSettings,
+    #[command(flatten, next_help_heading = "Operators' listener")]
+    pub admin_hosts: AdminHostSettings,
     #[command(flatten, next_help_heading = "Operators' listener")]
     pub operators: OperatorSettings,
     #[command(flatten, next_help_heading = "Logs")]

@@ -39,6 +39,11 @@ impl Authority {
         self.host == asked.host && self.port.is_none_or(|port| asked.port == Some(port))
     }
 
+    /// Whether the host is an address. No name leads to it, so no website can have it.
+    pub fn is_address(&self) -> bool {
+        !matches!(self.host, Host::Domain(_))
+    }
+
     /// Whether the host is this machine: `localhost`, a loopback address or the unspecified address.
     pub fn is_local(&self) -> bool {
         is_local(&self.host)

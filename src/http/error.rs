@@ -4,11 +4,13 @@ use std::any::Any;
 
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, StatusCode, Uri};
 
 use super::etag::REVALIDATE;
+use super::state::Http;
 use crate::api::error::{self, ApiError, Code};
 use crate::api::metadata;
+use crate::api::request::credential::query_shows_key;
 use crate::domain::oauth;
 use crate::domain::origin::Origin;
 use crate::service::ServiceError;
@@ -34,11 +36,27 @@ pub(super) fn error_response(error: ApiError) -> Response {
         // A cache may keep a 404 or 410 without being asked to, but a page may be published at any moment.
         response.headers_mut().insert(CACHE_CONTROL, REVALIDATE);
     }
+    if error.code == Code::KeyInQuery {
+        // A copy in a cache would have the key in its name.
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     if let Some(seconds) = error.retry_after {
         response.headers_mut().insert(RETRY_AFTER, seconds.into());
     }
     response.extensions_mut().insert(error);
     response
+}
+
+/// Whether the address of a request shows an edit key, which must not be of use there (contract, decision 2).
+pub(super) fn shows_key(uri: &Uri) -> bool {
+    uri.query().is_some_and(query_shows_key)
+}
+
+/// The `response` to a read of `uri`, or a 401 in its place if `uri` shows a key. Errors stay as they are: whether the
+/// page exists comes first.
+pub(super) fn unless_key_shown(uri: &Uri, http: &Http, response: Response) -> Response {
+    let is_read = response.status().is_success() || response.status() == StatusCode::NOT_MODIFIED;
+    if is_read && shows_key(uri) { service_error_response(&ServiceError::KeyInQuery, &http.base_url) } else { response }
 }
 
 /// The response after a panic. The panic hook has already logged the place of the panic.

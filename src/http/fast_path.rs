@@ -17,12 +17,12 @@ use axum::middleware::Next;
 use axum::response::Response;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, LINK, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, EXPECT, LINK};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body as _;
 
-use super::error::internal_error;
+use super::error::{internal_error, shows_key};
 use super::middleware::cors::set_cors_headers;
 use super::middleware::forwarded_warning::ForwardedWarning;
 use super::middleware::request_checks::is_too_large;
@@ -131,7 +131,7 @@ impl FastPath {
         };
         let (route, slug, representation) = wanted(head.uri.path(), &head.headers)?;
         let slug = Slug::parse(slug).ok()?;
-        self.is_plain(head).then_some(Read { method, route, slug, representation })
+        (!shows_key(&head.uri) && self.is_plain(head)).then_some(Read { method, route, slug, representation })
     }
 
     /// The answer to a read that needs nobody else.
@@ -202,10 +202,7 @@ impl FastPath {
     /// Whether each layer would pass on a request with this head.
     fn is_plain(&self, head: &Parts) -> bool {
         let headers = &head.headers;
-        headers.get_all(HOST).iter().count() == 1
-            && !headers.contains_key(TRANSFER_ENCODING)
-            && !is_too_large(&head.uri, headers)
-            && self.warning.untrusted_sender(&head.extensions, headers).is_none()
+        !is_too_large(&head.uri, headers) && self.warning.untrusted_sender(&head.extensions, headers).is_none()
     }
 }
 

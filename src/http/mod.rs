@@ -84,7 +84,7 @@ pub fn router(http: Http, (mcp, calls): (Router, ReadyCalls), telemetry: Request
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(http);
     // The MCP server has its own CORS rules, so `mcp` is added outside this layer.
-    let routes = guarded(rest.layer(from_fn(request_checks::check_host)))
+    let routes = guarded(rest)
         .layer(cors::layer())
         .merge(mcp)
         .layer(from_fn(security_headers::secure))
@@ -115,13 +115,12 @@ impl Public {
     }
 }
 
-/// `routes` behind the checks that every request must pass: size of the head, transfer coding, memory for the response.
+/// `routes` behind the checks that every request must pass: size of the head, memory for the response.
 /// A panic in a route becomes a 500. CORS layers belong outside, so that scripts in browsers can read the refusals too.
 pub fn guarded(routes: Router) -> Router {
     routes
         .layer(CatchPanicLayer::custom(error::internal_error))
         .layer(from_fn(answer_budget::reserve_answer))
-        .layer(from_fn(request_checks::check_transfer_encoding))
         .layer(from_fn(request_checks::check_size))
 }
 

@@ -7,13 +7,13 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
-use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use utoipa::IntoParams;
 
 use super::coding::{CodedBody, Coding, VARY_CODING, not_modified};
 use super::described::Described;
 use super::edge;
-use super::error::service_error_response;
+use super::error::{service_error_response, shows_key, unless_key_shown};
 use super::etag::{REVALIDATE, entity_tag, is_named};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
 use super::prepared::Prepared;
@@ -26,7 +26,7 @@ use crate::api::types::{CreatePage, CreatedBody, Nesting, PageBody, UpdatePage};
 use crate::domain::page::{Page, PageHead};
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
-use crate::service::{Limited, PageRead, Reading};
+use crate::service::{Limited, PageRead, Reading, ServiceError};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
@@ -67,8 +67,12 @@ struct SlugParameter {
 pub(super) async fn create(
     State(http): State<Arc<Http>>,
     ClientAddr(requester): ClientAddr,
+    uri: Uri,
     body: JsonBody<CreatePage>,
 ) -> Response {
+    if shows_key(&uri) {
+        return service_error_response(&ServiceError::KeyInQuery, &http.base_url);
+    }
     let attempt = http.service.create(requester, body.read().await.map(Into::into)).await;
     respond(attempt, &http, |created| {
         let headers = [
@@ -110,7 +114,7 @@ pub(super) async fn create(
 pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
     match Prepared::take(request.extensions()) {
         Some(response) => response,
-        None => json(&http, &slug, request.headers()).await,
+        None => unless_key_shown(request.uri(), &http, json(&http, &slug, request.headers()).await),
     }
 }
 

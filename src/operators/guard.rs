@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
@@ -11,12 +12,20 @@ use http::header::AUTHORIZATION;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use thiserror::Error;
+use tracing::field::display;
 use zeroize::Zeroizing;
 
 use super::refusal::Refusal;
+use crate::domain::client::{Peer, private_network};
+use crate::ports::clock::SharedClock;
+use crate::telemetry::log_throttle::LogThrottle;
+use crate::telemetry::metrics::Metrics;
 
 /// Shortest token, in characters. `openssl rand -hex 32` makes 64.
 pub const MIN_TOKEN_CHARS: usize = 32;
+
+/// Shortest time between two warnings. Whoever reaches the listener can cause them, so they must not fill the log.
+const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
 /// The file with the token, if there is one. It is read at each request, so the token can be replaced without a
 /// restart.
@@ -58,8 +67,39 @@ impl TokenFile {
     }
 }
 
+/// Asks for the token, and counts the requests without it.
+pub struct Guard {
+    file: TokenFile,
+    metrics: Arc<Metrics>,
+    clock: SharedClock,
+    throttle: LogThrottle,
+}
+
+impl Guard {
+    /// Asks for the token in `file`.
+    pub fn new(file: TokenFile, metrics: Arc<Metrics>, clock: SharedClock) -> Self {
+        Self { file, metrics, clock, throttle: LogThrottle::new(WARNING_PAUSE) }
+    }
+
+    fn refuse(&self, request: &Request) -> Refusal {
+        self.metrics.operator_tokens_refused.inc();
+        if self.throttle.allow(self.clock.monotonic()) {
+            // A person's address must not be logged.
+            let peer = request.extensions().get();
+            let peer_network = peer.and_then(|&Peer(peer)| private_network(peer.ip())).map(display);
+            tracing::warn!(
+                peer_network,
+                "a request to the operators' API had a wrong token, or none: if it was not yours, find out who can reach \
+                 --admin-listen"
+            );
+        }
+        Refusal::unauthorized()
+    }
+}
+
 /// Passes `request` on if it has the token.
-pub(super) async fn check(State(file): State<TokenFile>, request: Request, next: Next) -> Result<Response, Refusal> {
+pub(super) async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Result<Response, Refusal> {
+    let file = guard.file.clone();
     let expected = tokio::task::spawn_blocking(move || file.read()).await.map_err(|_| Refusal::internal())?;
     let expected = expected.map_err(|error| {
         tracing::error!(%error, "the operators' token cannot be read");
@@ -74,5 +114,5 @@ pub(super) async fn check(State(file): State<TokenFile>, request: Request, next:
     let sent = sent.and_then(|value| value.strip_prefix("Bearer ")).map(str::trim);
     // Hashes have one length, so the comparison takes the same time whatever was sent.
     let is_right = sent.is_some_and(|sent| bool::from(Sha256::digest(sent).ct_eq(&Sha256::digest(expected.as_str()))));
-    if is_right { Ok(next.run(request).await) } else { Err(Refusal::unauthorized()) }
+    if is_right { Ok(next.run(request).await) } else { Err(guard.refuse(&request)) }
 }

@@ -8,6 +8,7 @@
 mod audit;
 mod creates;
 pub mod guard;
+mod host_check;
 mod log;
 mod pages;
 pub mod records;
@@ -25,19 +26,20 @@ use axum::response::Response;
 use axum::routing::{get, post};
 use tokio::runtime::Handle;
 
-use self::guard::TokenFile;
+use self::guard::Guard;
+pub use self::host_check::for_hosts;
 use self::refusal::Refusal;
 pub use self::state::OperatorsApi;
 
 /// Size limit of a request's body, in bytes: a thousand slugs fit many times.
 const MAX_BODY_BYTES: usize = 256 * 1024;
 
-/// The operators' routes behind the token of `token_file`. The work is done in `runtime`, because the operators'
+/// The operators' routes behind `guard`. The work is done in `runtime`, because the operators'
 /// listener has only one thread, which must stay free for probes.
-pub fn router(api: OperatorsApi, token_file: TokenFile, runtime: Handle) -> Router {
+pub fn router(api: OperatorsApi, guard: Guard, runtime: Handle) -> Router {
     routes(api)
         .route_layer(from_fn_with_state(runtime, run_elsewhere))
-        .route_layer(from_fn_with_state(token_file, guard::check))
+        .route_layer(from_fn_with_state(Arc::new(guard), guard::check))
 }
 
 /// The operators' routes for a caller that is the operator already, since it has the store itself.

@@ -87,6 +87,7 @@ impl Connection {
                 Err(HeadError::Ended) => return,
                 Err(HeadError::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
                 Err(HeadError::NoRoom) => return refuse(io, &ApiError::no_room()).await,
+                Err(HeadError::Invalid(error)) => return refuse(io, &error).await,
             }
             // The future is boxed, so that an idle connection does not hold the memory of a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {

@@ -2,17 +2,22 @@
 //!
 //! Only hyper decides what a message means. If it disagrees with this module, the connection ends.
 
+use memchr::memchr_iter;
+
+/// A line ends with LF alone. A proxy in front may not have taken that for the end of a line (RFC 9112 §2.2).
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct BareLineFeed;
+
 /// Finds the end of the head in `bytes`: after the first empty line, if there is one. The first `seen` bytes were
-/// searched before.
-pub(super) fn end_of_head(bytes: &[u8], seen: usize) -> Option<usize> {
-    // A line break that was searched before may be half of an empty line.
-    let from = seen.saturating_sub(2);
-    let mut breaks = (from..bytes.len()).filter(|&at| bytes[at] == b'\n');
-    breaks.find_map(|at| match bytes[at + 1..] {
-        [b'\n', ..] => Some(at + 2),
-        [b'\r', b'\n', ..] => Some(at + 3),
-        _ => None,
-    })
+/// searched before. Fails at a line that ends with LF alone.
+pub(super) fn end_of_head(bytes: &[u8], seen: usize) -> Result<Option<usize>, BareLineFeed> {
+    for end in memchr_iter(b'\n', &bytes[seen..]).map(|at| seen + at) {
+        let line = bytes[..end].strip_suffix(b"\r").ok_or(BareLineFeed)?;
+        if line.ends_with(b"\n") {
+            return Ok(Some(end + 1));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a request can begin with `byte`: a method is a token (RFC 9110 §5.6.2).
@@ -42,8 +47,12 @@ pub(super) enum Chunked {
     AfterData,
     /// At the beginning of a line of trailers.
     Trailers,
+    /// After the CR of the last, empty line.
+    LastLine,
     /// In a line of trailers, after its beginning.
     Trailer,
+    /// After the CR of a line of trailers.
+    TrailerEnd,
     /// After the end.
     Done,
 }
@@ -66,20 +75,21 @@ impl Body {
         }
     }
 
-    /// Reads over `bytes` and returns how many of them belong to the body.
-    pub(super) fn take(&mut self, bytes: &[u8]) -> usize {
+    /// Reads over `bytes` and returns how many of them belong to the body. Fails at a line of trailers that ends with LF
+    /// alone. Hyper refuses any other line between chunks that does.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<usize, BareLineFeed> {
         match self {
             Self::Exact(left) => {
                 let taken = bytes.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
                 *left -= taken as u64;
-                taken
+                Ok(taken)
             }
             Self::Chunked(chunked) => {
                 let mut taken = 0;
                 while taken < bytes.len() && *chunked != Chunked::Done {
-                    taken += chunked.step(&bytes[taken..]);
+                    taken += chunked.step(&bytes[taken..])?;
                 }
-                taken
+                Ok(taken)
             }
         }
     }
@@ -87,7 +97,7 @@ impl Body {
 
 impl Chunked {
     /// Reads over at least one of `bytes`, which must not be empty, and returns how many bytes it read over.
-    fn step(&mut self, bytes: &[u8]) -> usize {
+    fn step(&mut self, bytes: &[u8]) -> Result<usize, BareLineFeed> {
         let byte = bytes[0];
         let line_ended = byte == b'\n';
         *self = match *self {
@@ -95,7 +105,7 @@ impl Chunked {
                 let passed = bytes.len().min(usize::try_from(left).unwrap_or(usize::MAX));
                 let left = left - passed as u64;
                 *self = if left == 0 { Self::AfterData } else { Self::Data(left) };
-                return passed;
+                return Ok(passed);
             }
             Self::Size(size) | Self::Extension(size) if line_ended && size == 0 => Self::Trailers,
             Self::Size(size) | Self::Extension(size) if line_ended => Self::Data(size),
@@ -105,16 +115,18 @@ impl Chunked {
                 None => Self::Extension(size),
             },
             Self::AfterData if line_ended => Self::Size(0),
-            Self::Trailers if line_ended => Self::Done,
-            Self::Trailers if byte != b'\r' => Self::Trailer,
-            Self::Trailer if line_ended => Self::Trailers,
+            Self::LastLine if line_ended => Self::Done,
+            Self::TrailerEnd if line_ended => Self::Trailers,
+            _ if line_ended => return Err(BareLineFeed),
+            Self::Trailers if byte == b'\r' => Self::LastLine,
+            Self::Trailer if byte == b'\r' => Self::TrailerEnd,
             Self::Extension(size) => Self::Extension(size),
             Self::AfterData => Self::AfterData,
-            Self::Trailers => Self::Trailers,
-            Self::Trailer => Self::Trailer,
+            // Hyper refuses a CR that no LF follows.
+            Self::Trailers | Self::LastLine | Self::Trailer | Self::TrailerEnd => Self::Trailer,
             Self::Done => Self::Done,
         };
-        1
+        Ok(1)
     }
 }
 
@@ -124,37 +136,39 @@ mod tests {
 
     #[test]
     fn a_head_ends_after_its_first_empty_line_however_it_arrives() {
-        for (text, end) in [
-            ("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", 27),
-            ("GET / HTTP/1.1\nHost: a\n\nGET", 24),
-            ("GET / HTTP/1.1\r\nHost: a\n\r\nGET", 26),
-        ] {
-            let bytes = text.as_bytes();
-            assert_eq!(end_of_head(bytes, 0), Some(end), "{text:?}");
-            let found = (1..=bytes.len()).find_map(|arrived| end_of_head(&bytes[..arrived], arrived - 1));
-            assert_eq!(found, Some(end), "{text:?}");
-            assert_eq!(end_of_head(&bytes[..end - 1], 0), None, "{text:?}");
+        let (bytes, end) = (b"GET / HTTP/1.1\r\nHost: a\r\n\r\nGET", 27);
+        assert_eq!(end_of_head(bytes, 0), Ok(Some(end)));
+        let found = (1..=bytes.len()).find_map(|arrived| end_of_head(&bytes[..arrived], arrived - 1).unwrap());
+        assert_eq!(found, Some(end));
+        assert_eq!(end_of_head(&bytes[..end - 1], 0), Ok(None));
+    }
+
+    #[test]
+    fn a_line_of_a_head_that_ends_with_lf_alone_is_an_error_as_soon_as_it_arrives() {
+        for text in ["\n", "GET / HTTP/1.1\n", "GET / HTTP/1.1\r\nHost: a\n", "GET / HTTP/1.1\r\nHost: a\r\n\n"] {
+            let (bytes, before) = (text.as_bytes(), text.len() - 1);
+            assert_eq!(end_of_head(&bytes[..before], 0), Ok(None), "{text:?}");
+            assert_eq!(end_of_head(bytes, before), Err(BareLineFeed), "{text:?}");
         }
     }
 
     #[test]
     fn a_body_of_a_length_ends_after_it() {
         let mut body = Body::Exact(5);
-        assert_eq!((body.take(b"abc"), body.is_done(), body.at_most()), (3, false, 2));
-        assert_eq!((body.take(b"deGET"), body.is_done()), (2, true));
+        assert_eq!((body.take(b"abc"), body.is_done(), body.at_most()), (Ok(3), false, 2));
+        assert_eq!((body.take(b"deGET"), body.is_done()), (Ok(2), true));
     }
 
     #[test]
     fn a_body_of_chunks_ends_after_its_trailers_however_it_arrives() {
         for whole in [
             "5\r\nhello\r\nA;name=value\r\n0123456789\r\n0\r\n\r\n",
-            "5\nhello\n0\n\n",
             "1\r\n\n\r\n000\r\nTrailer: 0\r\nOther: 1\r\n\r\n",
         ] {
             let text = format!("{whole}GET / HTTP/1.1\r\n\r\n");
             for piece in 1..=text.len() {
                 let mut body = Body::CHUNKED;
-                let taken: usize = text.as_bytes().chunks(piece).map(|bytes| body.take(bytes)).sum();
+                let taken: usize = text.as_bytes().chunks(piece).map(|bytes| body.take(bytes).unwrap()).sum();
                 assert_eq!((taken, body.is_done()), (whole.len(), true), "{whole:?} by {piece}");
             }
         }
@@ -163,7 +177,15 @@ mod tests {
     #[test]
     fn a_size_beyond_any_number_has_no_end() {
         let mut body = Body::CHUNKED;
-        assert_eq!(body.take(b"fffffffffffffffffffff\r\nabc"), 26);
+        assert_eq!(body.take(b"fffffffffffffffffffff\r\nabc"), Ok(26));
         assert!(!body.is_done());
+    }
+    #[test]
+    fn a_line_of_trailers_that_ends_with_lf_alone_is_an_error() {
+        for text in ["0\r\n\n", "0\r\nA: 1\n", "0\r\nA: 1\r\n\n"] {
+            let mut body = Body::CHUNKED;
+            assert_eq!(body.take(text.as_bytes()), Err(BareLineFeed), "{text:?}");
+            assert!(!body.is_done(), "{text:?}");
+        }
     }
 }

@@ -16,6 +16,7 @@ mod cut;
 pub mod drain;
 mod fd_limit;
 mod framing;
+mod head_checks;
 mod ledger;
 mod limits;
 mod refusal;

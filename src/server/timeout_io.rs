@@ -16,9 +16,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::conn_state::ConnState;
-use super::framing::{begins_a_request, end_of_head};
+use super::framing::{BareLineFeed, begins_a_request, end_of_head};
+use super::head_checks::{self, check_head};
 use super::socket::Transport;
 use super::timer::Timer;
+use crate::api::error::ApiError;
 use crate::api::request::MAX_HEAD_BYTES;
 
 /// Bytes of an answer that a client must read within each [`super::limits::ServerLimits::write`]; otherwise the
@@ -52,7 +54,7 @@ const DROPPED_BYTES: usize = 4 * 1024 * 1024;
 const DROPPING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why there is no head for hyper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) enum HeadError {
     /// The client ended the connection, or took too long.
     Ended,
@@ -60,6 +62,8 @@ pub(super) enum HeadError {
     TooLarge,
     /// The budget has no room for the head.
     NoRoom,
+    /// The head must not be served.
+    Invalid(ApiError),
 }
 
 /// A stream with the time limits and budgets of a [`ConnState`].
@@ -110,16 +114,24 @@ impl<S: Transport> TimeoutIo<S> {
     fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), HeadError>> {
         loop {
             // Clients may send empty lines between requests (RFC 9112 §2.2).
-            let blank = self.ahead.iter().take_while(|byte| b"\r\n".contains(byte)).count();
+            let blank = 2 * self.ahead.chunks(2).take_while(|line| line == b"\r\n").count();
             self.ahead.drain(..blank);
-            if let Some(&first) = self.ahead.first() {
+            if let Some(&first) = self.ahead.first().filter(|_| self.ahead != b"\r") {
                 self.conn.head_began();
-                let end = end_of_head(&self.ahead, self.searched);
-                self.searched = self.ahead.len();
                 // Bytes that cannot begin a request are passed to hyper without waiting for more, because hyper answers
                 // them.
-                let end = end.or_else(|| (!begins_a_request(first)).then_some(self.searched));
+                let is_request = begins_a_request(first) || first == b'\n';
+                let end = if is_request {
+                    let end = end_of_head(&self.ahead, self.searched);
+                    end.map_err(|BareLineFeed| HeadError::Invalid(head_checks::bare_line_feed()))?
+                } else {
+                    Some(self.ahead.len())
+                };
+                self.searched = self.ahead.len();
                 if let Some(end) = end.filter(|&end| end <= MAX_COLLECTED_BYTES) {
+                    if is_request {
+                        check_head(&self.ahead[..end]).map_err(HeadError::Invalid)?;
+                    }
                     self.conn.head_is_whole(end).map_err(|_| HeadError::NoRoom)?;
                     (self.given, self.searched, self.was_left) = (end, 0, false);
                     return Poll::Ready(Ok(()));
@@ -127,7 +139,7 @@ impl<S: Transport> TimeoutIo<S> {
                 if self.searched > MAX_COLLECTED_BYTES {
                     return Poll::Ready(Err(HeadError::TooLarge));
                 }
-            } else {
+            } else if self.ahead.is_empty() {
                 self.ahead = Vec::new();
             }
             let mut space = [MaybeUninit::uninit(); READ_BYTES];
@@ -220,7 +232,7 @@ impl<S: Transport> TimeoutIo<S> {
         }
         if !self.ahead.is_empty() {
             let offered = &self.ahead[..at_most.min(self.ahead.len())];
-            let taken = self.conn.with_body(|body| body.take(offered));
+            let taken = self.conn.with_body(|body| body.take(offered)).map_err(invalid_chunks)?;
             buf.put_slice(&self.ahead[..taken]);
             self.ahead.drain(..taken);
             if self.ahead.is_empty() {
@@ -232,7 +244,7 @@ impl<S: Transport> TimeoutIo<S> {
         let mut arrived = ReadBuf::uninit(&mut space[..at_most]);
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut arrived))?;
         let arrived = arrived.filled();
-        let taken = self.conn.with_body(|body| body.take(arrived));
+        let taken = self.conn.with_body(|body| body.take(arrived)).map_err(invalid_chunks)?;
         buf.put_slice(&arrived[..taken]);
         self.ahead.extend_from_slice(&arrived[taken..]);
         Poll::Ready(Ok(()))
@@ -265,6 +277,10 @@ impl<S: Transport> TimeoutIo<S> {
         self.waiting_since = None;
         self.writing = Timer::default();
     }
+}
+
+fn invalid_chunks(BareLineFeed: BareLineFeed) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "a line between chunks ends with LF alone")
 }
 
 impl<S: Transport> AsyncRead for TimeoutIo<S> {
@@ -449,8 +465,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn hyper_is_given_one_request_at_a_time_and_then_the_end() {
         let mut played = Played::new(LIMITS, 1024);
-        let first = b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\n";
-        let second = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let first = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\n";
+        let second = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
         let chunks = b"3\r\nabc\r\n0\r\n\r\n";
         played.client.write_all(&[b"\r\n", &first[..], b"body", second, chunks, HEAD].concat()).await.unwrap();
         let mut rest = Vec::new();
@@ -473,9 +489,27 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn empty_lines_before_a_head_are_skipped_however_they_arrive_and_lf_alone_is_refused() {
+        let mut played = Played::new(LIMITS, 1024);
+        for piece in [&b"\r"[..], b"\n\r\n\r", b"\n"] {
+            played.client.write_all(piece).await.unwrap();
+            tokio::select! {
+                biased;
+                ended = played.io.next_head() => panic!("{ended:?}"),
+                () = tokio::task::yield_now() => {}
+            }
+        }
+        played.client.write_all(HEAD).await.unwrap();
+        assert_eq!(played.request(Body::NONE).await, HEAD);
+        played.answer(b"x").await.unwrap();
+        played.client.write_all(b"\n").await.unwrap();
+        assert_eq!(played.io.next_head().await, Err(HeadError::Invalid(head_checks::bare_line_feed())));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_head_holds_what_it_needs_until_it_is_answered_and_a_rest_holds_nothing() {
         let mut played = Played::new(LIMITS, 64 * 1024);
-        let large = [b"GET / HTTP/1.1\r\nX: ", "x".repeat(30_000).as_bytes()].concat();
+        let large = [b"GET / HTTP/1.1\r\nHost: a\r\nX: ", "x".repeat(30_000).as_bytes()].concat();
         played.client.write_all(&large).await.unwrap();
         tokio::select! {
             biased;

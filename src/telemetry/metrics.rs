@@ -76,6 +76,7 @@ pub struct Metrics {
     pub fallback_decisions: Counter,
     pub tool_calls: Family<ToolLabels, Counter>,
     pub operator_actions: Family<OperatorLabels, Counter>,
+    pub operator_tokens_refused: Counter,
     pub publishing_refusals: Family<RefusalLabels, Counter>,
     pub moderation_reloads: Family<ReloadLabels, Counter>,
     pub blocklist_entries: Gauge,
@@ -144,7 +145,7 @@ impl Metrics {
 
     /// All instruments at zero, except `log_lines_dropped`, which the log began to count before these instruments
     /// existed.
-    #[expect(clippy::too_many_lines, reason = "one declaration for each instrument, in the order of the exposition")]
+    #[expect(clippy::too_many_lines, reason = "each instrument has its one declaration here")]
     pub fn with_log(log_lines_dropped: Counter) -> Self {
         let mut declare = Declared::default();
         let traced: fn() -> TracedHistogram = || HistogramWithExemplars::new(SECONDS.into_iter());
@@ -214,6 +215,10 @@ impl Metrics {
             ),
             tool_calls: declare.plain("handbill_mcp_tool_calls", "Calls of MCP tools by outcome"),
             operator_actions: declare.plain("handbill_operator_actions", "What operators did by its outcome"),
+            operator_tokens_refused: declare.plain(
+                "handbill_operator_tokens_refused",
+                "Requests to the operators' API with a wrong token, or without one",
+            ),
             publishing_refusals: declare.plain(
                 "handbill_publishing_refusals",
                 "Creates and updates that operators do not allow at the moment",

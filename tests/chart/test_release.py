@@ -46,6 +46,18 @@ class Provenance(unittest.TestCase):
         self.assertLessEqual({"Cargo.lock", "deploy/Dockerfile"}, names)
         self.assertTrue(any(name.startswith("rust:") for name in names), names)
 
+    def test_a_base_image_that_is_pinned_is_named_with_its_digest(self):
+        with tempfile.TemporaryDirectory() as folder:
+            clone = self.clone(folder)
+            dockerfile = clone / "deploy/Dockerfile"
+            dockerfile.write_text(re.sub(r"(?m)^ARG RUST_IMAGE=[^@\n]*", rf"\g<0>@sha256:{DIGEST}", (ROOT / "deploy/Dockerfile").read_text()))
+            subprocess.run(["git", "-C", clone, "-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "-qam", "pin"], check=True)
+            made = provenance(clone, f"registry.example/handbill@sha256:{DIGEST}")
+            self.assertEqual(made.returncode, 0, made.stderr)
+        inputs = json.loads(made.stdout)["predicate"]["buildDefinition"]["resolvedDependencies"]
+        base = next(each for each in inputs if each["name"].startswith("rust:"))
+        self.assertEqual(base["digest"], {"sha256": DIGEST})
+
     def test_it_refuses_an_image_without_a_digest_and_a_tree_that_no_commit_describes(self):
         with tempfile.TemporaryDirectory() as folder:
             clone = self.clone(folder)

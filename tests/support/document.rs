@@ -10,10 +10,11 @@ use super::exchange::Answer;
 /// Statuses that any documented operation may answer besides those of the specification (§7).
 const COMMON: [u16; 6] = [304, 408, 412, 431, 500, 503];
 
-/// The statuses that the specification (§7) lets each operation answer.
+/// The statuses that the specification (§7) lets each operation answer, and the 401 of the contract (2) to an address that
+/// holds a key.
 const SPECIFIED: [(&str, &str, &[u16]); 5] = [
-    ("post", "/api/pages", &[201, 400, 413, 429]),
-    ("get", "/api/pages/{slug}", &[200, 404, 410]),
+    ("post", "/api/pages", &[201, 400, 401, 413, 429]),
+    ("get", "/api/pages/{slug}", &[200, 401, 404, 410]),
     ("patch", "/api/pages/{slug}", &[200, 400, 401, 404, 410, 413, 429]),
     ("delete", "/api/pages/{slug}", &[204, 401, 404, 410, 429]),
     // The specification leaves the token endpoint's statuses open (§4.5), and the contract decides them (14).

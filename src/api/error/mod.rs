@@ -268,9 +268,9 @@ impl ApiError {
             BodyError::Read(BodyReadError::InPieces) => {
                 invalid("The body comes in too many small chunks. Send it in chunks of at least 32 bytes, or whole.")
             }
-            BodyError::Read(BodyReadError::BrokenOff) => {
-                invalid("The request body ended too early. Nothing was changed: send the request again.")
-            }
+            BodyError::Read(BodyReadError::BrokenOff) => invalid(
+                "The request body ended too early, or its chunks are malformed. Nothing was changed: send the request again.",
+            ),
             BodyError::Read(BodyReadError::ContentType) => invalid(format!(
                 "The body is not declared as JSON, so it was not read. Send {}, with the header `Content-Type: application/json`.",
                 interface.valid_body(),

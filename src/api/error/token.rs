@@ -51,7 +51,9 @@ impl From<&FormError> for ApiError {
                     ),
                 );
             }
-            FormError::Read(BodyReadError::BrokenOff) => "The request body ended too early. Send the request again.",
+            FormError::Read(BodyReadError::BrokenOff) => {
+                "The request body ended too early, or its chunks are malformed. Send the request again."
+            }
             FormError::Read(BodyReadError::ContentType) => {
                 "The body is not declared as a form, so it was not read. Send a form, with the header `Content-Type: application/x-www-form-urlencoded`."
             }

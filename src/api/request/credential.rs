@@ -22,10 +22,13 @@ const FURTHER_DECODINGS: usize = 2;
 
 /// Whether a query string contains a key: a parameter with one of the names above, or a key in any name or value.
 pub fn query_holds_key(query: &str) -> bool {
-    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| {
-        let is_for_keys = KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter));
-        is_for_keys || holds_key(&name) || holds_key(&value)
-    })
+    let is_for_keys = |name: &str| KEY_PARAMETERS.iter().any(|parameter| name.eq_ignore_ascii_case(parameter));
+    form_urlencoded::parse(query.as_bytes()).any(|(name, _)| is_for_keys(&name)) || query_shows_key(query)
+}
+
+/// Whether a query string contains a key in any name or value, whatever the names of its parameters.
+pub fn query_shows_key(query: &str) -> bool {
+    form_urlencoded::parse(query.as_bytes()).any(|(name, value)| holds_key(&name) || holds_key(&value))
 }
 
 /// Whether `text` contains a key, as it is or decoded.

@@ -32,6 +32,9 @@ pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, l
     }
     if needs_key {
         answers.extend(not_changed());
+    } else {
+        let error = ApiError::from(&ServiceError::KeyInQuery);
+        answers.push(("An edit key is in the query string (`key_in_query`).", error));
     }
     answers.extend(limit.map(rate_limited));
     add(operation, answers, "Error", "A `Bearer` challenge with `resource_metadata`.", |error| {

@@ -99,6 +99,8 @@ fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token
         if is_token {
             add("Cache-Control", "`no-store`: an answer may hold a secret.".to_owned());
             add("Pragma", "`no-cache`, for caches of HTTP/1.0.".to_owned());
+        } else if status == "401" {
+            add("Cache-Control", "`no-store`, if the address holds a key.".to_owned());
         } else if ["404", "410"].contains(&status.as_str()) {
             add("Cache-Control", "`no-cache`: may be kept, must be revalidated.".to_owned());
         }
@@ -110,9 +112,9 @@ fn describe_fields(operation: &mut Operation, limit: Option<LimitKind>, is_token
     }
 }
 
-/// Whether the limiter may have been asked before an answer with `status`. The body of a create is checked before the
-/// limiter is asked, and so is the size of the request head. A 400 may come from either side of the limiter.
+/// Whether the limiter may have been asked before an answer with `status`. The query and the body of a create are checked
+/// before the limiter is asked, and so is the size of the request head. A 400 may come from either side of the limiter.
 fn is_asked(limited: LimitKind, status: &str) -> bool {
-    let before: &[&str] = if limited == LimitKind::Create { &["408", "413", "431"] } else { &["431"] };
+    let before: &[&str] = if limited == LimitKind::Create { &["401", "408", "413", "431"] } else { &["431"] };
     !before.contains(&status)
 }

@@ -14,8 +14,8 @@ use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, LINK};
+use http::{HeaderName, HeaderValue};
 use sha2::{Digest, Sha256};
 
 use super::assets::{STYLE, short_hash};
@@ -25,6 +25,7 @@ use crate::domain::origin::Origin;
 use crate::domain::quota::Quota;
 use crate::domain::slug::Slug;
 use crate::domain::{content, title};
+use crate::http::error::unless_key_shown;
 use crate::http::etag::REVALIDATE;
 use crate::http::extract::SlugParam;
 use crate::http::state::Http;
@@ -33,6 +34,12 @@ use crate::service::Created;
 
 /// For a file whose address has the hash of its content.
 const CACHE_FOR_EVER: HeaderValue = HeaderValue::from_static("public, max-age=31536000, immutable");
+
+/// Cuts the pages in which keys are shown or typed off from the page that opened them, which could otherwise lead their
+/// tab elsewhere.
+pub(super) const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+pub(super) const SAME_ORIGIN: HeaderValue = HeaderValue::from_static("same-origin");
 
 /// The files of the editor: name, media type, content.
 static FILES: [(&str, &str, &[u8]); 6] = [
@@ -159,7 +166,8 @@ impl HelpTemplate<'_> {
 pub(in crate::http) fn home(http: &Http) -> StaticResponse {
     let base_url = &http.base_url;
     let html = templates::html(&EditorTemplate::new(base_url, http.service.quotas().create), 0);
-    page(html, policy()).with(LINK, links(base_url, r#"</help>; rel="help""#))
+    let page = page(html, policy()).with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
+    page.with(LINK, links(base_url, r#"</help>; rel="help""#))
 }
 
 /// The response to `GET /help`.
@@ -169,7 +177,8 @@ pub(in crate::http) fn help(http: &Http) -> StaticResponse {
     page(templates::html(&template, 0), super::page_policy()).with(LINK, links(base_url, r#"</>; rel="index""#))
 }
 
-/// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page.
+/// `GET /<slug>/edit`. The answer is the same for every slug, whether or not it has a page. Its script takes a key from
+/// the fragment, which is not sent.
 pub(in crate::http) async fn edit(
     State(http): State<Arc<Http>>,
     SlugParam(slug): SlugParam,
@@ -179,7 +188,8 @@ pub(in crate::http) async fn edit(
         Ok(slug) => {
             let template = EditTemplate { layout: Layout::new(&http.base_url), version: &VERSION, slug: &slug };
             let page = page(templates::html(&template, 0), policy()).with(CACHE_CONTROL, REVALIDATE);
-            page.respond_uncompressed_to(request.headers())
+            let page = page.with(CROSS_ORIGIN_OPENER_POLICY, SAME_ORIGIN);
+            unless_key_shown(request.uri(), &http, page.respond_uncompressed_to(request.headers()))
         }
         Err(_) => super::not_found_response(&http, &request),
     }

@@ -228,7 +228,11 @@ fn for_people(problem: &ApiError, is_lost: bool) -> String {
 
 /// `template` as a page of the editor. `bytes` is about how large its values are.
 fn html<T: askama::Template>(template: &T, bytes: usize) -> Response {
-    let fields = [(CONTENT_TYPE, HTML), (CONTENT_SECURITY_POLICY, editor::policy())];
+    let fields = [
+        (CONTENT_TYPE, HTML),
+        (CONTENT_SECURITY_POLICY, editor::policy()),
+        (editor::CROSS_ORIGIN_OPENER_POLICY, editor::SAME_ORIGIN),
+    ];
     (fields, templates::html(template, bytes)).into_response()
 }
 

@@ -21,7 +21,7 @@ use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
 use super::coding::{CodedBody, VARY_CODING, VARY_TYPE_AND_CODING};
 use super::described::Described;
 use super::edge;
-use super::error::{error_response, service_error_response};
+use super::error::{error_response, service_error_response, unless_key_shown};
 use super::etag::{REVALIDATE, entity_tag};
 use super::extract::SlugParam;
 use super::prepared::Prepared;
@@ -62,7 +62,7 @@ pub(in crate::http) async fn page(
     if let Some(address) = before_punctuation(&name) {
         return redirect_to(&http, address);
     }
-    html_or_markdown(&http, &name, request.headers()).await
+    unless_key_shown(request.uri(), &http, html_or_markdown(&http, &name, request.headers()).await)
 }
 
 /// The page with the address `/<name>`, or why there is none, in answer to a request with `headers`.

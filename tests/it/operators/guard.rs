@@ -1,8 +1,16 @@
 //! The token of the operators' API.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use serde_json::json;
+use tracing::subscriber::set_default;
+use tracing::{Event, Level};
+use tracing_subscriber::Layer;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::registry::Registry;
 
 use super::{Operated, TOKEN, request};
 
@@ -44,6 +52,38 @@ async fn without_the_token_nothing_is_shown_and_nothing_is_taken_down() {
     }
     operated.app.read(&page.slug).await.expect_status(200);
     assert_eq!(operated.audit().await.len(), 0);
+}
+
+/// Counts the warnings of the guard.
+#[derive(Clone, Default)]
+struct Warnings(Arc<AtomicUsize>);
+
+impl Layer<Registry> for Warnings {
+    fn on_event(&self, event: &Event<'_>, _context: Context<'_, Registry>) {
+        if event.metadata().target() == "handbill::operators::guard" && *event.metadata().level() == Level::WARN {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_request_without_the_token_is_counted_and_one_a_minute_is_logged() {
+    let operated = Operated::start();
+    let warnings = Warnings::default();
+    let _logging = set_default(Registry::default().with(warnings.clone()));
+    let seen = || (operated.app.metrics.operator_tokens_refused.get(), warnings.0.load(Ordering::SeqCst));
+    operated.ask("GET", "/audit", "").await.expect(200);
+    assert_eq!(seen(), (0, 0));
+    for token in [Some("wrong"), None, Some(&TOKEN[1..])] {
+        operated.send(request("GET", "/audit", token, "")).await.expect(401);
+    }
+    assert_eq!(seen(), (3, 1));
+    operated.app.clock.advance(Duration::from_secs(59));
+    operated.send(request("GET", "/audit", Some("wrong"), "")).await.expect(401);
+    assert_eq!(seen(), (4, 1));
+    operated.app.clock.advance(Duration::from_secs(1));
+    operated.send(request("GET", "/audit", Some("wrong"), "")).await.expect(401);
+    assert_eq!(seen(), (5, 2));
 }
 
 #[tokio::test]

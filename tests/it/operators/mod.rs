@@ -3,6 +3,7 @@
 mod contact;
 mod creates;
 mod guard;
+mod hosts;
 mod log;
 mod scan;
 mod subjects;

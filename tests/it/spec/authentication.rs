@@ -142,6 +142,59 @@ async fn a_key_behind_before_or_between_other_text_in_the_query_answers_401() {
     }
 }
 
+/// The addresses at which the page under `slug` is read or edited.
+fn addresses(slug: &str) -> [String; 4] {
+    [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md"), format!("/{slug}/edit")]
+}
+
+#[tokio::test]
+async fn a_read_with_a_key_in_the_query_answers_401_also_from_memory_and_is_kept_nowhere() {
+    let app = Setup::unlimited().start();
+    let page = app.published().await;
+    let mut queries = queries_around(&page.key);
+    queries.extend(["edit_key", "key", "q"].map(|name| format!("{name}={}", page.key)));
+    for address in addresses(&page.slug) {
+        let tag = app.get(&address).await.expect_status(200).header("etag").to_owned();
+        for query in &queries {
+            for request in [
+                Request::get(&address).query(query),
+                Request::get(&address).query(query).key(&page.key),
+                Request::get(&address).query(query).header("if-none-match", &tag),
+                Request::get(&address).query(query).header("accept", "text/html"),
+            ] {
+                let answer = app.send(request).await;
+                answer.expect_error(401, "key_in_query");
+                assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+                assert!(answer.header("www-authenticate").starts_with("Bearer "), "{answer:?}");
+            }
+            app.send(Request::new("HEAD", address.as_str()).query(query)).await.expect_status(401);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_read_ignores_parameters_whose_names_alone_are_those_of_keys() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for address in addresses(&page.slug) {
+        for query in ["edit_key=", "key", "token=unlike-a-key", "access_token=hbk_short", "utm_source=x"] {
+            app.send(Request::get(&address).query(query)).await.expect_status(200);
+        }
+    }
+    app.send(Request::create(r#"{"title": "T", "content": "c"}"#).query("key=x&token=y")).await.expect_status(201);
+}
+
+#[tokio::test]
+async fn a_create_with_a_key_in_the_query_answers_401() {
+    let app = TestApp::new();
+    let key = app.published().await.key;
+    for query in queries_around(&key) {
+        let answer = app.send(Request::create(r#"{"title": "T", "content": "c"}"#).query(&query)).await;
+        answer.expect_error(401, "key_in_query");
+        assert_eq!(answer.header("cache-control"), "no-store", "{answer:?}");
+    }
+}
+
 /// Queries that hold `key` in other text, under names that say nothing.
 pub(crate) fn queries_around(key: &str) -> Vec<String> {
     let secret = &key[4..];

@@ -472,6 +472,8 @@ async fn the_editor_runs_scripts_of_this_service_alone_and_one_policy_writes_htm
             assert!(policy.contains(directive), "{directive}: {policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");
+        // The page that opened this one can neither see nor lead it.
+        assert_eq!(answer.header("cross-origin-opener-policy"), "same-origin", "{answer:?}");
         let html = answer.text();
         let (start, rest) = html.split_once("<script type=\"module\" src=\"/assets/").unwrap();
         assert!(!rest.contains("<script") && !start.contains("<script"), "{html}");

@@ -108,6 +108,34 @@ async fn a_key_in_the_query_comes_before_a_missing_and_before_a_wrong_key() {
 }
 
 #[tokio::test]
+async fn existence_comes_before_a_key_in_the_query_of_a_read() {
+    let app = TestApp::new();
+    let deleted = app.deleted().await;
+    let key = format!("key={}", deleted.key);
+    for (slug, status) in [(NEVER_USED, 404), (&*deleted.slug, 410), ("no-slug", 404)] {
+        for address in [format!("/api/pages/{slug}"), format!("/{slug}"), format!("/{slug}.md")] {
+            app.send(Request::get(address).query(&key)).await.expect_status(status);
+        }
+    }
+    // The page that edits a page is the same for every slug.
+    app.send(Request::get("/no-slug/edit").query(&key)).await.expect_status(404);
+    app.send(Request::get(format!("/{NEVER_USED}/edit")).query(&key)).await.expect_error(401, "key_in_query");
+}
+
+#[tokio::test]
+async fn a_key_in_the_query_of_a_create_comes_before_the_body_and_the_limit_and_uses_no_quota() {
+    let app = Setup::new().limits(2, 60).start();
+    let key = format!("key={}", app.published().await.key);
+    for body in ["nonsense".to_owned(), too_large(), r#"{"title": "T", "content": "c"}"#.to_owned()] {
+        app.send(Request::create(body).query(&key)).await.expect_error(401, "key_in_query");
+    }
+    app.published().await;
+    let create = Request::create(r#"{"title": "T", "content": "c"}"#);
+    app.send(create.query(&key)).await.expect_error(401, "key_in_query");
+    app.create(r#"{"title": "T", "content": "c"}"#).await.expect_error(429, "rate_limited");
+}
+
+#[tokio::test]
 async fn a_credential_comes_before_400_and_413_and_412() {
     let app = TestApp::new();
     let page = app.published().await;

@@ -22,14 +22,6 @@ async fn a_page_is_read_whatever_credential_is_sent() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_query_of_a_read_opens_and_refuses_nothing() {
-    let app = TestApp::new();
-    let page = app.published().await;
-    let answer = app.get(&format!("/api/pages/{}?edit_key={}", page.slug, page.key)).await;
-    assert!(!answer.expect_status(200).text().contains(&page.key));
-}
-
-#[tokio::test]
 async fn reading_changes_nothing() {
     let app = TestApp::new();
     let page = app.published().await;

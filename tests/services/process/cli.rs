@@ -38,6 +38,7 @@ fn a_value_that_makes_no_sense_stops_the_start_with_one_line_that_names_the_opti
     for (option, values) in [
         ("listen", &["", "nonsense", "localhost:80", "127.0.0.1", "127.0.0.1:65536"][..]),
         ("admin-listen", &["", "nonsense", ":9090"]),
+        ("admin-hosts", &["", "http://a.example", "a.example/metrics", "a.example,b c", "*"]),
         ("base-url", &["", "pages.example", "https://a.example/path", "https://a.example/?q", "ftp://a.example"]),
         ("mcp-allowed-hosts", &["", "https://a.example", "a.example/mcp", "a.example,b c", "*"]),
         ("mcp-allowed-origins", &["", "a.example", "https://a.example/path", "null", "*"]),
@@ -360,6 +361,7 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     for (option, default) in [
         ("listen", "127.0.0.1:8080"),
         ("admin-listen", "127.0.0.1:9090"),
+        ("admin-hosts", "none"),
         ("base-url", "http:// and the public listener"),
         ("trusted-proxies", "none"),
         ("mcp-allowed-hosts", "none"),

@@ -41,10 +41,11 @@ fn bytes_that_are_no_request_are_answered_400_alone_and_the_connection_closed() 
     for nonsense in [
         "NONSENSE\r\n\r\n",
         "GET / HTTP/9.9\r\n\r\n",
-        "GET / HTTP/1.1\r\nno colon\r\n\r\n",
-        "GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n",
-        "GET / HTTP/1.1\r\nX: \0\r\n\r\n",
-        "POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nno colon\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nContent-Length : 5\r\n\r\nabcde",
+        "GET / HTTP/1.1\r\nHost: a\r\n Content-Length: 5\r\n\r\nabcde",
+        "GET / HTTP/1.1\rHost: a\r\n\r\n",
         "\u{16}\u{3}\u{1}\u{2}\0\u{1}\0\u{1}\u{fc}\u{3}\u{3}",
     ] {
         let mut connection = Connection::open(server.address).unwrap();
@@ -56,14 +57,60 @@ fn bytes_that_are_no_request_are_answered_400_alone_and_the_connection_closed() 
     assert_eq!(get(server.address, "/").unwrap().status, 200);
 }
 
+/// Fails unless `bytes` are answered 400 alone, on each listener, and the connection is closed.
+fn assert_refused(server: &Server, bytes: &str, code: &str) {
+    for address in [server.address, server.admin] {
+        let mut connection = Connection::open(address).unwrap();
+        connection.send(bytes).unwrap();
+        let answer = connection.answer().unwrap_or_else(|error| panic!("{error} to {bytes:?}"));
+        assert_eq!(answer.problem(), (400, code.to_owned()), "{bytes:?}");
+        assert!(answer.closes(), "{bytes:?}");
+        assert_eq!(connection.rest().unwrap(), b"", "{bytes:?}");
+    }
+}
+
 #[test]
 fn a_body_of_two_lengths_is_refused() {
     let (_directory, server) = server();
-    for lengths in ["Content-Length: 3\r\nContent-Length: 4\r\n", "Content-Length: 4, 5\r\n"] {
+    for lengths in [
+        "Content-Length: 3\r\nContent-Length: 4\r\n",
+        "Content-Length: 4\r\nContent-Length: 4\r\n",
+        "Content-Length: 4, 5\r\n",
+        "Content-Length: 4, 4\r\n",
+        "Content-Length: many\r\n",
+        "Content-Length: 4\r\nTransfer-Encoding: chunked\r\n",
+        "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+    ] {
+        let request =
+            format!("POST /api/pages HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\n0\r\n\r\nGET / HTTP/1.1\r\n");
+        assert_refused(&server, &request, "invalid_request");
+    }
+}
+
+#[test]
+fn a_line_that_ends_with_lf_alone_is_refused_in_a_head_and_between_chunks() {
+    let (_directory, server) = server();
+    for head in [
+        "GET / HTTP/1.1\nHost: a\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nX: b\n\n",
+        "GET / HTTP/1.1\r\nHost: a\r\n\n",
+        "\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+    ] {
+        assert_refused(&server, head, "invalid_request");
+    }
+    let head =
+        "POST /api/pages HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for chunks in ["2\n{}\r\n0\r\n\r\n", "2;a=b\n{}\r\n0\r\n\r\n", "2\r\n{}\n0\r\n\r\n", "2\r\n{}\r\n0\n\r\n"]
+        .into_iter()
+        .chain(["2\r\n{}\r\n0\r\n\n", "2\r\n{}\r\n0\r\nA: 1\n\r\n", "2\r\n{}\r\n0\r\nA: 1\r\n\n"])
+    {
         let mut connection = Connection::open(server.address).unwrap();
-        connection.send(format!("POST /api/pages HTTP/1.1\r\nHost: localhost\r\n{lengths}\r\nabcd")).unwrap();
-        assert_eq!(connection.answer().unwrap().status, 400, "{lengths}");
-        assert_eq!(connection.rest().unwrap(), b"");
+        connection.send(format!("{head}{chunks}")).unwrap();
+        let answer = connection.answer().unwrap();
+        assert_eq!(answer.problem(), (400, "invalid_body".to_owned()), "{chunks:?}");
+        assert!(answer.text().contains("chunks") && answer.closes(), "{chunks:?}: {}", answer.text());
+        assert_eq!(connection.rest().unwrap(), b"", "{chunks:?}");
     }
 }
 
@@ -174,14 +221,34 @@ fn a_head_that_a_proxy_may_have_understood_otherwise_is_answered_400() {
     let (_directory, server) = server();
     for headers in [
         "",
+        "Host:\r\n",
+        "Host: a b\r\n",
+        "Host: user@a\r\n",
         "Host: a\r\nHost: a\r\n",
+        "Host: a\r\nTransfer-Encoding: gzip\r\n",
         "Host: a\r\nTransfer-Encoding: gzip, chunked\r\n",
         "Host: a\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n",
         "Host: a\r\nTransfer-Encoding: chunked, chunked\r\n",
     ] {
-        let mut connection = Connection::open(server.address).unwrap();
-        connection.send(format!("GET /api/pages/a-22222222 HTTP/1.1\r\n{headers}\r\n0\r\n\r\n")).unwrap();
-        assert_eq!(connection.answer().unwrap().problem(), (400, "invalid_request".to_owned()), "{headers:?}");
+        for target in ["/api/pages/a-22222222", "/mcp", "/livez"] {
+            let request = format!("GET {target} HTTP/1.1\r\n{headers}\r\n0\r\n\r\n");
+            assert_refused(&server, &request, "invalid_request");
+        }
+    }
+}
+
+#[test]
+fn a_check_in_http_1_0_needs_no_host() {
+    let (_directory, server) = server();
+    for (address, target) in [
+        (server.address, "/robots.txt"),
+        (server.admin, "/livez"),
+        (server.admin, "/readyz"),
+        (server.admin, "/metrics"),
+    ] {
+        let mut connection = Connection::open(address).unwrap();
+        connection.send(format!("GET {target} HTTP/1.0\r\n\r\n")).unwrap();
+        assert_eq!(connection.answer().unwrap().status, 200, "{target}");
     }
 }
 

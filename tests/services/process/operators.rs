@@ -9,6 +9,7 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
+use super::client::Connection;
 use super::support::{Server, handbill, run, text};
 use super::takedowns::{
     Load, assert_audited, assert_gone, assert_taken_down, create, entries, publish, publish_some, status,
@@ -273,4 +274,23 @@ fn a_takedown_that_is_not_in_the_ledger_ends_with_1_and_says_what_to_do() {
     assert_eq!(status(operated.server.address, &format!("/{slug}")), 410);
     let (.., log) = operated.server.stop();
     assert!(log.contains("a deletion is not in the ledger of deletions"), "{log}");
+}
+
+#[test]
+fn the_operators_listener_answers_no_name_that_it_does_not_know() {
+    let operated = Operated::start(|_| vec!["--admin-hosts".to_owned(), "metrics.example,other.example".to_owned()]);
+    let status = |path: &str, host: &str| {
+        let mut connection = Connection::open(operated.server.admin).unwrap();
+        connection.send(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n")).unwrap();
+        connection.answer().unwrap().status
+    };
+    let address = operated.server.admin.to_string();
+    for path in ["/metrics", "/audit"] {
+        assert_eq!(status(path, "evil.example"), 403, "{path}");
+    }
+    for host in [&*address, "localhost", "metrics.example:9090", "other.example"] {
+        assert_eq!(status("/metrics", host), 200, "{host}");
+    }
+    assert_eq!([status("/livez", "evil.example"), status("/readyz", "evil.example")], [200, 200]);
+    operated.done(&["audit"], "");
 }
