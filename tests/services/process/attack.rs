@@ -187,6 +187,60 @@ fn calls_whose_json_would_become_a_hundred_times_its_bytes_are_refused_and_no_me
     }
 }
 
+/// A post of `body` to the form by an attacker.
+fn form_post(target: &str, body: &[u8]) -> Vec<u8> {
+    request_bytes("POST", target, &[("Content-Type", "text/markdown"), ("Accept", "application/json"), ATTACKER], body)
+}
+
+/// Among the texts that take a renderer the most memory.
+fn long_text() -> String {
+    "<a@b.c>".repeat(14_000)
+}
+
+#[test]
+fn in_a_flood_of_previews_and_of_posts_without_a_title_some_succeed_and_others_publish_within_bounded_memory() {
+    let (_directory, server) = server();
+    assert_honest_clients_are_served(&server);
+    let before = resident(&server);
+    for (target, done) in [("/?action=preview", 200), ("/", 400)] {
+        let post = form_post(target, long_text().as_bytes());
+        let mut posts: Vec<_> = (0..READERS).map(|_| Connection::open(server.address).unwrap()).collect();
+        for connection in &mut posts {
+            // A client over its share of the budget is answered or cut while it sends.
+            let _ = connection.send(&post);
+        }
+        assert_honest_clients_are_served(&server);
+        let answers: Vec<Answer> = posts.iter_mut().filter_map(|connection| connection.answer().ok()).collect();
+        assert!(answers.iter().any(|answer| answer.status == done), "{target}: of {} answers", answers.len());
+        assert!(answers.iter().all(|answer| [done, 503].contains(&answer.status)));
+        assert_bounded(&server, before);
+    }
+    #[cfg(target_os = "linux")]
+    assert!(peak(&server) - before < MAX_GROWTH, "it grew by {} MiB", (peak(&server) - before) / MIB);
+}
+
+#[test]
+fn readers_that_do_not_read_previews_and_large_calls_at_once_fit_into_240_mib() {
+    let (_directory, server) = server();
+    let slug = worst_page(&server);
+    assert_honest_clients_are_served(&server);
+    let nested = get_page_beside(&slug, "x", &format!("[{}]", [r#"{"":{"":0}}"#; 10_300].join(",")));
+    let preview = form_post("/?action=preview", long_text().as_bytes());
+    let mut held = Vec::new();
+    for _ in 0..READERS {
+        for request in [&get_page(&slug), &preview, &nested] {
+            let mut connection = Connection::open(server.address).unwrap();
+            let _ = connection.send(request);
+            held.push(connection);
+        }
+    }
+    assert_honest_clients_are_served(&server);
+    #[cfg(target_os = "linux")]
+    assert!(peak(&server) < 240.0 * MIB, "it had {} MiB", peak(&server) / MIB);
+    drop(held);
+    assert_eq!(server.stop().0.code(), Some(0));
+}
+
 #[test]
 fn four_hundred_callers_at_once_are_answered_or_told_to_come_again_or_cut() {
     let (_directory, server) = server();
