@@ -7,7 +7,6 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::HOST;
 use http::{Request, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -73,7 +72,7 @@ impl Replica {
 
     /// The answer of the operators' listener at `path`.
     pub(crate) async fn ask(&self, path: &str) -> (StatusCode, String) {
-        let request = Request::get(path).header(HOST, self.admin.to_string()).body(Bytes::new()).expect("it is valid");
+        let request = Request::get(path).body(Bytes::new()).expect("it is valid");
         let response = send(self.admin, request).await.expect("the operators' listener answers");
         (response.status(), String::from_utf8_lossy(response.body()).into_owned())
     }
