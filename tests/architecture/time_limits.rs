@@ -182,7 +182,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (33, limit("src/service/write_turns.rs", "TURN_TIMEOUT") + store, deadline),
         (34, limit(CQL, "SECOND_READ_AFTER"), limit(CQL, "silent_after")),
         (34, limit(CQL, "silent_after"), operation),
-        (38, 2 * limit(RENDERING, "TURN_TIMEOUT") + store, deadline),
+        (38, limit(RENDERING, "TURN_TIMEOUT") + store, deadline),
         (39, deadline, limit(RENDERING, "HUNG_AFTER")),
         (16, permit + attempt, operation),
         (16, limit(LWT, "SHORTEST_ATTEMPT"), to_read_back),

@@ -42,8 +42,9 @@ const MAX_LONG_AT_ONCE: usize = 4;
 /// Most renderings of short content at once. They take at most 5 MB together.
 const MAX_SHORT_AT_ONCE: usize = 8;
 
-/// Longest wait for a turn. A caller that would wait longer does better to come again.
-const TURN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Longest wait for a turn. A caller that would wait longer does better to come again. Beside a busy database the threads,
+/// which give way, may take more than a second for short texts.
+const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Work that takes longer has no end. Rendering takes at most 250 ms of CPU (contract decision 12), and a thread that
 /// gives way may wait long for a core.

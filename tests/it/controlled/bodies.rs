@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
+use serde_json::json;
 
 use crate::in_process::app::TestApp;
 use crate::spec::bodies::{MAX_BODY_BYTES, refused, service};
@@ -44,4 +45,25 @@ async fn a_body_that_is_too_large_is_answered_at_once_and_not_read_on() {
     });
     app.send(Request::create(Body::from_stream(endless))).await.expect_error(413, "body_too_large");
     assert_eq!(read.load(Ordering::Relaxed), MAX_BODY_BYTES + 1024);
+}
+
+/// `text` in chunks of `bytes` bytes.
+fn chunked(text: &str, bytes: usize) -> Body {
+    let chunks: Vec<_> =
+        text.as_bytes().chunks(bytes).map(|chunk| Ok::<_, Infallible>(Bytes::copy_from_slice(chunk))).collect();
+    Body::from_stream(stream::iter(chunks))
+}
+
+#[tokio::test]
+async fn a_body_in_thousands_of_tiny_chunks_answers_400_and_one_in_small_chunks_is_accepted() {
+    let body = json!({"title": "T", "content": "a".repeat(102_000)}).to_string();
+    for answer in refused(400, "invalid_body", |request| request.body(chunked(&body, 1))).await {
+        assert!(answer.field("message").contains("32 bytes"), "{answer:?}");
+    }
+    refused(400, "invalid_body", |request| request.body(chunked(&body, 24))).await;
+    let (app, page) = service().await;
+    app.send(Request::create(chunked(&body, 32))).await.expect_status(201);
+    app.send(Request::update(&page.slug, chunked(&body, 32)).key(&page.key)).await.expect_status(200);
+    // A form or a keystroke at a time: a short body may come in chunks of any size.
+    app.send(Request::create(chunked(r#"{"title": "T", "content": "c"}"#, 1))).await.expect_status(201);
 }

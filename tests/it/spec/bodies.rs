@@ -211,26 +211,6 @@ async fn a_body_of_many_pieces_is_counted_as_a_whole() {
     refused(413, "body_too_large", |request| request.body(pieces())).await;
 }
 
-/// `text` in chunks of `bytes` bytes.
-fn chunked(text: &str, bytes: usize) -> Body {
-    let chunks: Vec<_> =
-        text.as_bytes().chunks(bytes).map(|chunk| Ok::<_, Infallible>(Bytes::copy_from_slice(chunk))).collect();
-    Body::from_stream(stream::iter(chunks))
-}
-
-#[tokio::test]
-async fn a_body_in_thousands_of_tiny_chunks_answers_400_and_one_in_small_chunks_is_accepted() {
-    let body = json!({"title": "T", "content": "a".repeat(102_000)}).to_string();
-    let answers = refused(400, "invalid_body", |request| request.body(chunked(&body, 1))).await;
-    name(&answers, "32 bytes");
-    refused(400, "invalid_body", |request| request.body(chunked(&body, 24))).await;
-    let (app, page) = service().await;
-    app.send(Request::create(chunked(&body, 32))).await.expect_status(201);
-    app.send(Request::update(&page.slug, chunked(&body, 32)).key(&page.key)).await.expect_status(200);
-    // A form or a keystroke at a time: a short body may come in chunks of any size.
-    app.send(Request::create(chunked(r#"{"title": "T", "content": "c"}"#, 1))).await.expect_status(201);
-}
-
 #[tokio::test]
 async fn content_that_is_too_large_answers_413_whatever_else_is_wrong() {
     let content = "a".repeat(102_401);
