@@ -1,6 +1,6 @@
 //! Renders Markdown without blocking the async runtime, or on the caller's thread.
 //!
-//! Memory and waiting are bounded, on any number of cores. A text waits for its turn in a [`Queue`], and a [`Permit`] of
+//! Memory and waiting are bounded, on any number of cores. A text waits for its turn in a queue, and a permit of
 //! it pays for one thread and for memory until the work has ended, also if the caller has disconnected by then. Work that
 //! does not end loses its permit, and its thread is replaced.
 

@@ -224,7 +224,7 @@ fn readers_that_do_not_read_previews_and_large_calls_at_once_fit_into_240_mib() 
     let (_directory, server) = server();
     let slug = worst_page(&server);
     assert_honest_clients_are_served(&server);
-    let nested = get_page_beside(&slug, "x", &format!("[{}]", [r#"{"":{"":0}}"#; 10_300].join(",")));
+    let nested = get_page_beside(&slug, "x", &format!("[{}]", vec![r#"{"":{"":0}}"#; 10_300].join(",")));
     let preview = form_post("/?action=preview", long_text().as_bytes());
     let mut held = Vec::new();
     for _ in 0..READERS {
