@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
+use crate::domain::blocklist::Blocklist;
 use crate::domain::content::Content;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::quota::Decision;
@@ -181,8 +182,14 @@ impl RateLimiter for Instrumented<dyn RateLimiter> {
 
 #[async_trait]
 impl Renderer for Instrumented<dyn Renderer> {
-    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError> {
-        let (rendered, took, span) = self.time("render", "markdown", self.inner.render(content, purpose)).await;
+    async fn render(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        blocklist: Option<Arc<Blocklist>>,
+    ) -> Result<Made, RenderError> {
+        let rendering = self.inner.render(content, purpose, blocklist);
+        let (rendered, took, span) = self.time("render", "markdown", rendering).await;
         if rendered.is_ok() {
             self.measure.metrics.renders.observe(took.as_secs_f64());
         }

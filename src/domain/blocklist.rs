@@ -11,6 +11,9 @@ use thiserror::Error;
 use super::fingerprint::{Fingerprint, LOOKS};
 use super::link_hosts::{link_hosts, parse_host};
 
+/// Longest name of a host in bytes (RFC 1035). No browser finds a longer one.
+const MAX_HOST_BYTES: usize = 253;
+
 /// Hosts and fingerprints that no page may have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocklist {
@@ -75,7 +78,7 @@ impl Blocklist {
     /// Whether `host` or a domain that it belongs to is on the list.
     fn has_host(&self, host: &str) -> bool {
         let mut domains = std::iter::successors(Some(host), |name| name.split_once('.').map(|(_, parent)| parent));
-        domains.any(|domain| self.hosts.contains(domain))
+        host.len() <= MAX_HOST_BYTES && domains.any(|domain| self.hosts.contains(domain))
     }
 
     fn has_fingerprint(&self, html: &str, hosts: &BTreeSet<String>) -> bool {
@@ -131,6 +134,14 @@ mod tests {
         let links = listed("[a](https://a.example) [b](https://b.example)");
         assert!(refuses(&links, "Other words: http://b.example/1 and http://a.example/2"));
         assert!(!refuses(&links, "[a](https://a.example)"));
+    }
+
+    /// Looking up each parent of such a name takes time in the square of its length.
+    #[test]
+    fn a_name_that_no_host_can_have_is_not_compared() {
+        let host = |bytes: usize| format!("https://{}.evil.example/", "a.".repeat(bytes).split_at(bytes - 13).0);
+        assert_eq!(host(253).len(), "https://".len() + 253 + "/".len());
+        assert!(refuses("evil.example", &host(253)) && !refuses("evil.example", &host(255)));
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl From<IpAddr> for Client {
 fn translated(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let ([0x2002, high, low, ..] | [0x64, 0xff9b, 0, 0, 0, 0, high, low]) = address.segments() else { return None };
     let inner = Ipv4Addr::from_bits((u32::from(high) << 16) | u32::from(low));
-    private_network(inner.into()).is_none().then_some(inner)
+    (private_network(inner.into()).is_none() && !inner.is_unspecified()).then_some(inner)
 }
 
 /// The network of a private address: its first 24 bits for IPv4, 64 for IPv6. `None` for a public address, which may belong
@@ -130,12 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_the_limits_of_a_private_network_by_an_address_with_one_in_it() {
+    fn nobody_has_the_limits_of_a_private_network_or_of_everyone_by_an_address_with_one_in_it() {
         for private in ["10.0.0.1", "172.16.0.1", "192.168.0.1", "127.0.0.1", "169.254.0.1", "100.64.0.1"] {
             let address = format!("64:ff9b::{private}");
             assert_eq!(client(&address).to_string(), "64:ff9b::/64", "{address}");
         }
         assert_eq!(client("2002:a00:1::1").to_string(), "2002:a00:1::/64");
+        // The address 0.0.0.0 stands for everyone.
+        assert_eq!(client("2002::1").to_string(), "2002::/64");
     }
 
     #[test]

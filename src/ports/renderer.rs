@@ -1,10 +1,12 @@
 //! Turning Markdown into HTML without blocking the caller.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use thiserror::Error;
 
+use crate::domain::blocklist::Blocklist;
 use crate::domain::content::Content;
 use crate::domain::markdown::Rendered;
 use crate::domain::subject::Requester;
@@ -36,6 +38,8 @@ pub enum RenderError {
 pub struct Made {
     /// The HTML.
     pub rendered: Rendered,
+    /// Whether the blocklist that the caller named refuses it.
+    pub is_refused: bool,
     /// Keep it until the store has answered. Until then the HTML counts towards the renderer's budget, so that pages do not
     /// pile up before a slow store.
     pub memory: Memory,
@@ -56,8 +60,13 @@ impl Memory {
 /// Renders pages. Any content has HTML, but there may be no room to make it now. A caller may drop a future at any time.
 #[async_trait]
 pub trait Renderer: Send + Sync {
-    /// The HTML of `content`, by the newest rules.
-    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError>;
+    /// The HTML of `content`, by the newest rules, compared with `blocklist`.
+    async fn render(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        blocklist: Option<Arc<Blocklist>>,
+    ) -> Result<Made, RenderError>;
 
     /// The text of the heading that names `content`; `None` if it has no heading.
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError>;

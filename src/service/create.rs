@@ -48,8 +48,8 @@ impl PageService {
         })?;
         self.policy.check_pause()?;
         let slug = self.random_slug(&title);
-        let Made { rendered, memory: _memory } = self.rendering.renderer().render(&content, purpose).await?;
-        self.policy.check_content(&rendered)?;
+        let made = self.rendering.renderer().render(&content, purpose, self.policy.blocklist()).await?;
+        self.policy.check_content(&made)?;
         self.policy.spend_budget(&*self.limiter).await?;
         let edit_key = EditKey::random(|bound| index_below(&self.random, bound));
         let now = self.clock.now();
@@ -57,7 +57,7 @@ impl PageService {
             slug,
             title: Some(title.clone()),
             content,
-            rendered,
+            rendered: made.rendered,
             key_hash: edit_key.hash(),
             version: PageVersion::FIRST,
             created_at: now,

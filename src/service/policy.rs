@@ -8,9 +8,9 @@ use super::error::ServiceError;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::client::Client;
 use crate::domain::creates::Creates;
-use crate::domain::markdown::Rendered;
 use crate::domain::quota::Quota;
 use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+use crate::ports::renderer::Made;
 
 /// The window of the budget that all clients share.
 const BUDGET_WINDOW: Duration = Duration::from_hours(1);
@@ -50,14 +50,15 @@ impl PublishingPolicy {
         self.allowed.read().unwrap_or_else(PoisonError::into_inner).creates
     }
 
+    /// The list that the renderer compares a text with before it is published; `None` if it is empty.
+    pub(super) fn blocklist(&self) -> Option<Arc<Blocklist>> {
+        let blocklist = &self.allowed.read().unwrap_or_else(PoisonError::into_inner).blocklist;
+        (!blocklist.is_empty()).then(|| Arc::clone(blocklist))
+    }
+
     /// Fails if a page with this HTML must not be published.
-    pub(super) fn check_content(&self, rendered: &Rendered) -> Result<(), ServiceError> {
-        let blocklist = Arc::clone(&self.allowed.read().unwrap_or_else(PoisonError::into_inner).blocklist);
-        if blocklist.refuses(&rendered.html) {
-            Err(self.refuse("content", ServiceError::ContentRefused))
-        } else {
-            Ok(())
-        }
+    pub(super) fn check_content(&self, made: &Made) -> Result<(), ServiceError> {
+        if made.is_refused { Err(self.refuse("content", ServiceError::ContentRefused)) } else { Ok(()) }
     }
 
     /// Fails while creates are paused.

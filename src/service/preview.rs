@@ -25,7 +25,7 @@ impl PageService {
         let purpose = Purpose::Preview(self.tiers.believed(requester));
         let show = async |(title, content): Checked| {
             let title = self.title_of(title, &content, purpose).await?.ok();
-            Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose).await?.rendered })
+            Ok(Preview { title, rendered: self.rendering.renderer().render(&content, purpose, None).await?.rendered })
         };
         match body.and_then(CreateFields::check) {
             Ok(fields) => self.admit_within_deadline(LimitKind::Preview, requester, show(fields)).await,

@@ -33,6 +33,9 @@ const CACHE_BYTES: usize = 16 * 1024 * 1024;
 /// once.
 const MAX_AT_ONCE: usize = 2;
 
+/// Most pages that are written back at once. If more would be, a later reader renders and writes them.
+const MAX_WRITES: usize = 8;
+
 /// Bytes that the cache counts for a page in addition to its texts: more than the page's other fields and its cache
 /// entry take.
 const PAGE_BYTES: usize = 1024;
@@ -47,6 +50,8 @@ struct Inner {
     store: Option<Arc<dyn PageStore>>,
     /// Limits how many pages are renewed at once.
     permits: Arc<Semaphore>,
+    /// Limits how many are written back at once, so that a slow store delays no reader of an old page.
+    writes: Semaphore,
     state: Mutex<State>,
 }
 
@@ -69,7 +74,8 @@ impl Rendering {
         // Half of the cores: creates, updates and previews need the renderer too.
         let permits = available_parallelism().map_or(1, NonZero::get).div_ceil(2).min(MAX_AT_ONCE);
         let state = State { renewed: LruCache::unbounded(), renewed_bytes: 0, running: HashMap::new(), last_number: 0 };
-        Self(Arc::new(Inner { renderer, store, permits: Arc::new(Semaphore::new(permits)), state: Mutex::new(state) }))
+        let (permits, writes) = (Arc::new(Semaphore::new(permits)), Semaphore::new(MAX_WRITES));
+        Self(Arc::new(Inner { renderer, store, permits, writes, state: Mutex::new(state) }))
     }
 
     /// The same renderer, which writes renewed pages back to `store`.
@@ -115,10 +121,10 @@ impl Inner {
     async fn render_and_keep(
         self: Arc<Self>,
         page: Arc<Page>,
-        _permit: OwnedSemaphorePermit,
+        permit: OwnedSemaphorePermit,
         sender: oneshot::Sender<Arc<Page>>,
     ) {
-        let Ok(Made { rendered, .. }) = self.renderer.render(&page.content, Purpose::Upkeep).await else {
+        let Ok(Made { rendered, .. }) = self.renderer.render(&page.content, Purpose::Upkeep, None).await else {
             // Work of the service itself is never refused, so this hangs. The next reader must not hang another thread.
             self.state().keep(&page);
             let _ = sender.send(page);
@@ -127,8 +133,9 @@ impl Inner {
         let renewed = Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) });
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
+        drop(permit);
         let _ = sender.send(Arc::clone(&renewed));
-        if let Some(store) = &self.store {
+        if let (Some(store), Ok(_permit)) = (&self.store, self.writes.try_acquire()) {
             // This write keeps the page's version. A concurrent change gives the page another version, and then this
             // write does nothing. If the write fails, the page is renewed again once the cache has dropped it.
             let written = store.compare_and_set(renewed.version, Record::Active(renewed));
@@ -211,6 +218,7 @@ mod tests {
     use futures_util::future::join_all;
 
     use super::*;
+    use crate::domain::blocklist::Blocklist;
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
@@ -241,7 +249,12 @@ mod tests {
 
     #[async_trait]
     impl Renderer for Held {
-        async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError> {
+        async fn render(
+            &self,
+            content: &Content,
+            purpose: Purpose,
+            _: Option<Arc<Blocklist>>,
+        ) -> Result<Made, RenderError> {
             assert_eq!(purpose, Purpose::Upkeep);
             self.begun.fetch_add(1, Ordering::SeqCst);
             let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
@@ -252,7 +265,7 @@ mod tests {
                 return Err(RenderError::Hung);
             }
             let rendered = Rendered { html: self.html.clone(), ..render(content.as_str()) };
-            Ok(Made { rendered, memory: Memory::of(()) })
+            Ok(Made { rendered, is_refused: false, memory: Memory::of(()) })
         }
 
         async fn first_heading(&self, _: &Content, _: Purpose) -> Result<Option<String>, RenderError> {

@@ -235,7 +235,7 @@ impl PageService {
         };
         let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
-        let Made { rendered, memory } = self.publishable(&content, key, *purpose).await?;
+        let Made { rendered, memory, .. } = self.publishable(&content, key, *purpose).await?;
         Ok((page.head().rewritten(title, content, rendered, self.clock.now()), Some(memory)))
     }
 
@@ -245,11 +245,11 @@ impl PageService {
         if key.occurs_in(content.as_str()) {
             return Err(BodyError::HoldsKey("content").into());
         }
-        let made = self.rendering.renderer().render(content, purpose).await?;
+        let made = self.rendering.renderer().render(content, purpose, self.policy.blocklist()).await?;
         if made.rendered.exposes(|text| key.occurs_in(text)) {
             return Err(BodyError::HoldsKey("content").into());
         }
-        self.policy.check_content(&made.rendered)?;
+        self.policy.check_content(&made)?;
         Ok(made)
     }
 }

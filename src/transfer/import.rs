@@ -131,7 +131,7 @@ impl Importer {
     async fn record_of(&self, entry: &Entry) -> Result<Record, RenderError> {
         Ok(match entry {
             Entry::Page(page) => {
-                let rendered = self.renderer.render(&page.content, Purpose::Upkeep).await?.rendered;
+                let rendered = self.renderer.render(&page.content, Purpose::Upkeep, None).await?.rendered;
                 Record::Active(Arc::new(page.clone().into_page(rendered)))
             }
             Entry::Tombstone(tombstone) => Record::Deleted(tombstone.clone()),

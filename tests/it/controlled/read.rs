@@ -3,16 +3,20 @@
 mod heads_first;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
 use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::ports::clock::Clock;
 use handbill::ports::page_store::{CasResult, InsertResult, Lookup, PageStore, Record};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::in_process::app::{Setup, TestApp};
+use crate::in_process::heads_first::HeadsFirst;
 use crate::in_process::stores::{Calls, Fault, Operation};
 use crate::spec::read::read_what_no_slug_can_be;
 use crate::support::calls::Published;
@@ -199,6 +203,21 @@ async fn an_old_page_that_cannot_be_written_back_is_rendered_once_all_the_same()
         assert_eq!(app.page(&page.slug).await["content_html"], *current.rendered.html);
     }
     assert_eq!(renders(&app) - rendered, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_store_that_an_old_page_is_written_back_to_delays_no_reader_of_other_old_pages() {
+    let app = Setup::unlimited().over(HeadsFirst::new()).rendering_with(Arc::new(RenderInPlace)).start();
+    let mut pages = Vec::new();
+    for _ in 0..20 {
+        pages.push(old_page(&app).await.0);
+    }
+    app.store.always(Operation::Swap, || Fault::Hang);
+    let began = Instant::now();
+    for page in &pages {
+        app.read(&page.slug).await.expect_status(200);
+    }
+    assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test]

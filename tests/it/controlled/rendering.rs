@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use handbill::backends::rendering::RenderInPlace;
+use handbill::domain::blocklist::Blocklist;
 use handbill::domain::content::Content;
 use handbill::domain::markdown::RENDERER_VERSION;
 use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
@@ -39,9 +40,14 @@ impl Watched {
 
 #[async_trait]
 impl Renderer for Watched {
-    async fn render(&self, content: &Content, purpose: Purpose) -> Result<Made, RenderError> {
+    async fn render(
+        &self,
+        content: &Content,
+        purpose: Purpose,
+        blocklist: Option<Arc<Blocklist>>,
+    ) -> Result<Made, RenderError> {
         self.called("render", purpose)?;
-        RenderInPlace.render(content, purpose).await
+        RenderInPlace.render(content, purpose, blocklist).await
     }
 
     async fn first_heading(&self, content: &Content, purpose: Purpose) -> Result<Option<String>, RenderError> {
