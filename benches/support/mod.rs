@@ -4,15 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::{Body, Bytes};
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, PublicSettings, Publishing, public_router};
+use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::backends::redb::RedbStore;
 use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::client::{ForwardedHeader, Peer};
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
+use handbill::http::Front;
 use handbill::mcp::HostCheck;
 use handbill::ports::rate_limiter::Quotas;
 use http::{HeaderMap, Request, StatusCode};
@@ -34,7 +34,7 @@ pub(crate) struct Service {
     /// Dropped before the runtime, which waits for the task that waits for this.
     _time_stands: mpsc::Sender<()>,
     runtime: Runtime,
-    router: Router,
+    front: Front,
     page: Value,
     etag: String,
 }
@@ -66,8 +66,8 @@ impl Service {
             publishing: Publishing::default(),
         };
         let deps = Deps { renderer: Arc::new(RenderInPlace), ..Deps::system() };
-        let router = public_router(Arc::new(RedbStore::in_memory().unwrap()), settings, &deps);
-        let mut service = Self { _time_stands: time_stands, runtime, router, page: Value::Null, etag: String::new() };
+        let front = public(Arc::new(RedbStore::in_memory().unwrap()), settings, &deps);
+        let mut service = Self { _time_stands: time_stands, runtime, front, page: Value::Null, etag: String::new() };
         let created = service.answer(&create("A mixed document", MIXED));
         assert_eq!(created.status, StatusCode::CREATED, "{:?}", created.body);
         service.page = serde_json::from_slice(&created.body).unwrap();
@@ -80,7 +80,7 @@ impl Service {
     pub(crate) fn answer(&self, request: &Request<Bytes>) -> Answer {
         let request = request.clone().map(Body::from);
         self.runtime.block_on(async {
-            let Ok(response) = self.router.clone().oneshot(request).await;
+            let Ok(response) = self.front.clone().oneshot(request).await;
             let (parts, body) = response.into_parts();
             Answer { status: parts.status, headers: parts.headers, body: body.collect().await.unwrap().to_bytes() }
         })

@@ -11,13 +11,13 @@ mod unlimited;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use axum::Router;
 use axum::body::Body;
 use base64::prelude::{BASE64_STANDARD, Engine};
 use handbill::app::Deps;
 use handbill::backends::redb::RedbStore;
 use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::client::Peer;
+use handbill::http::Front;
 use handbill::ports::random::Random;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Request, StatusCode};
@@ -30,7 +30,7 @@ use url::form_urlencoded;
 /// A service with one page.
 struct Service {
     runtime: Mutex<Runtime>,
-    router: Router,
+    front: Front,
     slug: String,
     key: String,
 }
@@ -133,8 +133,8 @@ impl Service {
         let count = move |bytes: &mut [u8]| bytes.fill_with(|| next.fetch_add(1, Ordering::Relaxed));
         let deps =
             Deps { random: Random::Controlled(Arc::new(count)), renderer: Arc::new(RenderInPlace), ..Deps::system() };
-        let router = unlimited::router(Arc::new(RedbStore::in_memory().unwrap()), &deps);
-        let mut service = Self { runtime: Mutex::new(runtime), router, slug: String::new(), key: String::new() };
+        let front = unlimited::front(Arc::new(RedbStore::in_memory().unwrap()), &deps);
+        let mut service = Self { runtime: Mutex::new(runtime), front, slug: String::new(), key: String::new() };
         let page = r#"{"title": "A page", "content": "Text"}"#;
         let created = service.ask(Method::POST, "/api/pages", "", &[], "application/json", page).unwrap();
         created.body["slug"].as_str().unwrap().clone_into(&mut service.slug);
@@ -166,7 +166,7 @@ impl Service {
         }
         let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         Some(runtime.block_on(async {
-            let Ok(response) = self.router.clone().oneshot(request).await;
+            let Ok(response) = self.front.clone().oneshot(request).await;
             let (parts, body) = response.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
             let text = format!("{:?} {}", parts.headers, String::from_utf8_lossy(&body));

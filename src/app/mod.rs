@@ -21,7 +21,6 @@ use std::process::{self, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use futures_util::FutureExt;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
@@ -41,8 +40,8 @@ use crate::backends::{cql, redis};
 use crate::config::{self, ClusterSettings, ContactSettings, HttpSettings, Settings, StoreKind, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
-use crate::http::{Http, Public, SiteSettings, guarded, router};
-use crate::mcp::{self, HostCheck, Mcp};
+use crate::http::{Front, Http, SiteSettings, front};
+use crate::mcp::{HostCheck, Mcp, Tools};
 use crate::operators::for_hosts;
 use crate::operators::guard::TokenFile;
 use crate::ports::page_store::PageStore;
@@ -109,12 +108,12 @@ pub struct PublicSettings {
     pub publishing: Publishing,
 }
 
-/// The public router over `store`, with a limiter in this process.
-pub fn public_router(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Router {
-    public_over(Backends::in_process(store, NetworkLimits::NONE, deps), settings, deps).router()
+/// The public service over `store`, with a limiter in this process.
+pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) -> Front {
+    public_over(Backends::in_process(store, NetworkLimits::NONE, deps), settings, deps)
 }
 
-fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Public {
+fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
     let Deps { clock, random, metrics, .. } = deps;
@@ -154,8 +153,7 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Pub
         metrics: Arc::clone(metrics),
     };
     let http = Http::new(service, base_url, proxies, site).naming_subjects(subjects);
-    let (routes, calls) = mcp::router(tools, hosts, guarded);
-    router(http, (routes, Arc::new(move |head, body, has_room| calls.answer(head, body, has_room))), telemetry)
+    front(http, Tools::new(tools, hosts), telemetry)
 }
 
 fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
@@ -256,7 +254,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     operators::start(admin_listener, admin, admin_phases)?;
 
     announce(&base_url, address, admin_address, &handle.location(&settings));
-    let serving = server::serve(listener, public.app(), limits, proxies, server_metrics(metrics), phases);
+    let serving = server::serve(listener, public, limits, proxies, server_metrics(metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;
         readiness.set_missing("rendering", StartError::RenderingHangs.to_string());

@@ -27,7 +27,7 @@ pub(super) fn service_error_response(error: &ServiceError, base_url: &Origin) ->
     response
 }
 
-/// The response for `error`, still without a body. [`super::middleware::render_errors`] writes the body, because its
+/// The response for `error`, still without a body. [`super::finish`] writes the body, because its
 /// form depends on the path and on the methods that the route takes.
 pub(super) fn error_response(error: ApiError) -> Response {
     let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

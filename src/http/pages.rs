@@ -4,31 +4,28 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, LOCATION, VARY};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use utoipa::IntoParams;
 
-use super::coding::{CodedBody, Coding, VARY_CODING, not_modified};
+use super::coding::{Coding, VARY_CODING};
 use super::described::Described;
 use super::edge;
-use super::error::{service_error_response, shows_key, unless_key_shown};
-use super::etag::{REVALIDATE, entity_tag, is_named};
+use super::error::{service_error_response, shows_key};
+use super::etag::{REVALIDATE, entity_tag};
 use super::extract::{BearerKey, ClientAddr, IfMatch, JsonBody, SlugParam};
-use super::prepared::Prepared;
-use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
-use super::views::{self, Representation, View, Views};
 use crate::api::metadata::{CREATE_PAGE, DELETE_PAGE, GET_PAGE, UPDATE_PAGE};
-use crate::api::types::{CreatePage, CreatedBody, Nesting, PageBody, UpdatePage};
-use crate::domain::page::{Page, PageHead};
+use crate::api::types::{CreatePage, CreatedBody, PageBody, UpdatePage};
+use crate::domain::page::Page;
 use crate::domain::quota::{Decision, whole_seconds_up};
 use crate::ports::rate_limiter::LimitKind;
-use crate::service::{Limited, PageRead, Reading, ServiceError};
+use crate::service::{Limited, ServiceError};
 
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
+pub(super) const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
@@ -111,32 +108,9 @@ pub(super) async fn create(
     ),
     security(()),
 )]
-pub(super) async fn read(State(http): State<Arc<Http>>, SlugParam(slug): SlugParam, request: Request) -> Response {
-    match Prepared::take(request.extensions()) {
-        Some(response) => response,
-        None => unless_key_shown(request.uri(), &http, json(&http, &slug, request.headers()).await),
-    }
-}
-
-/// The JSON of the page under `slug`, or why there is none, in answer to a request with `headers`.
-pub(super) async fn json(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
-    let from_head =
-        |head: &PageHead| unchanged(headers, |coding| json_tag_in(coding, head, http), || read_fields(head, http));
-    let page = match http.service.read_unless(slug, from_head).await {
-        Ok(Reading::Page(page)) => page,
-        Ok(Reading::Unchanged(response)) => return response,
-        Err(error) => return service_error_response(&error, &http.base_url),
-    };
-    if page.is_kept() {
-        return views::respond(&page, http, headers, JSON_VIEW);
-    }
-    if is_named(headers, json_tag(&*page, http).as_bytes()) || is_named(headers, b"*") {
-        let mut response = not_modified();
-        response.headers_mut().extend(read_fields(&*page, http));
-        return response;
-    }
-    // The JSON of a large page is written while it is sent.
-    (read_fields(&*page, http), page_body(&page.share(), http)).into_response()
+pub(super) async fn read(State(http): State<Arc<Http>>) -> Response {
+    // A request with a slug is answered before the router.
+    service_error_response(&ServiceError::NotFound, &http.base_url)
 }
 
 /// `PATCH /api/pages/{slug}`.
@@ -238,22 +212,15 @@ fn page_fields(page: &impl Described, http: &Http) -> HeaderMap {
 }
 
 /// The header fields of a read, whose body may be compressed.
-fn read_fields(page: &impl Described, http: &Http) -> HeaderMap {
+pub(super) fn read_fields(page: &impl Described, http: &Http) -> HeaderMap {
     let mut fields = page_fields(page, http);
     fields.insert(VARY, VARY_CODING);
     edge::mark_group(&mut fields, page);
     fields
 }
 
-/// The JSON of a page.
-pub(super) const JSON_VIEW: Representation = Representation { slot: |views| &views.json, make: json_view };
-
-fn json_view(_: &Views, page: &PageRead, http: &Http) -> View {
-    let body = PageBody::json(page.share(), &http.base_url).to_bytes(Nesting::Json);
-    View::new(JSON, read_fields(&**page, http), CodedBody::new(body, |coding| json_tag_in(coding, &**page, http)))
-}
-
-fn page_body(page: &Arc<Page>, http: &Http) -> Response {
+/// The JSON of a page, written while it is sent.
+pub(super) fn page_body(page: &Arc<Page>, http: &Http) -> Response {
     let body = Body::new(PageBody::json(Arc::clone(page), &http.base_url).into_body());
     ([(CONTENT_TYPE, JSON)], body).into_response()
 }
@@ -262,7 +229,7 @@ pub(super) fn json_tag(page: &impl Described, http: &Http) -> HeaderValue {
     json_tag_in(Coding::Identity, page, http)
 }
 
-fn json_tag_in(coding: Coding, page: &impl Described, http: &Http) -> HeaderValue {
+pub(super) fn json_tag_in(coding: Coding, page: &impl Described, http: &Http) -> HeaderValue {
     entity_tag(page, &format!("json.{}", http.origin_tag), coding.name())
 }
 

@@ -1,4 +1,4 @@
-//! The token endpoint (spec §4.5; contract, decision 14). [`super::middleware::render_errors`] adds the `no-store`
+//! The token endpoint (spec §4.5; contract, decision 14). [`super::finish`] adds the `no-store`
 //! headers and writes the errors in the form that this endpoint needs, so that responses of the layers around it have
 //! both too.
 

@@ -28,7 +28,7 @@ pub(super) fn take_key(arguments: &mut JsonObject) -> Credential {
 }
 
 /// The slug in `text`, which may be the page's address.
-pub(super) fn slug_named(text: &str, base_url: &Origin) -> String {
+fn slug_named(text: &str, base_url: &Origin) -> String {
     let text = text.trim();
     // To parse an address of 128 KB takes up to 8 ms, and ours are shorter.
     if text.len() > base_url.as_str().len() + MAX_PATH_BYTES {

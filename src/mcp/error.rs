@@ -85,8 +85,8 @@ pub(super) fn tool_error(error: &ApiError) -> String {
     serde_json::to_string(&body).expect("strings and numbers serialise")
 }
 
-/// Answers every HTTP method but `POST`. Axum adds the header `Allow`.
-pub(super) async fn method_not_allowed() -> Refusal {
+/// The answer to every HTTP method but `POST`.
+pub(super) fn method_not_allowed() -> Refusal {
     let message = "This address accepts only `POST`: it has no stream to read and no session to end. Send one JSON-RPC message in each `POST`.";
     Refusal::new(StatusCode::METHOD_NOT_ALLOWED, ErrorData::invalid_request(message, None))
 }

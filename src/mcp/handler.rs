@@ -2,14 +2,14 @@
 //!
 //! The types of messages and results are those of `rmcp`; its HTTP service is not used (docs/decisions/0012).
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
-use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use futures_util::future::Either;
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
@@ -24,22 +24,21 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::error::Refusal;
-use super::message::{Message, Parsed};
+use super::message::Message;
 use super::revision::{self, Revision};
 use super::tool_calls::Mcp;
 use super::tool_result::{Shape, ToolResult, response_body};
 use super::tools::{INSTRUCTIONS, ToolName};
+use crate::api::answer::{Answer, later, now};
 use crate::api::error::{ApiError, Interface};
 use crate::api::metadata;
 use crate::api::request::accept::weight;
-use crate::api::request::body::{RequestBody, declared_as_json};
 use crate::api::request::credential::query_holds_key;
-use crate::api::types::StreamedJson;
 use crate::domain::origin::Origin;
 use crate::domain::subject::Requester;
-use crate::service::ServiceError;
+use crate::service::{BodyReadError, ServiceError};
 use crate::telemetry::labels::ToolLabels;
-use crate::telemetry::spans::{self, CallerTrace, RequestSpan};
+use crate::telemetry::spans::{self, CallerTrace, RequestSpan, Span};
 
 /// How long a client may keep what `server/discover` says, in milliseconds. Only a new release changes that result.
 const DISCOVER_TTL_MS: u64 = 60 * 60 * 1000;
@@ -58,7 +57,7 @@ const READ_OF_META: [&str; 4] = {
 
 /// Everything that answers need. Results that never change are serialised once, at the start.
 pub(super) struct Server {
-    pub(super) mcp: Mcp,
+    mcp: Arc<Mcp>,
     config: ServerConfig,
     /// The result of `server/discover`.
     discovery: Box<RawValue>,
@@ -71,7 +70,7 @@ pub(super) struct Server {
 }
 
 /// The next step after the checks of a message.
-pub(super) enum Step {
+enum Step {
     /// The message is answered.
     Done(Response),
     /// It calls a tool.
@@ -79,10 +78,10 @@ pub(super) enum Step {
 }
 
 /// A call of a tool, whose parameters are not parsed yet.
-pub(super) struct Call {
-    pub(super) id: RequestId,
-    pub(super) revision: Revision,
-    pub(super) params: JsonObject,
+struct Call {
+    id: RequestId,
+    revision: Revision,
+    params: JsonObject,
     meta: RequestMetaObject,
 }
 
@@ -108,7 +107,7 @@ impl Server {
         tools.meta = Some(server_info.clone());
         handshake_tools.result_type = None;
         Self {
-            mcp,
+            mcp: Arc::new(mcp),
             config,
             discovery: raw(&discovery),
             tools: raw(&tools),
@@ -118,20 +117,32 @@ impl Server {
     }
 
     /// Parses the body of a request.
-    pub(super) fn parse(&self, bytes: &[u8]) -> Result<Message, Refusal> {
+    fn parse(&self, bytes: &[u8]) -> Result<Message, Refusal> {
         let subject = self.mcp.subjects.meta.as_deref();
         Message::parse(bytes, &|member| READ_OF_META.contains(&member) || subject == Some(member))
     }
 
-    async fn answer(&self, head: &Parts, message: Message) -> Result<Response, Refusal> {
-        match self.check(head, message)? {
-            Step::Done(response) => Ok(response),
-            Step::Call(call) => self.call_tool(head, call).await,
-        }
+    /// Answers the message in `body`.
+    pub(super) fn answer(self: &Arc<Self>, head: &Parts, body: Result<Vec<u8>, BodyReadError>) -> Answer {
+        let parsed = match body {
+            Ok(bytes) => self.parse(&bytes),
+            Err(error) => Err(ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp).into()),
+        };
+        parsed
+            .and_then(|message| {
+                let id = message.id.clone();
+                self.check(head, message)
+                    .and_then(|step| match step {
+                        Step::Done(response) => Ok(now(response)),
+                        Step::Call(call) => self.call_tool(head, call),
+                    })
+                    .map_err(|refusal| refusal.to(id))
+            })
+            .unwrap_or_else(|refusal| now(refusal.into_response()))
     }
 
     /// Checks a message and its head, and answers it unless it calls a tool.
-    pub(super) fn check(&self, head: &Parts, mut message: Message) -> Result<Step, Refusal> {
+    fn check(&self, head: &Parts, mut message: Message) -> Result<Step, Refusal> {
         if head.uri.query().is_some_and(query_holds_key) {
             return Err(ApiError::key_in_address().into());
         }
@@ -178,7 +189,7 @@ impl Server {
         Ok(respond(id, if revision.is_modern { &self.tools } else { &self.handshake_tools }))
     }
 
-    async fn call_tool(&self, head: &Parts, call: Call) -> Result<Response, Refusal> {
+    fn call_tool(self: &Arc<Self>, head: &Parts, call: Call) -> Result<Answer, Refusal> {
         let Call { id, revision, params, meta } = call;
         let CallToolRequestParams { name, arguments, .. } = call_parameters(params)?;
         let Some(tool) = ToolName::parse(&name) else {
@@ -188,68 +199,62 @@ impl Server {
         };
         let caller = CallerTrace { traceparent: meta.get_traceparent(), tracestate: meta.get_tracestate() };
         let span = spans::tool(head.extensions.get::<RequestSpan>(), caller, tool.as_str());
-        let Mcp { subjects, proxies, .. } = &self.mcp;
+        let Mcp { subjects, proxies, .. } = &*self.mcp;
         let subject = subjects.in_meta(&meta.0.0).or_else(|| subjects.in_headers(&head.headers));
         let requester = Requester { client: proxies.client(head), subject };
         // A call may wait for long, and many do at once. Until then nothing is kept of the message but the arguments.
         drop((name, meta));
-        // The future of a call is on the heap, because it is large and many layers of futures surround it.
-        let calling = Box::pin(self.mcp.call(tool, requester, arguments.unwrap_or_default()));
-        // A panic in a tool is a failed call, not a failed request, and it is counted.
-        let result = AssertUnwindSafe(span.run(calling)).catch_unwind().await.unwrap_or_else(|_panic| {
-            tracing::error!("a tool panicked");
-            Err(ApiError::internal())
-        });
+        let (server, arguments) = (Arc::clone(self), arguments.unwrap_or_default());
+        let calling = match catch_unwind(AssertUnwindSafe(|| self.mcp.call(tool, requester, arguments))) {
+            Ok(Either::Left(result)) => {
+                return Ok(now(self.called(&id, revision, tool, span, result.into_inner())));
+            }
+            Ok(Either::Right(calling)) => calling,
+            Err(_panic) => std::future::ready(Err(panicked())).boxed(),
+        };
+        Ok(later(async move {
+            let result = AssertUnwindSafe(span.run(calling)).catch_unwind().await;
+            server.called(&id, revision, tool, span, result.unwrap_or_else(|_panic| Err(panicked())))
+        }))
+    }
+
+    /// Records the result of a call, and answers with it in the shape of the call's revision.
+    fn called(
+        &self,
+        id: &RequestId,
+        revision: Revision,
+        tool: ToolName,
+        span: Span,
+        result: Result<ToolResult, ApiError>,
+    ) -> Response {
         let (outcome, status) =
             result.as_ref().map_or_else(|error| (error.code.as_str(), error.code.status()), |_| ("ok", 200));
         self.count(tool.as_str(), outcome);
         span.done(outcome, status >= 500);
-        Ok(Self::response(self.body(&id, revision, result)))
-    }
-
-    /// The response to the request `id`, in the shape of its revision.
-    pub(super) fn body(
-        &self,
-        id: &RequestId,
-        revision: Revision,
-        result: Result<ToolResult, ApiError>,
-    ) -> StreamedJson {
         let shape = Shape {
             result_meta: revision.is_modern.then(|| self.result_meta.get()),
             has_resource_links: revision.has_resource_links,
         };
-        response_body(id, result, &shape)
+        let body = Body::new(response_body(id, result, &shape));
+        ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], body).into_response()
     }
 
-    /// `body` as an HTTP response.
-    pub(super) fn response(body: StreamedJson) -> Response {
-        ([(CONTENT_TYPE, HeaderValue::from_static("application/json"))], Body::new(body)).into_response()
-    }
-
-    pub(super) fn count(&self, tool: &'static str, outcome: &'static str) {
+    fn count(&self, tool: &'static str, outcome: &'static str) {
         self.mcp.metrics.tool_calls.get_or_create(&ToolLabels { tool, outcome }).inc();
     }
 }
 
+/// The error of a call whose tool panicked: the call failed, not the request, and it is counted.
+fn panicked() -> ApiError {
+    tracing::error!("a tool panicked");
+    ApiError::internal()
+}
+
 /// The parameters of a call of a tool.
-pub(super) fn call_parameters(params: JsonObject) -> Result<CallToolRequestParams, Refusal> {
+fn call_parameters(params: JsonObject) -> Result<CallToolRequestParams, Refusal> {
     let message =
         "Send the tool's name as the string `params.name` and its arguments as the object `params.arguments`.";
     serde_json::from_value(Value::Object(params)).map_err(|_| Refusal::invalid_params(message))
-}
-
-/// Answers the message in `request`.
-pub(super) async fn handle(State(server): State<Arc<Server>>, request: Request) -> Result<Response, Refusal> {
-    let (mut head, body) = request.into_parts();
-    let message = if let Some(message) = Parsed::take(&mut head.extensions) {
-        message
-    } else {
-        let read = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
-        let bytes = read.map_err(|error| ApiError::of(&ServiceError::Body(error.into()), Interface::Mcp))?;
-        server.parse(&bytes)?
-    };
-    let id = message.id.clone();
-    server.answer(&head, message).await.map_err(|refusal| refusal.to(id))
 }
 
 /// The `id` and parameters of an `initialize` that can be answered. Any other `initialize` is checked like every

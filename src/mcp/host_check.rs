@@ -3,11 +3,6 @@
 //! In a DNS rebinding attack a web page makes its own name point at this machine. The browser then sends that name in
 //! `Host` and `Origin`, so a server that knows its own names can refuse the request.
 
-use std::sync::Arc;
-
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use rmcp::ErrorData;
@@ -76,14 +71,10 @@ impl HostCheck {
     }
 }
 
-/// Refuses a request for another host or from another origin.
-pub(super) async fn check(State(allowed): State<Arc<HostCheck>>, request: Request, next: Next) -> Response {
-    match allowed.verify(request.uri(), request.headers()) {
-        Ok(()) => next.run(request).await,
-        Err(error) => {
-            let (status, message) = error.answer();
-            Refusal::new(status, ErrorData::invalid_request(message, None)).into_response()
-        }
+impl From<HostCheckError> for Refusal {
+    fn from(error: HostCheckError) -> Self {
+        let (status, message) = error.answer();
+        Self::new(status, ErrorData::invalid_request(message, None))
     }
 }
 

@@ -1,8 +1,6 @@
 //! One JSON-RPC message, parsed and checked for shape (JSON-RPC 2.0; no batches since the revision 2025-06-18).
 
-use std::sync::Arc;
-
-use http::{Extensions, StatusCode};
+use http::StatusCode;
 use rmcp::ErrorData;
 use rmcp::model::{JsonObject, RequestId, RequestMetaObject};
 use serde_json::{Map, Value};
@@ -112,20 +110,4 @@ fn parse_id(id: Option<Value>) -> Result<Option<RequestId>, Refusal> {
     };
     let message = "The `id` is neither a string nor an integer of 64 bits. Send one that is.";
     id.map(Some).ok_or_else(|| Refusal::invalid_request(message))
-}
-
-/// A message that was parsed before the router. It travels in the request's extensions, whose values must be shareable.
-#[derive(Clone)]
-pub(super) struct Parsed(Arc<Message>);
-
-impl Parsed {
-    /// Puts `message` into the extensions of its request.
-    pub(super) fn put(extensions: &mut Extensions, message: Message) {
-        extensions.insert(Self(Arc::new(message)));
-    }
-
-    /// Takes the message out of the extensions of its request, if there is one.
-    pub(super) fn take(extensions: &mut Extensions) -> Option<Message> {
-        Arc::into_inner(extensions.remove::<Self>()?.0)
-    }
 }

@@ -6,7 +6,6 @@
 
 mod arguments;
 mod error;
-mod fast_path;
 mod finished;
 mod handler;
 mod host_check;
@@ -20,65 +19,90 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
-use axum::middleware::{from_fn_with_state, map_response};
-use axum::response::Response;
-use axum::routing::post;
-use futures_util::FutureExt;
-use http::header::{ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use axum::response::{IntoResponse, Response};
+use http::header::{
+    ACCEPT, ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, AUTHORIZATION, CACHE_CONTROL,
+    CONTENT_TYPE, VARY,
+};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method};
 use tower::{Layer, ServiceExt, service_fn};
 use tower_http::cors::{AllowOrigin, CorsLayer};
 
-use self::error::method_not_allowed;
-pub use self::fast_path::FastPath;
+use self::error::{Refusal, method_not_allowed};
 use self::handler::Server;
 pub use self::host_check::HostCheck;
+use self::host_check::HostCheckError;
 pub use self::tool_calls::Mcp;
-use crate::api::metadata;
+use crate::api::answer::{Answer, begun, later, now, then};
+use crate::api::request::body::{RequestBody, declared_as_json};
 
 /// How long a browser may remember the answer to a preflight request.
 const PREFLIGHT_AGE: Duration = Duration::from_hours(24);
 
-/// The route to the tools, for the hosts and origins in `allowed`, and the path of calls that need no route.
-///
-/// A request from another host or origin is refused first. Every other answer gets its CORS headers. Then come the
-/// layers of `guard`, which every route of the service has, and the handler.
-pub fn router(mcp: Mcp, allowed: HostCheck, guard: fn(Router) -> Router) -> (Router, FastPath) {
-    let (allowed, server) = (Arc::new(allowed), Arc::new(Server::new(mcp)));
-    let fields = fields_without_origin(Arc::clone(&allowed));
-    let fast_path = FastPath { server: Arc::clone(&server), allowed: Arc::clone(&allowed), fields };
-    let method = post(handler::handle).fallback(method_not_allowed).with_state(server);
-    let routes = guard(Router::new().route(metadata::path::MCP, method))
-        .layer(map_response(no_store))
-        .layer(cors(Arc::clone(&allowed)))
-        .layer(from_fn_with_state(allowed, host_check::check));
-    (routes, fast_path)
+/// The header fields of answers that pages of the allowed origins may read.
+const EXPOSED: &str = "allow,retry-after,x-request-id";
+
+/// The address of the tools.
+#[derive(Clone)]
+pub struct Tools {
+    server: Arc<Server>,
+    allowed: Arc<HostCheck>,
 }
 
-/// Marks every answer `no-store`, since any of them may show an edit key.
-async fn no_store(mut response: Response) -> Response {
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
+impl Tools {
+    /// The tools, for the hosts and origins in `allowed`.
+    pub fn new(mcp: Mcp, allowed: HostCheck) -> Self {
+        Self { server: Arc::new(Server::new(mcp)), allowed: Arc::new(allowed) }
+    }
 
-/// The header fields that the layers set on an answer to a request without `Origin`.
-fn fields_without_origin(allowed: Arc<HostCheck>) -> HeaderMap {
-    let empty = service_fn(async |_: Request| Ok::<_, Infallible>(no_store(Response::default()).await));
-    let answering = cors(allowed).layer(empty).oneshot(Request::default());
-    let Ok(answer) = answering.now_or_never().expect("no layer waits for anything");
-    answer.headers().clone()
-}
+    /// The answer to a request for the tools. A request for another host or from another origin is refused first.
+    pub fn answer(&self, head: Parts, body: Body) -> Answer {
+        if let Err(error) = self.allowed.verify(&head.uri, &head.headers) {
+            let mut refusal = Refusal::from(error).into_response();
+            refusal.extensions_mut().insert(error);
+            return now(refusal);
+        }
+        match head.method {
+            Method::POST => {}
+            Method::OPTIONS => return later(self.clone().preflight(Request::from_parts(head, body))),
+            _ => return now(([(ALLOW, "POST")], method_not_allowed()).into_response()),
+        }
+        let reading = async move {
+            let body = RequestBody::of(&head.headers, body).await.bytes(declared_as_json(&head.headers)).await;
+            (head, body)
+        };
+        let server = Arc::clone(&self.server);
+        then(begun(reading), move |(head, body)| server.answer(&head, body))
+    }
 
-/// Lets pages of the allowed origins call the tools, with the headers of the protocol and without credentials.
-fn cors(allowed: Arc<HostCheck>) -> CorsLayer {
-    let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
-    let headers = [ACCEPT, AUTHORIZATION, CONTENT_TYPE].into_iter().chain(named.map(HeaderName::from_static));
-    CorsLayer::new()
-        .allow_origin(AllowOrigin::predicate(move |origin, _| allowed.admits_origin(origin)))
-        .allow_methods([Method::POST])
-        .allow_headers(headers.collect::<Vec<_>>())
-        .expose_headers([ALLOW, RETRY_AFTER, HeaderName::from_static("x-request-id")])
-        .max_age(PREFLIGHT_AGE)
+    /// Sets the header fields that every answer to a request from `origin` has: any of them may show an edit key, and pages
+    /// of the allowed origins may read it.
+    pub fn complete(&self, origin: Option<&HeaderValue>, answer: &mut Response) {
+        let is_refused = answer.extensions().get::<HostCheckError>().is_some();
+        let headers = answer.headers_mut();
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.entry(VARY).or_insert(HeaderValue::from_static("origin"));
+        if let Some(origin) = origin.filter(|origin| !is_refused && self.allowed.admits_origin(origin)) {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        }
+    }
+
+    /// Lets pages of the allowed origins call the tools, with the headers of the protocol and without credentials.
+    async fn preflight(self, request: Request) -> Response {
+        let allowed = self.allowed;
+        let named = ["last-event-id", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id"];
+        let headers = [ACCEPT, AUTHORIZATION, CONTENT_TYPE].into_iter().chain(named.map(HeaderName::from_static));
+        let cors = CorsLayer::new()
+            .allow_origin(AllowOrigin::predicate(move |origin, _| allowed.admits_origin(origin)))
+            .allow_methods([Method::POST])
+            .allow_headers(headers.collect::<Vec<_>>())
+            .max_age(PREFLIGHT_AGE);
+        let unused = service_fn(async |_: Request| Ok::<_, Infallible>(Response::default()));
+        let Ok(response) = cors.layer(unused).oneshot(request).await;
+        response
+    }
 }

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use rmcp::model::JsonObject;
 use serde::Deserialize;
 
-use super::arguments::{slug_named, take_key, take_slug};
+use super::arguments::{take_key, take_slug};
 use super::tool_result::ToolResult;
 use super::tools::ToolName;
+use crate::api::answer::{Answer, later, now, then};
 use crate::api::error::{self, ApiError, Interface};
 use crate::api::request::body::{Fields, parse_object};
 use crate::api::request::client_addr::TrustedProxies;
@@ -111,22 +112,24 @@ struct Nothing {}
 
 impl Mcp {
     /// The result of one call.
-    pub(super) async fn call(
-        &self,
+    pub(super) fn call(
+        self: &Arc<Self>,
         tool: ToolName,
         requester: Requester,
         arguments: JsonObject,
-    ) -> Result<ToolResult, ApiError> {
-        let arguments = without_null(arguments);
+    ) -> Answer<Result<ToolResult, ApiError>> {
+        let (mcp, arguments) = (Arc::clone(self), without_null(arguments));
         let result = match tool {
-            ToolName::Create => self.create(requester, arguments).await,
-            ToolName::Delete => self.delete(requester, arguments).await,
-            ToolName::Get => self.get(arguments).await,
-            ToolName::Update => self.update(requester, arguments).await,
+            ToolName::Create => later(async move { mcp.create(requester, arguments).await }),
+            ToolName::Delete => later(async move { mcp.delete(requester, arguments).await }),
+            ToolName::Get => self.get(arguments),
+            ToolName::Update => later(async move { mcp.update(requester, arguments).await }),
         };
-        result.map_err(|error| {
-            error::log(&error);
-            ApiError::of(&error, Interface::Mcp)
+        then(result, |result| {
+            now(result.map_err(|error| {
+                error::log(&error);
+                ApiError::of(&error, Interface::Mcp)
+            }))
         })
     }
 
@@ -136,28 +139,20 @@ impl Mcp {
         Ok(ToolResult::created(&created, &self.base_url))
     }
 
-    async fn get(&self, arguments: JsonObject) -> Result<ToolResult, ServiceError> {
-        let (slug, options) = self.get_arguments(arguments)?;
-        let page = self.service.read(&slug).await?;
-        Ok(ToolResult::read(&page, &self.base_url, options?.included()))
-    }
-
-    /// The page that a call of `get_page` with these parameters asks for, if it is ready. This counts nothing.
-    pub(super) fn ready_page(&self, params: &JsonObject) -> Option<PageRead> {
-        let slug = params.get("arguments")?.get("slug")?.as_str()?;
-        self.service.ready(&Slug::parse(&slug_named(slug, &self.base_url)).ok()?)
-    }
-
-    /// The result of a call of `get_page` for `page`, if the arguments are right.
-    pub(super) fn get_ready(&self, page: &PageRead, arguments: JsonObject) -> Option<ToolResult> {
-        let (_, options) = self.get_arguments(without_null(arguments)).ok()?;
-        Some(ToolResult::read(page, &self.base_url, options.ok()?.included()))
-    }
-
-    /// The slug and the options of `get_page`.
-    fn get_arguments(&self, mut arguments: JsonObject) -> Body<(String, Body<GetOptions>)> {
-        let slug = take_slug(&mut arguments, &self.base_url)?;
-        Ok((slug, parse_object(arguments, &Fields::of(&["slug", "include_html", "offset", "max_chars"]))))
+    fn get(self: &Arc<Self>, mut arguments: JsonObject) -> Answer<Result<ToolResult, ServiceError>> {
+        let slug = match take_slug(&mut arguments, &self.base_url) {
+            Ok(slug) => slug,
+            Err(error) => return now(Err(error.into())),
+        };
+        let options: Body<GetOptions> =
+            parse_object(arguments, &Fields::of(&["slug", "include_html", "offset", "max_chars"]));
+        let Ok(slug) = Slug::parse(&slug) else { return now(Err(ServiceError::NotFound)) };
+        let show = |page: PageRead, base_url: &Origin| Ok(ToolResult::read(&page, base_url, options?.included()));
+        if let Some(page) = self.service.read_now(&slug) {
+            return now(page.and_then(|page| show(page, &self.base_url)));
+        }
+        let mcp = Arc::clone(self);
+        later(async move { show(mcp.service.read(&slug).await?, &mcp.base_url) })
     }
 
     async fn update(&self, requester: Requester, mut arguments: JsonObject) -> Result<ToolResult, ServiceError> {

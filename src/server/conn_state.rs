@@ -53,7 +53,7 @@ struct State {
     is_handed_over: bool,
     /// The client that the request is charged to.
     client: Client,
-    /// There was no room for the answer, and that was counted. The fast path and the router both ask for room.
+    /// There was no room for the answer, and that was counted. The service asks before and after its work.
     is_refused: bool,
     receiving: Option<Charge>,
     sending: Option<Charge>,

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use futures_util::future::{self, Either};
+use axum::response::Response;
+use futures_util::FutureExt;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request};
 use http_body::Body as _;
+use http_body_util::{BodyExt, Collected};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::TokioIo;
@@ -22,13 +24,11 @@ use super::bodies::{AnswerBody, RequestBody};
 use super::conn_state::ConnState;
 use super::cut::Cut;
 use super::framing;
-use super::refusal::refusal;
 use super::socket::Transport;
 use super::timeout_io::{HeadError, TimeoutIo};
 use crate::api::error::ApiError;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::Peer;
-use crate::ports::random::{Random, hex_id};
 use crate::server::drain::Phase;
 
 /// Largest request head that hyper gets, in bytes, and the most of an answer that it buffers.
@@ -42,8 +42,8 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection and what it needs.
-pub(super) struct Connection {
-    pub(super) app: App,
+pub(super) struct Connection<A> {
+    pub(super) app: A,
     pub(super) proxies: Arc<TrustedProxies>,
     pub(super) conn: Arc<ConnState>,
     pub(super) cut: Arc<Cut>,
@@ -51,7 +51,7 @@ pub(super) struct Connection {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-impl Connection {
+impl<A: App> Connection<A> {
     pub(super) async fn serve(self, stream: TcpStream) {
         // Answers are written in one go, so waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
@@ -85,9 +85,9 @@ impl Connection {
             match io.next_head().await {
                 Ok(()) => {}
                 Err(HeadError::Ended) => return,
-                Err(HeadError::TooLarge) => return refuse(io, &ApiError::headers_too_large()).await,
-                Err(HeadError::NoRoom) => return refuse(io, &ApiError::no_room()).await,
-                Err(HeadError::Invalid(error)) => return refuse(io, &error).await,
+                Err(HeadError::TooLarge) => return self.refuse(io, ApiError::headers_too_large()).await,
+                Err(HeadError::NoRoom) => return self.refuse(io, ApiError::no_room()).await,
+                Err(HeadError::Invalid(error)) => return self.refuse(io, error).await,
             }
             // The future is boxed, so that an idle connection does not hold the memory of a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {
@@ -100,6 +100,13 @@ impl Connection {
         }
     }
 
+    /// Answers a head that cannot be read, and closes the connection.
+    async fn refuse<S: Transport>(&self, io: &mut TimeoutIo<S>, error: ApiError) {
+        if io.send(&bytes_of(self.app.refuse(error))).await.is_ok() {
+            io.close().await;
+        }
+    }
+
     /// Serves the request whose head is in `io`, until its answer was sent.
     async fn serve_one<S: Transport + Send>(&self, io: &mut TimeoutIo<S>) -> hyper::Result<()> {
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
@@ -108,16 +115,12 @@ impl Connection {
             head.extensions.insert(self.peer);
             conn.request_began(framing_of(&body), self.proxies.client(&head));
             head.extensions.insert(AnswerRoom::new(Arc::clone(&conn)));
-            let ready = if body.is_end_stream() { self.app.ready(&head) } else { None };
-            let answer = if let Some(response) = ready {
-                Either::Left(future::ready(response))
-            } else {
-                let body = Body::new(RequestBody::new(body, Arc::clone(&conn)));
-                Either::Right(self.app.clone().answer(head, body))
-            };
+            let body =
+                if body.is_end_stream() { Body::empty() } else { Body::new(RequestBody::new(body, Arc::clone(&conn))) };
+            let answering = self.app.clone().call(Request::from_parts(head, body));
             let phase = self.phase.clone();
             async move {
-                let mut response = answer.await;
+                let Ok(mut response) = answering.await;
                 let is_last = conn.answered();
                 if is_last || *phase.borrow() != Phase::Serving {
                     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -144,16 +147,37 @@ fn framing_of(body: &Incoming) -> framing::Body {
     }
 }
 
-/// Answers a head that cannot be read, and closes the connection.
-async fn refuse<S: Transport>(io: &mut TimeoutIo<S>, error: &ApiError) {
-    let request_id = hex_id(&Random::System);
-    tracing::debug!(request_id, status = error.code.status(), "a head was refused");
-    if io.send(&refusal(error, &request_id)).await.is_ok() {
-        io.close().await;
+/// `response` as bytes, for a head that hyper never sees. Its body is whole.
+fn bytes_of(response: Response) -> Vec<u8> {
+    let (head, body) = response.into_parts();
+    let body = body.collect().now_or_never().and_then(Result::ok).map(Collected::to_bytes).unwrap_or_default();
+    let mut bytes = format!("HTTP/1.1 {}\r\nconnection: close\r\n", head.status).into_bytes();
+    for (name, value) in &head.headers {
+        bytes.extend([name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
+    bytes.extend(format!("content-length: {}\r\n\r\n", body.len()).into_bytes());
+    bytes.extend(&body);
+    bytes
 }
 
 /// Returns once `phase` is [`Phase::Stopping`] or its sender is gone.
 pub(super) async fn stop(phase: &mut watch::Receiver<Phase>) {
     let _ = phase.wait_for(|&phase| phase == Phase::Stopping).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::Router;
+
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_whole_answer_in_json() {
+        let text = String::from_utf8(bytes_of(Router::new().refuse(ApiError::no_room()))).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n"), "{head}");
+        assert!(head.ends_with(&format!("\r\ncontent-length: {}", body.len())), "{head}");
+        let body: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(body["error"], "unavailable");
+    }
 }

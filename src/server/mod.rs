@@ -6,7 +6,6 @@
 pub mod admin;
 mod answer_room;
 mod app;
-mod arrived;
 mod bodies;
 mod budgets;
 mod conn_state;
@@ -19,7 +18,6 @@ mod framing;
 mod head_checks;
 mod ledger;
 mod limits;
-mod refusal;
 mod socket;
 mod timeout_io;
 mod timer;
@@ -36,7 +34,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 pub use self::answer_room::AnswerRoom;
-pub use self::app::{App, ReadyAnswers, answer_soon};
+pub use self::app::App;
 pub use self::budgets::{BudgetMetrics, Full};
 pub use self::connections::ConnectionMetrics;
 pub use self::fd_limit::room_for_connections;
@@ -77,8 +75,8 @@ pub struct ServerMetrics {
 }
 
 /// The connections of a listener, and what a new one needs.
-struct Server {
-    app: App,
+struct Server<A> {
+    app: A,
     proxies: Arc<TrustedProxies>,
     shared: Arc<Shared>,
     connections: Arc<Connections>,
@@ -96,7 +94,7 @@ struct Server {
 /// and each request in flight is answered. Requests are charged to the clients that `proxies` name.
 pub async fn serve(
     listener: TcpListener,
-    app: impl Into<App>,
+    app: impl App,
     limits: ServerLimits,
     proxies: TrustedProxies,
     metrics: ServerMetrics,
@@ -106,7 +104,7 @@ pub async fn serve(
         tracing::warn!(%error, "could not bound the kernel's buffers");
     }
     let server = Server {
-        app: app.into(),
+        app,
         proxies: Arc::new(proxies),
         shared: Arc::new(Shared {
             limits,
@@ -166,7 +164,7 @@ pub async fn serve(
     server.tasks.wait().await;
 }
 
-impl Server {
+impl<A: App> Server<A> {
     /// Serves a connection, or closes it if there is no place for it.
     fn start(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
         let address = peer.ip().to_canonical();

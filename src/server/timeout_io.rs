@@ -534,7 +534,7 @@ mod tests {
         for requests in 1..=2 {
             played.client.write_all(HEAD).await.unwrap();
             played.request(Body::NONE).await;
-            // The fast path asks for room and has too little for the page. The router asks again.
+            // The service asks for room again once it knows the answer.
             played.conn.may_answer().unwrap();
             assert!(played.conn.charge_answer(100_000).is_err());
             assert!(played.conn.may_answer().is_err());

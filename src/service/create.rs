@@ -14,7 +14,7 @@ use crate::domain::title::{Title, TitleError};
 use crate::ports::page_store::InsertResult;
 use crate::ports::random::index_below;
 use crate::ports::rate_limiter::LimitKind;
-use crate::ports::renderer::{Made, Purpose, RenderError};
+use crate::ports::renderer::{Purpose, RenderError};
 
 /// Slugs tried before giving up. With 28⁸ suffixes even a second try is rarer than a failing disk, so eight failures
 /// mean that something is broken.

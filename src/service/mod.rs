@@ -206,6 +206,11 @@ impl PageService {
         if let Some(found) = self.store.lookup_now(slug, LARGE_BYTES) {
             return active(found);
         }
+        self.looked_up(slug, store_budget).await
+    }
+
+    /// As [`PageService::existing`], for a page that is not in the store's memory.
+    async fn looked_up(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
         active(store_budget.wait(self.store.lookup(slug)).await?)
     }
 

@@ -117,11 +117,6 @@ impl PageCache {
         Self(Arc::new(Inner { entries: (bytes > 0).then(cache), metrics }))
     }
 
-    /// Whether pages are kept at all.
-    pub(super) fn is_on(&self) -> bool {
-        self.0.entries.is_some()
-    }
-
     /// The page under `slug` in `state`, if it is ready.
     pub(super) fn get(&self, slug: &Slug, state: PageState) -> Option<PageRead> {
         let Entry { ready, .. } = self.0.entries.as_ref()?.get(slug)?;
@@ -200,7 +195,7 @@ impl PageRead {
     }
 
     /// Counts this read as one whose page was ready.
-    pub fn count_hit(&self) {
+    pub(super) fn count_hit(&self) {
         if let Some(cache) = &self.cache {
             cache.0.metrics.hits.inc();
         }

@@ -13,11 +13,10 @@ use tokio::time::Instant;
 use super::error::ServiceError;
 use super::large_reads::LARGE_BYTES;
 use super::page_cache::PageRead;
-use super::{PageService, StoreBudget, within_deadline};
+use super::{PageService, StoreBudget, active, within_deadline};
 use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::Lookup;
 
 /// The result of a read whose caller may need only the page's head.
 pub enum Reading<T> {
@@ -34,9 +33,25 @@ enum Found<T> {
 }
 
 impl PageService {
+    /// The page under `slug`, if it is ready and known to be current, or small and in the store's memory. This neither waits
+    /// nor asks another thread; `None` says nothing about the page.
+    pub fn read_now(&self, slug: &Slug) -> Option<Result<PageRead, ServiceError>> {
+        if let Some(ready) = self.store.known_state(slug).and_then(|state| self.pages.get(slug, state)) {
+            ready.count_hit();
+            return Some(Ok(ready));
+        }
+        let page = match active(self.store.lookup_now(slug, LARGE_BYTES)?) {
+            Ok(page) => page,
+            Err(error) => return Some(Err(error)),
+        };
+        let permit = self.large_reads.try_acquire(&page).ok()?;
+        (page.rendered.renderer_version >= RENDERER_VERSION).then(|| Ok(self.pages.keep(page, permit)))
+    }
+
     /// The page under `slug`, with HTML from this version of the renderer or a newer one. [`ServiceError::Overloaded`]
     /// means that too many large pages are being read.
-    pub async fn read(&self, slug: &str) -> Result<PageRead, ServiceError> {
+    /// This asks the store, for a caller whom [`PageService::read_now`] has not answered.
+    pub async fn read(&self, slug: &Slug) -> Result<PageRead, ServiceError> {
         match self.read_unless(slug, |_| None::<Infallible>).await? {
             Reading::Page(page) => Ok(page),
             Reading::Unchanged(never) => match never {},
@@ -48,17 +63,12 @@ impl PageService {
     /// this head.
     pub async fn read_unless<T>(
         &self,
-        slug: &str,
+        slug: &Slug,
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
     ) -> Result<Reading<T>, ServiceError> {
-        let slug = Slug::parse(slug).map_err(|_| ServiceError::NotFound)?;
-        if let Some(ready) = self.ready(&slug) {
-            ready.count_hit();
-            return Ok(Reading::Page(ready));
-        }
         within_deadline(Instant::now(), async {
             let mut store_budget = StoreBudget::new();
-            let mut page = match self.find(&slug, unchanged, &mut store_budget).await? {
+            let mut page = match self.find(slug, unchanged, &mut store_budget).await? {
                 Found::Answered(reading) => return Ok(reading),
                 Found::Page(page) => page,
             };
@@ -67,28 +77,13 @@ impl PageService {
                 Err(needed) => {
                     drop(page);
                     let permit = self.large_reads.acquire(needed).await?;
-                    page = self.existing(&slug, &mut store_budget).await?;
+                    page = self.looked_up(slug, &mut store_budget).await?;
                     permit
                 }
             };
             Ok(Reading::Page(self.pages.keep(self.rendering.current(page).await, permit)))
         })
         .await
-    }
-
-    /// The page under `slug`, if it is ready and known to be current. This asks nobody and counts nothing.
-    pub fn ready(&self, slug: &Slug) -> Option<PageRead> {
-        self.pages.get(slug, self.store.known_state(slug)?)
-    }
-
-    /// The page under `slug`, if it is small and the store has it in memory. It was not ready, and now it is kept. This
-    /// neither waits nor asks another thread. `None` says nothing about the page.
-    pub fn read_now(&self, slug: &Slug) -> Option<PageRead> {
-        let Lookup::Active(page) = self.pages.is_on().then(|| self.store.lookup_now(slug, LARGE_BYTES))?? else {
-            return None;
-        };
-        let permit = self.large_reads.try_acquire(&page).ok()?;
-        (page.rendered.renderer_version >= RENDERER_VERSION).then(|| self.pages.keep(page, permit))
     }
 
     async fn find<T>(
@@ -98,7 +93,7 @@ impl PageService {
         store_budget: &mut StoreBudget,
     ) -> Result<Found<T>, ServiceError> {
         if !self.store.keeps_texts_apart() {
-            return Ok(Found::Page(self.existing(slug, store_budget).await?));
+            return Ok(Found::Page(self.looked_up(slug, store_budget).await?));
         }
         let head = self.existing_head(slug, store_budget).await?;
         if let Some(ready) = self.pages.get(slug, head.state()) {

@@ -3,14 +3,15 @@
 //! The log has the route's template and never the path or the query: either may hold a key that somebody pasted into the
 //! wrong place.
 
-use std::borrow::Cow;
+use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::{Extensions, HeaderName, HeaderValue, Method, StatusCode};
+use http::request::Parts;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use ipnet::IpNet;
 use opentelemetry::trace::SpanContext;
 use tracing::Instrument;
@@ -19,15 +20,14 @@ use tracing::field::display;
 use super::labels::{RequestLabels, TraceLabel};
 use super::logs::{self, RequestEnd};
 use super::metrics::{Metrics, TracedHistogram};
-use super::spans::{self, OTHER_METHOD, Trust, error_type};
+use super::spans::{self, OTHER_METHOD, RequestSpan, Span, Trust, error_type};
 use crate::domain::client::Peer;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Dependencies of [`observe`].
-#[derive(Clone)]
+/// Observes the requests of a listener.
 pub struct RequestTelemetry {
     /// Counts requests.
     pub metrics: Arc<Metrics>,
@@ -39,95 +39,179 @@ pub struct RequestTelemetry {
     pub trusted_proxies: Vec<IpNet>,
 }
 
-/// When a request began, and its id.
-#[derive(Clone, Debug)]
-struct RequestBegan {
-    at: Duration,
-    id: String,
+/// A route that is known before the router is asked. It keeps the histograms of its usual answers, because looking one up
+/// by its labels takes longer than many an answer.
+pub struct KnownRoute {
+    template: &'static str,
+    /// For 200 and 304, with a body and without (`HEAD`).
+    usual: [OnceLock<TracedHistogram>; 4],
 }
 
-/// A request in flight, until it is answered or is dropped because its connection ended first. Dropping this value
-/// records the request's end.
-pub struct InFlight {
-    telemetry: RequestTelemetry,
-    /// `None` once somebody else observes the request.
-    began: Option<RequestBegan>,
+impl KnownRoute {
+    /// The route with this template.
+    pub const fn new(template: &'static str) -> Self {
+        Self { template, usual: [const { OnceLock::new() }; 4] }
+    }
+
+    /// The route's template.
+    pub fn template(&self) -> &'static str {
+        self.template
+    }
+
+    fn usual(&self, method: &'static str, status: Option<u16>) -> Option<&OnceLock<TracedHistogram>> {
+        let is_unchanged = match status? {
+            200 => false,
+            304 => true,
+            _ => return None,
+        };
+        Some(&self.usual[2 * usize::from(is_unchanged) + usize::from(method == "HEAD")])
+    }
+}
+
+/// The route of a request.
+enum Route {
+    Known(Arc<KnownRoute>),
+    /// The router finds it, and [`name_route`] writes it down.
+    Routed(Arc<OnceLock<MatchedPath>>),
+}
+
+impl Route {
+    /// The template; empty if no route matches.
+    fn template(&self) -> &str {
+        match self {
+            Self::Known(route) => route.template,
+            Self::Routed(found) => found.get().map_or("", MatchedPath::as_str),
+        }
+    }
+}
+
+/// A request, until it is answered or is dropped because its connection ended first. Dropping this value records the end of
+/// the request.
+pub struct Observed {
+    telemetry: Arc<RequestTelemetry>,
+    began: Duration,
+    id: String,
     method: &'static str,
-    route: Cow<'static, str>,
-    ids: Option<SpanContext>,
-    log: tracing::Span,
+    route: Route,
+    /// The exported span, if spans are exported.
+    trace: Option<Span>,
+    /// The span of the log. A request that is answered at once has no event but its end, and needs none.
+    log: Option<tracing::Span>,
     /// The status of the answer, once there is one.
     status: Option<u16>,
 }
 
-impl InFlight {
-    fn new(
-        telemetry: RequestTelemetry,
-        began: RequestBegan,
-        method: &'static str,
-        route: Cow<'static, str>,
-        ids: Option<SpanContext>,
-    ) -> Self {
-        let log = tracing::info_span!("request", request_id = began.id, method, route = &*route);
-        telemetry.metrics.active_requests.inc();
-        Self { telemetry, began: Some(began), method, route, ids, log, status: None }
+impl RequestTelemetry {
+    /// A request with this head begins. Its route is `known`, or the router finds it and calls [`name_route`].
+    pub fn begin(self: &Arc<Self>, head: &mut Parts, known: Option<&Arc<KnownRoute>>) -> Observed {
+        let (began, id, method) = (self.clock.monotonic(), hex_id(&self.random), method_label(&head.method));
+        let route = known.map_or_else(|| Route::Routed(Arc::default()), |route| Route::Known(Arc::clone(route)));
+        let trace = spans::are_exported().then(|| {
+            let is_trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&self.trusted_proxies));
+            let trust = if is_trusted { Trust::Continue } else { Trust::Link };
+            let span = spans::request(head, trust, method, route.template(), &id);
+            head.extensions.insert(span.of_request(trust));
+            span
+        });
+        self.metrics.active_requests.inc();
+        let mut observed =
+            Observed { telemetry: Arc::clone(self), began, id, method, route, trace, log: None, status: None };
+        if let Route::Routed(found) = &observed.route {
+            head.extensions.insert(RouteFound(Arc::clone(found)));
+        }
+        if observed.trace.is_some() || known.is_none() {
+            observed.log();
+        }
+        observed
     }
 
-    /// Does `work` for this request. The request's id is in every event of `work`.
-    pub async fn run<T>(&self, work: impl Future<Output = T>) -> T {
-        work.instrument(self.log.clone()).await
+    /// Sets an id on the answer to a head that is no request.
+    pub fn identify(&self, response: &mut Response) {
+        let id = hex_id(&self.random);
+        tracing::debug!(request_id = id, status = response.status().as_u16(), "a head was refused");
+        set_id(response, &id);
+    }
+}
+
+impl Observed {
+    /// The span of the request's lines in the log.
+    fn log(&mut self) -> &tracing::Span {
+        self.log.get_or_insert_with(|| {
+            let known = matches!(self.route, Route::Known(_)).then(|| self.route.template());
+            tracing::info_span!("request", request_id = self.id, method = self.method, route = known)
+        })
+    }
+
+    /// Does `work` for this request. Spans of the log and of traces that begin in it are below those of the request.
+    pub async fn run<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let work = work.instrument(self.log().clone());
+        match &self.trace {
+            Some(trace) => trace.run(work).await,
+            None => work.await,
+        }
+    }
+
+    /// Does `work` for this request at once. Its events have the request's id if spans are exported or the router does the work.
+    pub fn run_now<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.log {
+            Some(log) => log.in_scope(work),
+            None => work(),
+        }
     }
 
     /// Records that the request is answered with `response`, and sets its id there.
     pub fn answered(mut self, response: &mut Response) {
-        self.status = Some(response.status().as_u16());
-        if let Some(began) = &self.began {
-            set_id(response, &began.id);
-        }
+        let status = response.status().as_u16();
+        self.status = Some(status);
+        set_id(response, &self.id);
     }
 
-    /// Leaves the request with these `extensions` to [`observe`]. Nothing is recorded here.
-    pub fn pass_on(mut self, extensions: &mut Extensions) {
-        if let Some(began) = self.began.take() {
-            extensions.insert(began);
+    fn record(&mut self) {
+        let took = self.telemetry.clock.monotonic().saturating_sub(self.began).as_secs_f64();
+        let (error, ids) = (error_type(self.status), self.trace.as_ref().and_then(Span::ids));
+        if let (Some(status), Some(trace)) = (self.status, self.trace.take()) {
+            trace.answered(status);
         }
-    }
-
-    fn record(&mut self, began: &RequestBegan) {
-        let took = self.telemetry.clock.monotonic().saturating_sub(began.at).as_secs_f64();
-        let error = error_type(self.status);
-        let is_written = self.ids.is_none()
+        let is_written = ids.is_none()
             && error.is_none()
             && self.status.is_some_and(|status| {
-                let (id, route) = (&*began.id, &*self.route);
+                let (id, route) = (&*self.id, self.route.template());
                 logs::write_end(&RequestEnd { id, method: self.method, route, status, took })
             });
         if !is_written {
-            self.log.in_scope(|| {
-                let trace_id = self.ids.as_ref().map(|ids| display(ids.trace_id()));
-                let span_id = self.ids.as_ref().map(|ids| display(ids.span_id()));
-                let (status, error_type) = (self.status, error.as_deref());
-                let end = if status.is_some() { "answered" } else { "abandoned" };
+            let (status, error_type) = (self.status, error.as_deref());
+            let trace_id = ids.as_ref().map(|ids| display(ids.trace_id()));
+            let span_id = ids.as_ref().map(|ids| display(ids.span_id()));
+            let end = if status.is_some() { "answered" } else { "abandoned" };
+            self.log().in_scope(|| {
                 tracing::info!(status, error_type, duration_seconds = took, trace_id, span_id, "{end}");
             });
         }
-        let labels = RequestLabels {
+        let labels = || RequestLabels {
             http_request_method: self.method,
-            http_route: std::mem::take(&mut self.route).into_owned(),
+            http_route: self.route.template().to_owned(),
             http_response_status_code: self.status,
             error_type: error,
         };
-        let histogram = self.telemetry.metrics.requests.get_or_create(&labels);
-        histogram.observe(took, self.ids.as_ref().and_then(exemplar), None);
+        let metrics = &self.telemetry.metrics;
+        let usual = match &self.route {
+            Route::Known(route) => route.usual(self.method, self.status),
+            Route::Routed(_) => None,
+        };
+        let exemplar = ids.as_ref().and_then(exemplar);
+        match usual {
+            Some(usual) => {
+                usual.get_or_init(|| metrics.requests.get_or_create(&labels()).clone()).observe(took, exemplar, None);
+            }
+            None => metrics.requests.get_or_create(&labels()).observe(took, exemplar, None),
+        }
     }
 }
 
-impl Drop for InFlight {
+impl Drop for Observed {
     fn drop(&mut self) {
         self.telemetry.metrics.active_requests.dec();
-        if let Some(began) = self.began.take() {
-            self.record(&began);
-        }
+        self.record();
     }
 }
 
@@ -139,86 +223,23 @@ fn set_id(response: &mut Response, id: &str) {
     }
 }
 
-/// Passes the request on and records its end. The request's id is in the answer and in every event that the request
-/// causes.
-pub async fn observe(State(telemetry): State<RequestTelemetry>, mut request: Request, next: Next) -> Response {
-    let began = request
-        .extensions_mut()
-        .remove::<RequestBegan>()
-        .unwrap_or_else(|| RequestBegan { at: telemetry.clock.monotonic(), id: hex_id(&telemetry.random) });
-    let method = method_label(request.method());
-    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned()).unwrap_or_default();
+/// A place for the route that the router finds. It travels in the request's extensions.
+#[derive(Clone)]
+struct RouteFound(Arc<OnceLock<MatchedPath>>);
 
-    let (head, body) = request.into_parts();
-    let trusted = head.extensions.get::<Peer>().is_some_and(|peer| peer.is_in(&telemetry.trusted_proxies));
-    let trust = if trusted { Trust::Continue } else { Trust::Link };
-    let span = spans::request(&head, trust, method, &route, &began.id);
-    let mut request = Request::from_parts(head, body);
-    request.extensions_mut().insert(span.of_request(trust));
-
-    let in_flight = InFlight::new(telemetry, began, method, route.into(), span.ids());
-    let mut response = span.run(in_flight.run(next.run(request))).await;
-    span.answered(response.status().as_u16());
-    in_flight.answered(&mut response);
-    response
-}
-
-/// Records reads that are answered before the router. The result is the same as that of [`observe`]. Parts of that are
-/// left out, because such a read has no span that is exported; and one that is answered at once has no event but its end,
-/// and is never abandoned.
-pub struct ReadyReads {
-    telemetry: RequestTelemetry,
-    /// The histogram of each method, route and status that was observed.
-    observed: [OnceLock<TracedHistogram>; 16],
-}
-
-/// When a read began.
-#[derive(Clone, Copy, Debug)]
-pub struct ReadBegan(Duration);
-
-impl ReadyReads {
-    /// No read so far.
-    pub fn new(telemetry: RequestTelemetry) -> Self {
-        Self { telemetry, observed: Default::default() }
+/// Names the route that the router has found in the request's spans and metrics.
+pub async fn name_route(request: Request, next: Next) -> Response {
+    let extensions = request.extensions();
+    let route = extensions.get::<MatchedPath>();
+    let template = route.map_or("", MatchedPath::as_str);
+    tracing::Span::current().record("route", template);
+    if let Some(span) = extensions.get::<RequestSpan>() {
+        span.name(method_label(request.method()), template);
     }
-
-    /// A read that begins now. `None` if requests have spans, which only [`observe`] makes.
-    pub fn begin(&self) -> Option<ReadBegan> {
-        (!spans::are_exported()).then(|| ReadBegan(self.telemetry.clock.monotonic()))
+    if let (Some(RouteFound(found)), Some(route)) = (extensions.get(), route) {
+        let _ = found.set(route.clone());
     }
-
-    /// Counts the read among the requests in flight, until the result is dropped or passed on.
-    pub fn in_flight(&self, began: ReadBegan, method: &'static str, route: &'static str) -> InFlight {
-        let began = RequestBegan { at: began.0, id: hex_id(&self.telemetry.random) };
-        InFlight::new(self.telemetry.clone(), began, method, Cow::Borrowed(route), None)
-    }
-
-    /// Records that the read was answered at once with `response`, and sets its id. `method` is `GET` or `HEAD`, and `route`
-    /// one of the two routes of pages; or `method` is `POST`, and `route` that of the tools.
-    pub fn answered(&self, began: ReadBegan, method: &'static str, route: &'static str, response: &mut Response) {
-        let RequestTelemetry { metrics, clock, random, .. } = &self.telemetry;
-        let status = response.status();
-        let took = clock.monotonic().saturating_sub(began.0).as_secs_f64();
-        let id = hex_id(random);
-        let end = RequestEnd { id: &id, method, route, status: status.as_u16(), took };
-        if !logs::write_end(&end) {
-            let log = tracing::info_span!("request", request_id = id, method, route);
-            log.in_scope(|| tracing::info!(status = status.as_u16(), duration_seconds = took, "answered"));
-        }
-        let is = [method == "POST", method == "HEAD", route == "/{slug}", status == StatusCode::NOT_MODIFIED];
-        let at = is.iter().fold(0, |at, is| 2 * at + usize::from(*is));
-        let histogram = self.observed[at].get_or_init(|| {
-            let labels = RequestLabels {
-                http_request_method: method,
-                http_route: route.to_owned(),
-                http_response_status_code: Some(status.as_u16()),
-                error_type: None,
-            };
-            metrics.requests.get_or_create(&labels).clone()
-        });
-        histogram.observe(took, None, None);
-        set_id(response, &id);
-    }
+    next.run(request).await
 }
 
 /// The label that leads from a histogram's bucket to a trace that was counted in the bucket; `None` if the trace is not
@@ -251,7 +272,7 @@ mod tests {
 
     use axum::Router;
     use axum::body::Body;
-    use axum::middleware::from_fn_with_state;
+    use axum::middleware::from_fn;
     use axum::routing::get;
     use opentelemetry::trace::TracerProvider;
     use opentelemetry_sdk::trace::SdkTracerProvider;
@@ -297,13 +318,23 @@ mod tests {
         }
     }
 
-    fn telemetry() -> RequestTelemetry {
-        RequestTelemetry {
+    /// Sends `request` to `routes` as the way in does.
+    async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
+        let (mut head, body) = request.into_parts();
+        let mut observed = telemetry.begin(&mut head, None);
+        let work = routes.layer(from_fn(name_route)).oneshot(Request::from_parts(head, body));
+        let Ok(mut response) = observed.run(work).await;
+        observed.answered(&mut response);
+        response
+    }
+
+    fn telemetry() -> Arc<RequestTelemetry> {
+        Arc::new(RequestTelemetry {
             metrics: Arc::default(),
             clock: Arc::new(SystemClock::new()),
             random: Random::System,
             trusted_proxies: Vec::new(),
-        }
+        })
     }
 
     #[tokio::test]
@@ -317,8 +348,8 @@ mod tests {
             call.done("active", false);
             tokio::spawn(with_current_span(async { tracing::info!("in a task") })).await.unwrap();
         };
-        let routes = Router::new().route("/{slug}", get(handler)).layer(from_fn_with_state(telemetry(), observe));
-        routes.oneshot(Request::get("/secret").body(Body::empty()).unwrap()).await.unwrap();
+        let routes = Router::new().route("/{slug}", get(handler));
+        send(&telemetry(), routes, Request::get("/secret").body(Body::empty()).unwrap()).await;
         let lines = log.lines();
         let messages: Vec<_> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
         assert_eq!(messages, ["in the handler", "in a call", "in a task", "answered"]);
@@ -342,9 +373,9 @@ mod tests {
             beginning.notify_one();
             std::future::pending::<()>().await;
         };
-        let routes = Router::new().route("/{slug}", get(never)).layer(from_fn_with_state(telemetry, observe));
+        let routes = Router::new().route("/{slug}", get(never));
         let request = Request::get("/secret?sesame").body(Body::empty()).unwrap();
-        let mut answering = Box::pin(routes.oneshot(request));
+        let mut answering = Box::pin(send(&telemetry, routes, request));
         tokio::select! {
             biased;
             _ = answering.as_mut() => unreachable!(),
@@ -371,28 +402,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_read_that_is_left_to_the_router_keeps_its_beginning_and_its_id() {
-        let log = Log::default();
-        let _logging = log.install();
+    async fn a_request_of_a_known_route_is_recorded_as_one_that_the_router_has_found() {
         let telemetry = telemetry();
-        let metrics = Arc::clone(&telemetry.metrics);
-        let began = ReadBegan(telemetry.clock.monotonic());
-        let reads = ReadyReads::new(telemetry.clone());
-        let waiting = reads.in_flight(began, "GET", "/{slug}");
-        waiting.run(async { tracing::info!("in the read") }).await;
-        assert_eq!((metrics.active_requests.get(), log.lines().len()), (1, 1));
-        let mut request = Request::get("/secret").body(Body::empty()).unwrap();
-        waiting.pass_on(request.extensions_mut());
-        assert_eq!((metrics.active_requests.get(), log.lines().len()), (0, 1), "nothing has ended");
-
-        let handler = async || tracing::info!("in the handler");
-        let routes = Router::new().route("/{slug}", get(handler)).layer(from_fn_with_state(telemetry, observe));
-        let response = routes.oneshot(request).await.unwrap();
-        let lines = log.lines();
-        let messages: Vec<_> = lines.iter().map(|line| line["message"].as_str().unwrap()).collect();
-        assert_eq!(messages, ["in the read", "in the handler", "answered"]);
-        for line in lines {
-            assert_eq!(line["span"]["request_id"], response.headers()[X_REQUEST_ID].to_str().unwrap(), "{line}");
+        let route = Arc::new(KnownRoute::new("/{slug}"));
+        for (method, status) in [("GET", 200), ("GET", 200), ("HEAD", 200), ("GET", 304), ("GET", 404)] {
+            let (mut head, ()) = Request::builder().method(method).uri("/secret").body(()).unwrap().into_parts();
+            let observed = telemetry.begin(&mut head, Some(&route));
+            assert_eq!(telemetry.metrics.active_requests.get(), 1);
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            observed.answered(&mut response);
+            assert_eq!(response.headers().contains_key(X_REQUEST_ID), status != 304);
+            assert_eq!(telemetry.metrics.active_requests.get(), 0);
+        }
+        let scrape = telemetry.metrics.exposition();
+        for (method, status, count) in [("GET", 200, 2), ("HEAD", 200, 1), ("GET", 304, 1), ("GET", 404, 1)] {
+            let counted = format!(
+                r#"_count{{http_request_method="{method}",http_route="/{{slug}}",http_response_status_code="{status}",url_scheme="http"}} {count}"#
+            );
+            assert!(scrape.contains(&counted), "{scrape}");
         }
     }
 }

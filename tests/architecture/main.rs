@@ -27,7 +27,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("telemetry", &["domain", "ports", "config"]),
     // Settings are plain values, and some are types of the domain.
     ("config", &["domain", "ports"]),
-    ("http", &["api", "domain", "service", "ports", "telemetry", "server"]),
+    ("http", &["api", "domain", "service", "ports", "telemetry", "server", "mcp"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
     ("operators", &["api", "domain", "service", "ports", "telemetry"]),
     ("server", &["api", "domain", "ports", "telemetry"]),
@@ -460,5 +460,5 @@ fn rules_that_need_a_controlled_service_run_against_one_process_alone() {
     // Each file of `controlled` holds the rest of a section of `spec`. There are three exceptions: no client can see
     // which path answered, and none can cause an outage or see what is rendered.
     let sections = modules_of("it/spec/mod.rs");
-    assert_eq!(controlled.difference(&sections).collect::<Vec<_>>(), ["fast_path", "outages", "rendering"]);
+    assert_eq!(controlled.difference(&sections).collect::<Vec<_>>(), ["front", "outages", "rendering"]);
 }

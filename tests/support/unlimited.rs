@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use handbill::api::request::client_addr::TrustedProxies;
-use handbill::app::{Deps, PublicSettings, Publishing, public_router};
+use handbill::app::{Deps, PublicSettings, Publishing, public};
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::origin::Origin;
+use handbill::http::Front;
 use handbill::mcp::HostCheck;
 use handbill::ports::page_store::PageStore;
 use handbill::ports::rate_limiter::Quotas;
 
-/// The public routes over `store`, at `https://pages.example`.
-pub(crate) fn router(store: Arc<dyn PageStore>, deps: &Deps) -> Router {
+/// The public service over `store`, at `https://pages.example`.
+pub(crate) fn front(store: Arc<dyn PageStore>, deps: &Deps) -> Front {
     let base_url = Origin::parse("https://pages.example").unwrap();
     let settings = PublicSettings {
         quotas: Quotas { create: None, edit: None, token: None, preview: None },
@@ -21,5 +21,5 @@ pub(crate) fn router(store: Arc<dyn PageStore>, deps: &Deps) -> Router {
         base_url,
         publishing: Publishing::default(),
     };
-    public_router(store, settings, deps)
+    public(store, settings, deps)
 }

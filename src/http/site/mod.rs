@@ -18,30 +18,27 @@ use percent_encoding::percent_decode_str;
 
 use self::assets::Asset;
 use self::templates::{GoneTemplate, Layout, NotFoundTemplate, PageTemplate};
-use super::coding::{CodedBody, VARY_CODING, VARY_TYPE_AND_CODING};
+use super::coding::{VARY_CODING, VARY_TYPE_AND_CODING};
 use super::described::Described;
 use super::edge;
-use super::error::{error_response, service_error_response, unless_key_shown};
-use super::etag::{REVALIDATE, entity_tag};
+use super::error::{error_response, service_error_response};
+use super::etag::REVALIDATE;
 use super::extract::SlugParam;
-use super::prepared::Prepared;
-use super::revalidation::unchanged;
 use super::robots::mark_noindex;
 use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
-use super::views::{self, Representation, View, Views};
 use crate::api::error::ApiError;
 use crate::api::request::accept::weight;
 use crate::api::types::page_url;
-use crate::domain::page::PageHead;
+use crate::domain::page::Page;
 use crate::domain::slug::Slug;
 use crate::domain::title::Title;
-use crate::service::{PageRead, Reading, ServiceError};
+use crate::service::ServiceError;
 
-const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
+pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
 /// The representation in the tags of Markdown.
-const MARKDOWN_REPRESENTATION: &str = "md";
-const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+pub(in crate::http) const MARKDOWN_REPRESENTATION: &str = "md";
+pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// The `Cache-Control` of Markdown that is sent at the address of the HTML. A shared cache that ignores `Vary` must not
 /// give the Markdown to a browser.
@@ -49,33 +46,6 @@ const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-ca
 
 /// How long crawlers may cache `robots.txt`.
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
-
-/// `GET /<slug>` and `GET /<slug>.md`. A route cannot contain the suffix `.md`, so the handler removes it.
-pub(in crate::http) async fn page(
-    State(http): State<Arc<Http>>,
-    SlugParam(name): SlugParam,
-    request: Request,
-) -> Response {
-    if let Some(response) = Prepared::take(request.extensions()) {
-        return response;
-    }
-    if let Some(address) = before_punctuation(&name) {
-        return redirect_to(&http, address);
-    }
-    unless_key_shown(request.uri(), &http, html_or_markdown(&http, &name, request.headers()).await)
-}
-
-/// The page with the address `/<name>`, or why there is none, in answer to a request with `headers`.
-pub(super) async fn html_or_markdown(http: &Http, name: &str, headers: &HeaderMap) -> Response {
-    let mut response = match name.strip_suffix(".md") {
-        Some(slug) => markdown(http, slug, headers, Source::OwnAddress).await,
-        None if prefers_markdown(headers) => markdown(http, name, headers, Source::Negotiated).await,
-        None => html(http, name, headers).await,
-    };
-    // Errors depend on `Accept` too.
-    response.headers_mut().entry(VARY).or_insert(HeaderValue::from_static("Accept"));
-    response
-}
 
 /// `GET /assets/<name>`. Only pages of an older release link to it.
 pub(in crate::http) async fn asset(
@@ -124,7 +94,7 @@ pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: R
 
 /// The page's address in `name`, if `name` is an address followed by `/`, `.` or `)`. These characters often follow an
 /// address in a sentence, and programs that detect links in text include them by mistake.
-fn before_punctuation(name: &str) -> Option<&str> {
+pub(in crate::http) fn before_punctuation(name: &str) -> Option<&str> {
     let address = name.trim_end_matches(['/', '.', ')']);
     let slug = address.strip_suffix(".md").unwrap_or(address);
     (address.len() < name.len() && Slug::parse(slug).is_ok()).then_some(address)
@@ -132,7 +102,7 @@ fn before_punctuation(name: &str) -> Option<&str> {
 
 /// Redirects to `address`. This function does not check that the page exists. The response at `address` will show
 /// whether it does.
-fn redirect_to(http: &Http, address: &str) -> Response {
+pub(in crate::http) fn redirect_to(http: &Http, address: &str) -> Response {
     let location = format!("{}/{address}", http.base_url);
     let location = HeaderValue::try_from(location).expect("an origin and a slug are ASCII");
     (StatusCode::PERMANENT_REDIRECT, [(LOCATION, location), (CACHE_CONTROL, CACHE_ONE_HOUR)]).into_response()
@@ -150,24 +120,8 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     response
 }
 
-async fn html(http: &Http, slug: &str, headers: &HeaderMap) -> Response {
-    let from_head = |head: &PageHead| {
-        let representation = html_representation(http);
-        unchanged(headers, |coding| entity_tag(head, &representation, coding.name()), || html_view_fields(head, http))
-    };
-    let page = match http.service.read_unless(slug, from_head).await {
-        Ok(Reading::Page(page)) => page,
-        Ok(Reading::Unchanged(response)) => return response,
-        Err(error) => return error_page(&error, http),
-    };
-    views::respond(&page, http, headers, HTML_VIEW)
-}
-
 /// The page for people.
-pub(super) const HTML_VIEW: Representation = Representation { slot: |views| &views.html, make: html_view };
-
-fn html_view(_: &Views, page: &PageRead, http: &Http) -> View {
-    let (page, representation) = (&**page, html_representation(http));
+pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
     let report_url = http.site.abuse_contact.as_ref().map(|contact| contact.report(&url));
@@ -185,19 +139,17 @@ fn html_view(_: &Views, page: &PageRead, http: &Http) -> View {
         noindex: http.is_noindex(page),
         report_url: report_url.as_deref(),
     };
-    let body = templates::html(&template, page.rendered.html.len()).into();
-    let body = CodedBody::new(body, |coding| entity_tag(page, &representation, coding.name()));
-    View::new(HTML, html_view_fields(page, http), body)
+    templates::html(&template, page.rendered.html.len())
 }
 
 /// The representation in the tags of the HTML page. The fingerprint changes with the layout, so that a cached copy does
 /// not hide a new layout.
-fn html_representation(http: &Http) -> String {
+pub(in crate::http) fn html_representation(http: &Http) -> String {
     format!("html.{}.{}", templates::fingerprint(), http.origin_tag)
 }
 
 /// The header fields of the HTML page, without the entity tag.
-fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
+pub(in crate::http) fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
     let markdown_url = format!("{}.md", page_url(page.slug(), &http.base_url));
@@ -211,53 +163,16 @@ fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
 }
 
 /// The address at which the Markdown of a page is asked for.
-#[derive(Clone, Copy)]
-enum Source {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::http) enum Source {
     /// At `/<slug>.md`.
     OwnAddress,
     /// The Markdown that a client asks for by `Accept`, at the address of the HTML.
     Negotiated,
 }
 
-async fn markdown(http: &Http, slug: &str, headers: &HeaderMap, source: Source) -> Response {
-    let from_head = |head: &PageHead| {
-        let fields = || markdown_fields(http, head, source);
-        unchanged(headers, |coding| entity_tag(head, MARKDOWN_REPRESENTATION, coding.name()), fields)
-    };
-    let page = match http.service.read_unless(slug, from_head).await {
-        Ok(Reading::Page(page)) => page,
-        Ok(Reading::Unchanged(response)) => return response,
-        Err(error) if prefers_html_errors(headers) => return error_page(&error, http),
-        Err(error) => return service_error_response(&error, &http.base_url),
-    };
-    let view = match source {
-        Source::OwnAddress => MARKDOWN_VIEW,
-        Source::Negotiated => NEGOTIATED_MARKDOWN_VIEW,
-    };
-    views::respond(&page, http, headers, view)
-}
-
-/// The Markdown of a page, at an address of its own.
-pub(super) const MARKDOWN_VIEW: Representation =
-    Representation { slot: |views| &views.markdown, make: |_, page, http| markdown_view(page, http) };
-
-/// The Markdown of a page, at the address of the HTML.
-pub(super) const NEGOTIATED_MARKDOWN_VIEW: Representation = Representation {
-    slot: |views| &views.negotiated_markdown,
-    make: |views, page, http| {
-        // Both answers share one body.
-        let own = views.markdown.get_or_init(|| markdown_view(page, http));
-        own.with_fields(markdown_fields(http, &**page, Source::Negotiated))
-    },
-};
-
-fn markdown_view(page: &PageRead, http: &Http) -> View {
-    let body = page.content.as_str().to_owned().into();
-    let body = CodedBody::new(body, |coding| entity_tag(&**page, MARKDOWN_REPRESENTATION, coding.name()));
-    View::new(MARKDOWN, markdown_fields(http, &**page, Source::OwnAddress), body)
-}
-
-fn markdown_fields(http: &Http, page: &impl Described, source: Source) -> HeaderMap {
+/// The header fields of the Markdown, without the entity tag.
+pub(in crate::http) fn markdown_fields(http: &Http, page: &impl Described, source: Source) -> HeaderMap {
     // A file that is saved has the page's name, not that of a program.
     let name = HeaderValue::try_from(format!(r#"inline; filename="{}.md""#, page.slug())).expect("a slug is ASCII");
     let mut fields = HeaderMap::from_iter([(CONTENT_DISPOSITION, name)]);
@@ -281,7 +196,7 @@ fn markdown_fields(http: &Http, page: &impl Described, source: Source) -> Header
 }
 
 /// An HTML page for 404 and 410, JSON as in the API for any other error.
-fn error_page(error: &ServiceError, http: &Http) -> Response {
+pub(in crate::http) fn error_page(error: &ServiceError, http: &Http) -> Response {
     let layout = Layout::new(&http.base_url);
     match error {
         ServiceError::NotFound => {
@@ -318,7 +233,7 @@ pub(in crate::http) fn prefers_markdown(headers: &HeaderMap) -> bool {
 
 /// Whether the client prefers errors as HTML: `Accept` names `text/html`, and does not give `application/json` a higher
 /// weight.
-fn prefers_html_errors(headers: &HeaderMap) -> bool {
+pub(in crate::http) fn prefers_html_errors(headers: &HeaderMap) -> bool {
     let [html, json] = ["text/html", "application/json"].map(|media_type| weight(headers, media_type).unwrap_or(0.0));
     html > 0.0 && html >= json
 }

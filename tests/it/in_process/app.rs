@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use axum::Router;
+use axum::body::Bytes;
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::api::request::subject::SubjectNames;
-use handbill::app::{Deps, PublicSettings, Publishing, public_router};
+use handbill::app::{self, Deps, PublicSettings, Publishing};
 use handbill::backends::redb::RedbStore;
 use handbill::backends::rendering::RenderInPlace;
 use handbill::domain::authority::Authority;
@@ -21,7 +21,7 @@ use handbill::domain::limit_tier::LimitTier;
 use handbill::domain::origin::Origin;
 use handbill::domain::quota::Quota;
 use handbill::domain::slug::Slug;
-use handbill::http::SiteSettings;
+use handbill::http::{Front, SiteSettings};
 use handbill::mcp::HostCheck;
 use handbill::ports::clock::SharedClock;
 use handbill::ports::page_store::{Lookup, PageStore};
@@ -30,6 +30,9 @@ use handbill::ports::rate_limiter::Quotas;
 use handbill::ports::renderer::Renderer;
 use handbill::service::{LimitTiers, PublishingPolicy};
 use handbill::telemetry::metrics::Metrics;
+use http::header::CONTENT_LENGTH;
+use http::{Method, StatusCode};
+use http_body::Body as _;
 use http_body_util::BodyExt;
 use tower::ServiceExt;
 
@@ -177,10 +180,10 @@ impl Setup {
             proxies: settings.proxies,
             publishing: settings.publishing,
         };
-        let router = public_router(Arc::clone(&store) as Arc<dyn PageStore>, public, &deps);
+        let front = app::public(Arc::clone(&store) as Arc<dyn PageStore>, public, &deps);
         let service = Arc::new(InProcess {
             store: Arc::clone(&store),
-            router,
+            front,
             sent: AtomicUsize::new(0),
             answered: AtomicUsize::new(0),
         });
@@ -213,18 +216,13 @@ impl TestApp {
 
     /// The size of each piece of the answer to `request`, in bytes.
     pub(crate) async fn pieces(&self, request: Request) -> Vec<usize> {
-        let Ok(response) = self.service.router.clone().oneshot(request.into_http()).await;
+        let Ok(response) = self.service.front.clone().oneshot(request.into_http()).await;
         let mut body = response.into_body();
         let mut pieces = Vec::new();
         while let Some(frame) = body.frame().await {
             pieces.push(frame.unwrap().into_data().map_or(0, |data| data.len()));
         }
         pieces
-    }
-
-    /// The answer to `request`, which the OpenAPI document need not describe.
-    pub(crate) async fn answer_to_any(&self, request: Request) -> Answer {
-        self.service.answer(request).await
     }
 
     /// The page as the store holds it, read without any rule of the service.
@@ -244,7 +242,7 @@ impl Deref for TestApp {
 /// The service of `it`: a router in this process.
 struct InProcess {
     store: Arc<WatchedStore>,
-    router: Router,
+    front: Front,
     sent: AtomicUsize,
     answered: AtomicUsize,
 }
@@ -253,10 +251,15 @@ struct InProcess {
 impl Target for InProcess {
     /// A refused request must have written nothing.
     async fn answer(&self, request: Request) -> Answer {
-        let (alone, before) = (self.begin(), self.writes());
-        let Ok(response) = self.router.clone().oneshot(request.into_http()).await;
-        let (parts, body) = response.into_parts();
-        let body = body.collect().await.unwrap().to_bytes();
+        let (alone, before, request) = (self.begin(), self.writes(), request.into_http());
+        let is_head = request.method() == Method::HEAD;
+        let Ok(response) = self.front.clone().oneshot(request).await;
+        let (mut parts, body) = response.into_parts();
+        // A listener sends the length of a body, and no body in answer to `HEAD`.
+        if let Some(length) = body.size_hint().exact().filter(|_| parts.status != StatusCode::NOT_MODIFIED) {
+            parts.headers.entry(CONTENT_LENGTH).or_insert(length.into());
+        }
+        let body = if is_head { Bytes::new() } else { body.collect().await.unwrap().to_bytes() };
         let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
         if self.ends(alone) && (400..500).contains(&answer.status) {
             assert_eq!(self.writes(), before, "it was refused, and written: {answer:?}");

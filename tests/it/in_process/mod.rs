@@ -1,7 +1,6 @@
 //! The service in this process, with time, randomness and its store under the test's control.
 
 pub(crate) mod app;
-pub(crate) mod both_ways;
 pub(crate) mod clock;
 pub(crate) mod heads_first;
 mod random;

@@ -8,7 +8,6 @@ mod arguments;
 mod callers;
 pub(crate) mod client;
 mod errors;
-mod fast_path;
 mod finished;
 mod handshake;
 mod headers;

@@ -174,7 +174,7 @@ const SLOW: Duration = Duration::from_millis(500);
 /// A replica over `store`, on a port of this machine, until it is told to stop.
 async fn listening(store: Arc<CqlStore>) -> (SocketAddr, watch::Sender<Phase>) {
     let store = Coalescing::new(store, &Arc::new(Metrics::new()));
-    let app = unlimited::router(Arc::new(store), &Deps::system());
+    let app = unlimited::front(Arc::new(store), &Deps::system());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (phase, phases) = watch::channel(Phase::Serving);

@@ -32,7 +32,7 @@ fn plan() -> Plan {
 
 /// A replica in this process, over `store`, without limits.
 pub(crate) fn replica(store: Arc<dyn PageStore>) -> Router {
-    unlimited::router(store, &Deps::system())
+    unlimited::front(store, &Deps::system())
 }
 
 async fn run_over(store: Arc<dyn PageStore>, plan: Plan) -> Outcome {

@@ -335,7 +335,7 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
 #[test]
 fn a_page_that_the_store_was_asked_for_is_refused_if_its_answer_has_no_room_and_small_ones_are_answered() {
     let store = Arc::new(FaultyStore::new(Arc::new(RedbStore::in_memory().unwrap()), Fault::TextsApart));
-    let over = |limits| Listener::serving(limits, unlimited::router(Arc::clone(&store) as _, &Deps::system()));
+    let over = |limits| Listener::serving(limits, unlimited::front(Arc::clone(&store) as _, &Deps::system()));
     let writer = over(PATIENT);
     let publish = |content: &str| {
         let created = publish_at(writer.address, "Words", content).unwrap();
@@ -485,7 +485,7 @@ fn the_body_that_never_comes_is_answered_408() {
         let directory = tempfile::tempdir().unwrap();
         let store = RedbStore::open(directory.path()).unwrap();
         let (_phase, phases) = watch::channel(Phase::Serving);
-        let app = unlimited::router(Arc::new(store), &Deps::system());
+        let app = unlimited::front(Arc::new(store), &Deps::system());
         tokio::spawn(serve(listener, app, ServerLimits::PUBLIC, no_proxies(), ServerMetrics::default(), phases));
         let mut client = TcpSocket::new_v4().unwrap().connect(address).await.unwrap();
         let request = "POST /api/pages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\nConnection: close\r\n\r\n{\"title\"";

@@ -1,0 +1,143 @@
+//! The last step of every answer: hot or cold, by the router or by the listener. Header fields that all answers have in
+//! common are set here and nowhere else.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ALLOW, CACHE_CONTROL, CONTENT_LENGTH,
+    CONTENT_SECURITY_POLICY, CONTENT_TYPE, LINK, ORIGIN, PRAGMA, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use http_body::Body as _;
+
+use super::error::error_response;
+use crate::api::error::{ApiError, Code};
+use crate::api::metadata;
+use crate::api::types::{ErrorBody, TokenErrorBody};
+use crate::domain::origin::Origin;
+use crate::mcp::Tools;
+use crate::server::AnswerRoom;
+
+/// The header fields of answers that scripts of any origin may read.
+const EXPOSED: &str = "etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id";
+
+/// Completes answers.
+pub(super) struct Finish {
+    /// The `Link` to the OpenAPI document.
+    service_desc: HeaderValue,
+}
+
+/// The parts of a request that the end of its answer depends on.
+#[derive(Default)]
+pub(super) struct Asked {
+    place: Place,
+    /// The request changes nothing.
+    is_safe: bool,
+    origin: Option<HeaderValue>,
+    room: Option<AnswerRoom>,
+}
+
+/// The kind of address that a request is for.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Place {
+    /// Pages and files.
+    #[default]
+    Site,
+    /// The REST API, and the pages that explain it.
+    Interface,
+    /// The token endpoint (RFC 6749).
+    Token,
+    /// The tools for agents.
+    Tools,
+}
+
+impl Asked {
+    pub(super) fn of(head: &Parts) -> Self {
+        let place = match head.uri.path() {
+            metadata::path::MCP => Place::Tools,
+            metadata::path::TOKEN => Place::Token,
+            "/" | metadata::path::HELP => Place::Interface,
+            path if path.starts_with("/api/") => Place::Interface,
+            _ => Place::Site,
+        };
+        Self {
+            place,
+            is_safe: head.method.is_safe(),
+            origin: head.headers.get(ORIGIN).filter(|_| place == Place::Tools).cloned(),
+            room: head.extensions.get().cloned(),
+        }
+    }
+}
+
+impl Finish {
+    /// For a service at `base_url`.
+    pub(super) fn new(base_url: &Origin) -> Self {
+        let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
+        Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII") }
+    }
+
+    /// The whole answer that `response` becomes.
+    pub(super) fn complete(&self, asked: &Asked, tools: &Tools, response: Response) -> Response {
+        let mut response = within_memory(asked, response);
+        let error = response.extensions_mut().remove::<ApiError>();
+        let is_interface = matches!(asked.place, Place::Interface | Place::Token);
+        let headers = response.headers_mut();
+        if is_interface || error.is_some() {
+            headers.append(LINK, self.service_desc.clone());
+        }
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        headers
+            .entry(CONTENT_SECURITY_POLICY)
+            .or_insert(HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
+        if asked.place == Place::Token {
+            headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+            headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
+        }
+        if asked.place == Place::Tools {
+            tools.complete(asked.origin.as_ref(), &mut response);
+        } else {
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        }
+        if let Some(error) = error {
+            write_error(asked.place, error, &mut response);
+        }
+        response
+    }
+}
+
+/// `response`, if there is memory to send it.
+fn within_memory(asked: &Asked, response: Response) -> Response {
+    let bytes = response.body().size_hint().lower();
+    match &asked.room {
+        Some(room) if room.take(bytes).is_err() => {
+            error_response(if asked.is_safe { ApiError::no_room() } else { ApiError::no_room_to_answer() })
+        }
+        _ => response,
+    }
+}
+
+/// Writes `error` as the body of `response`, in the form of its place.
+fn write_error(place: Place, error: ApiError, response: &mut Response) {
+    let error = with_methods(error, response.headers());
+    let body = match place {
+        Place::Token => serde_json::to_vec(&TokenErrorBody::new(error)),
+        Place::Site | Place::Interface | Place::Tools => serde_json::to_vec(&ErrorBody::new(error)),
+    };
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().remove(CONTENT_LENGTH);
+    *response.body_mut() = Body::from(body.expect("an error is made of strings"));
+}
+
+/// A 405 names the methods that the route takes. Axum writes them into `Allow`.
+fn with_methods(error: ApiError, headers: &HeaderMap) -> ApiError {
+    let lines = headers.get_all(ALLOW).iter().filter_map(|line| line.to_str().ok());
+    let methods: Vec<&str> = lines.flat_map(|line| line.split(',')).map(str::trim).collect();
+    if error.code == Code::MethodNotAllowed && !methods.is_empty() {
+        ApiError::method_not_allowed_but(&methods)
+    } else {
+        error
+    }
+}

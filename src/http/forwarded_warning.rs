@@ -1,0 +1,47 @@
+//! Warns about proxies that are missing in the settings: behind such a proxy, all clients share one rate limit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::request::Parts;
+use tracing::field::display;
+
+use crate::api::request::client_addr::TrustedProxies;
+use crate::domain::client::{Peer, private_network};
+use crate::telemetry::http::RequestTelemetry;
+use crate::telemetry::log_throttle::LogThrottle;
+
+/// Shortest time between two warnings. Anyone can send a forwarding header, so the warnings must not fill the log.
+const WARNING_PAUSE: Duration = Duration::from_hours(1);
+
+/// The state of the warning.
+pub(super) struct ForwardedWarning {
+    proxies: TrustedProxies,
+    telemetry: Arc<RequestTelemetry>,
+    throttle: LogThrottle,
+}
+
+impl ForwardedWarning {
+    pub(super) fn new(proxies: TrustedProxies, telemetry: Arc<RequestTelemetry>) -> Self {
+        Self { proxies, telemetry, throttle: LogThrottle::new(WARNING_PAUSE) }
+    }
+
+    /// Counts a request with a forwarding header from a peer that is not trusted, and sometimes logs which option to set. The
+    /// response is not affected.
+    pub(super) fn check(&self, head: &Parts) {
+        let Some(Peer(peer)) = head.extensions.get() else { return };
+        if !self.proxies.ignores(peer.ip(), &head.headers) {
+            return;
+        }
+        self.telemetry.metrics.untrusted_forwarded.inc();
+        if self.throttle.allow(self.telemetry.clock.monotonic()) {
+            // A person's address must not be logged. The network of a proxy is what the option needs.
+            let peer_network = private_network(peer.ip()).map(display);
+            tracing::warn!(
+                peer_network,
+                "X-Forwarded-For or Forwarded was ignored, because its sender is not a trusted proxy: if it is a proxy of \
+                 yours, add its network to --trusted-proxies, or all its clients share one rate limit"
+            );
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! The way in and out of the service: what is in memory is answered at once, every answer has the common header fields,
+//! and each request is counted once.
+
+use futures_util::FutureExt;
+use serde_json::json;
+
+use crate::in_process::app::TestApp;
+use crate::in_process::heads_first::{HeadsFirst, Reads, replica};
+use crate::in_process::stores::{Fault, Operation};
+use crate::support::exchange::Request;
+
+#[tokio::test]
+async fn a_page_in_memory_is_answered_at_once_whether_it_is_ready_or_not() {
+    let content = "[A link](https://elsewhere.example/) and words. ".repeat(30);
+    for target in 0..3 {
+        for (name, value) in
+            [("accept", "*/*"), ("accept", "text/markdown"), ("accept-encoding", "zstd"), ("if-none-match", "*")]
+        {
+            // In a new service no page is ready.
+            let app = TestApp::new();
+            let page = app.publish("Hello, world", &content).await;
+            let targets =
+                [format!("/api/pages/{}", page.slug), format!("/{}", page.slug), format!("/{}.md", page.slug)];
+            let read = || app.send(Request::get(targets[target].as_str()).header(name, value));
+            // Nothing waits for another thread or task, so the answer is there when it is first asked for.
+            let first = read().now_or_never().expect("it did not wait");
+            let scrape = app.metrics.exposition();
+            assert!(scrape.contains("handbill_page_cache_misses_total 1\n"), "{scrape}");
+            assert!(scrape.contains("handbill_page_cache_hits_total 0\n"), "{scrape}");
+            let second = read().now_or_never().expect("it did not wait");
+            assert_eq!(first.status, second.status);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_address_whose_letters_are_encoded_is_the_same_page() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    let encoded = page.slug.replace('-', "%2D");
+    for target in [format!("/api/pages/{encoded}"), format!("/{encoded}"), format!("/{encoded}%2Emd")] {
+        app.send(Request::get(target)).await.expect_status(200);
+    }
+    for wrong in [format!("/api/pages/{}%2F", page.slug), format!("/%2F{}", page.slug), format!("/%FF{}", page.slug)] {
+        app.send(Request::get(wrong)).await.expect_status(404);
+    }
+}
+
+#[tokio::test]
+async fn a_page_that_is_absent_or_large_is_asked_for_once() {
+    let app = TestApp::new();
+    let page = app.publish("Large", &"words ".repeat(12_000)).await;
+    let gone = app.deleted().await;
+    for (slug, status, outcome) in
+        [(&*page.slug, 200, "active"), (&gone.slug, 410, "deleted"), ("nothing-2222bbbb", 404, "absent")]
+    {
+        let lookups = |scrape: String| {
+            let begin = format!("handbill_store_duration_seconds_count{{operation=\"lookup\",outcome=\"{outcome}\"}} ");
+            scrape.lines().find_map(|line| line.strip_prefix(&begin)?.parse().ok()).unwrap_or(0_u64)
+        };
+        let before = lookups(app.metrics.exposition());
+        app.read(slug).await.expect_status(status);
+        assert_eq!(lookups(app.metrics.exposition()) - before, 1, "{outcome}");
+    }
+    let store = HeadsFirst::new();
+    let app = replica(&store);
+    let gone = app.deleted().await;
+    store.take_reads();
+    for slug in [&gone.slug, "nothing-2222bbbb"] {
+        assert!(app.read(slug).await.status >= 404);
+        assert_eq!(store.take_reads(), Reads { heads: 1, ..Reads::default() });
+    }
+}
+
+#[tokio::test]
+async fn every_answer_has_the_fields_that_all_answers_have() {
+    let app = TestApp::new();
+    let (page, gone) = (app.published().await, app.deleted().await);
+    let mut requests = Vec::new();
+    for target in [
+        format!("/{}", page.slug),
+        format!("/{}.md", page.slug),
+        format!("/{}/edit", page.slug),
+        format!("/api/pages/{}", page.slug),
+        format!("/api/pages/{}", gone.slug),
+        format!("/{}", gone.slug),
+        format!("/{}.", page.slug),
+        "/nothing-2222bbbb".to_owned(),
+        "/no/route".to_owned(),
+    ] {
+        requests.extend(["GET", "HEAD", "OPTIONS", "PUT"].map(|method| Request::new(method, target.as_str())));
+    }
+    for target in ["/", "/help", "/robots.txt", "/favicon.ico", "/llms.txt", "/openapi.json", "/mcp", "/oauth/token"] {
+        requests.extend(["GET", "HEAD", "OPTIONS", "POST"].map(|method| Request::new(method, target)));
+    }
+    requests.push(Request::get("/").header("x-large", "a".repeat(40_000)));
+    requests.push(Request::get(format!("/{}", page.slug)).header("x-large", "a".repeat(40_000)));
+    for request in requests {
+        let answer = app.send(request.header("host", "pages.example")).await;
+        for (name, value) in [("x-content-type-options", "nosniff"), ("referrer-policy", "no-referrer")] {
+            assert_eq!(answer.header(name), value, "{answer:?}");
+        }
+        assert!(answer.header("content-security-policy").contains("frame-ancestors 'none'"), "{answer:?}");
+        assert!(answer.header("x-request-id").len() == 16, "{answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_is_counted_once_whoever_answers_it() {
+    let app = TestApp::new();
+    let page = app.published().await;
+    for _ in 0..3 {
+        app.read(&page.slug).await.expect_status(200);
+    }
+    let tag = app.read(&page.slug).await.header("etag").to_owned();
+    app.send(Request::get(format!("/api/pages/{}", page.slug)).header("if-none-match", &tag)).await.expect_status(304);
+    app.update(&page, json!({"title": "Other"})).await.expect_status(200);
+    app.read(&page.slug).await.expect_status(200);
+    app.store.always(Operation::Lookup, || Fault::Panic);
+    app.read("nothing-2222bbbb").await.expect_status(500);
+    let scrape = app.metrics.exposition();
+    for (labels, count) in [
+        ("http_response_status_code=\"200\"", 5),
+        ("http_response_status_code=\"304\"", 1),
+        ("http_response_status_code=\"500\",error_type=\"500\"", 1),
+    ] {
+        assert_eq!(counted(&app, labels), Some(count), "{scrape}");
+    }
+    assert!(scrape.contains("handbill_page_cache_hits_total 4\n"), "{scrape}");
+    assert!(scrape.contains("handbill_page_cache_misses_total 2\n"), "{scrape}");
+    assert_eq!(app.metrics.active_requests.get(), 0);
+}
+
+#[tokio::test]
+async fn a_read_that_its_client_gives_up_is_counted_as_abandoned() {
+    let app = replica(&HeadsFirst::new());
+    let page = app.published().await;
+    app.store.always(Operation::Lookup, || Fault::Hang);
+    let read = app.read(&page.slug);
+    assert!(read.now_or_never().is_none());
+    assert_eq!(counted(&app, "error_type=\"abandoned\""), Some(1));
+    assert_eq!(app.metrics.active_requests.get(), 0);
+}
+
+/// The count of reads of the API that ended as `labels` say.
+fn counted(app: &TestApp, labels: &str) -> Option<u64> {
+    let name = "http_server_request_duration_seconds_count";
+    let begin = format!(
+        "{name}{{http_request_method=\"GET\",http_route=\"/api/pages/{{slug}}\",{labels},url_scheme=\"http\"}} "
+    );
+    app.metrics.exposition().lines().find_map(|line| line.strip_prefix(&begin)?.parse().ok())
+}
