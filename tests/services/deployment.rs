@@ -2,10 +2,11 @@
 //!
 //! All of them end with the thread that started them, except the database nodes, which `./tests/run` starts and stops.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use std::{fs, process};
 
@@ -100,15 +101,24 @@ pub(crate) async fn migrated(nodes: &Nodes, name: &str) -> String {
     name
 }
 
-/// Loopback addresses that no other run on this machine has, with ports that are always the same.
+/// Loopback addresses that no other process on this machine has, with ports that are always the same.
 #[derive(Clone, Copy)]
 pub(crate) struct Addresses(u32);
 
 impl Addresses {
     pub(crate) fn draw() -> Self {
         static DRAWN: AtomicU32 = AtomicU32::new(0);
-        // The range begins at 127.100; tests/servers/cluster stays below it.
-        Self(process::id().wrapping_mul(31).wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed)) % (150 * 256))
+        // As long as this process lives, it listens at one of the addresses that it has drawn, which keeps others away.
+        static KEPT: Mutex<Vec<TcpListener>> = Mutex::new(Vec::new());
+        loop {
+            // The range begins at 127.100; tests/servers/network stays below it.
+            let number = process::id().wrapping_mul(31).wrapping_add(DRAWN.fetch_add(1, Ordering::Relaxed));
+            let drawn = Self(number % (150 * 256));
+            if let Ok(kept) = TcpListener::bind(drawn.at(254, 9090)) {
+                KEPT.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+                return drawn;
+            }
+        }
     }
 
     /// The addresses of replica `number`: one for everybody, and one for operators.
@@ -127,6 +137,11 @@ impl Addresses {
     /// A shared cache in front of the first replica.
     pub(crate) fn cache(self) -> SocketAddr {
         self.at(40, 6081)
+    }
+
+    /// A proxy in front of a server with this port.
+    pub(crate) fn proxy(self, port: u16) -> SocketAddr {
+        self.at(50, port)
     }
 
     fn at(self, last: u8, port: u16) -> SocketAddr {

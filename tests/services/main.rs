@@ -21,6 +21,7 @@ mod connection;
 mod deployment;
 mod environment;
 mod exposition;
+mod port;
 mod relay;
 mod replica;
 #[path = "../support/mod.rs"]

@@ -90,9 +90,11 @@ async fn a_wrong_password_is_told_without_the_password_and_the_right_one_is_read
 #[tokio::test]
 async fn a_node_with_another_certificate_or_without_tls_is_not_talked_to() {
     let password = file("cassandra");
-    let other = rcgen::generate_simple_self_signed(["127.0.91.1".to_owned()]).unwrap();
-    let other = file(&other.cert.pem());
     let mut settings = secured("handbill", &password);
+    // A certificate of the node's name, so that only who signed it is wrong.
+    let (name, _) = settings.scylla_nodes[0].split_once(':').unwrap();
+    let other = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
+    let other = file(&other.cert.pem());
     settings.scylla_ca_file = Some(other.path().to_owned());
     refused(&settings).await;
     settings.scylla_ca_file = None;

@@ -11,10 +11,11 @@ use handbill::domain::hex;
 use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
 use scylla::statement::Statement;
-use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness, get_exclusive_local_address};
+use scylla_proxy::{Node, Proxy, RunningProxy, ShardAwareness};
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
+use crate::deployment::Addresses;
 use crate::environment::{self, TEST_TIMEOUT, from_the_runner};
 
 /// The keyspace that all tests of pages share; each test has its own slugs. Its name depends on the migrations, because
@@ -156,7 +157,7 @@ pub(crate) async fn proxied_session(settings: &CqlSettings, count: usize) -> (Ar
     let mut settings = settings.clone();
     for address in settings.scylla_nodes.iter_mut().take(count) {
         let real: SocketAddr = tokio::net::lookup_host(address.as_str()).await.unwrap().next().unwrap();
-        let proxied = SocketAddr::new(get_exclusive_local_address(), real.port());
+        let proxied = Addresses::draw().proxy(real.port());
         let node = Node::builder().real_address(real).proxy_address(proxied);
         nodes.push(node.shard_awareness(ShardAwareness::Unaware).build());
         *address = proxied.to_string();

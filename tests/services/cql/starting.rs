@@ -10,10 +10,10 @@ use handbill::backends::cql::{
 use handbill::config::CqlSettings;
 use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
 use handbill::ports::random::Random;
-use scylla_proxy::get_exclusive_local_address;
 use tokio::sync::mpsc::unbounded_channel;
 
 use super::server::{PATIENT, change_schema, datacenter, drop_keyspace, fresh_keyspace, session, settings};
+use crate::deployment::Addresses;
 use crate::support::pages::page;
 
 async fn connecting(settings: &CqlSettings) -> Result<CqlStore, ConnectError> {
@@ -129,7 +129,7 @@ async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_t
     // A relay to the cluster that closes the first connection. It has the cluster's port, because the driver expects the same
     // port on all nodes.
     let port = nodes[0].rsplit(':').next().unwrap().parse().unwrap();
-    let listener = tokio::net::TcpListener::bind((get_exclusive_local_address(), port)).await.unwrap();
+    let listener = tokio::net::TcpListener::bind(Addresses::draw().proxy(port)).await.unwrap();
     let keyspace = fresh_keyspace();
     settings = super::server::settings(&keyspace, &["--schema-wait", "1h"]);
     settings.scylla_nodes = vec![listener.local_addr().unwrap().to_string()];

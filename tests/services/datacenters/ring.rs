@@ -1,5 +1,6 @@
 //! The ring: its nodes, keyspaces on it, stores in each datacentre, and `handbill` as operators call it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -12,10 +13,7 @@ use scylla::statement::Statement;
 use tokio::process::Command;
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::relay;
-
-/// The nodes' relays, as `tests/servers/datacenters` starts them: the first is of `west`, the second of `east`.
-const NODES: &str = "127.0.92.11:19044,127.0.92.12:19044";
+use crate::{environment, relay};
 
 /// Tests kill nodes, so each has the ring alone.
 static TURN: Mutex<()> = Mutex::const_new(());
@@ -28,6 +26,8 @@ pub(crate) const EAST: &str = "east";
 pub(crate) struct Ring {
     pub(crate) keyspace: String,
     folder: PathBuf,
+    /// The nodes' relays, as `--scylla-nodes` takes them: the first is of `west`, the second of `east`.
+    nodes: String,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -43,12 +43,12 @@ impl Ring {
     /// Waits for its turn, and until both nodes are up.
     pub(crate) async fn start() -> Self {
         let turn = TURN.lock().await;
-        #[expect(clippy::disallowed_methods, reason = "whoever starts the nodes sets it, not the service's settings")]
-        let folder = std::env::var_os("HANDBILL_TEST_DATACENTERS");
-        let folder = folder.expect("HANDBILL_TEST_DATACENTERS is not set: use ./tests/run, which starts the servers");
+        let folder = environment::folder("HANDBILL_TEST_DATACENTERS");
+        let prefix = fs::read_to_string(folder.join("prefix")).expect("tests/servers/datacenters writes it");
+        let nodes = format!("{prefix}11:19044,{prefix}12:19044");
         let letters = (0..12).map(|_| char::from(b'a' + u8::try_from(index_below(&Random::System, 26)).unwrap()));
         let keyspace = format!("handbill_test_{}", letters.collect::<String>());
-        let ring = Self { keyspace, folder: folder.into(), _turn: turn };
+        let ring = Self { keyspace, folder, nodes, _turn: turn };
         ring.heal().await;
         let session = builder(&ring.settings(WEST)).unwrap().build().await.unwrap();
         let mut statement = Statement::new(format!(
@@ -103,7 +103,7 @@ impl Ring {
             #[command(flatten)]
             settings: CqlSettings,
         }
-        let line = ["handbill", "--scylla-nodes", NODES, "--scylla-keyspace", &self.keyspace];
+        let line = ["handbill", "--scylla-nodes", &self.nodes, "--scylla-keyspace", &self.keyspace];
         let datacenter = ["--scylla-datacenter", datacenter];
         Line::try_parse_from([&line[..], &datacenter, more].concat()).unwrap().settings
     }
@@ -122,7 +122,7 @@ impl Ring {
     /// Runs `handbill SUBCOMMAND` on this keyspace, without a terminal.
     pub(crate) async fn command(&self, subcommand: &str, more: &[&str]) -> Said {
         let mut command = Command::new(env!("CARGO_BIN_EXE_handbill"));
-        command.env_clear().arg(subcommand).args(["--store", "scylla", "--scylla-nodes", NODES]);
+        command.env_clear().arg(subcommand).args(["--store", "scylla", "--scylla-nodes", &self.nodes]);
         command.args(["--scylla-keyspace", &self.keyspace]).args(more).stdin(Stdio::null()).kill_on_drop(true);
         let done = command.output().await.expect("it can be run");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

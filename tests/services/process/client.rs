@@ -140,9 +140,22 @@ impl Connection {
         }
     }
 
+    /// Reads until the other side has ended the connection, in any way. Returns what it had sent until then.
+    pub(crate) fn cut_short(&mut self) -> Vec<u8> {
+        let mut all = std::mem::take(&mut self.received);
+        // An error leaves the bytes that were read before it.
+        let ended = self.stream.read_to_end(&mut all);
+        let is_silent = |error: &io::Error| matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+        assert!(!ended.as_ref().is_err_and(is_silent), "it has not ended: {ended:?}");
+        all
+    }
+
     /// Waits until there is something to read.
     pub(crate) fn peek_one(&mut self) -> io::Result<()> {
-        self.stream.peek(&mut [0]).map(drop)
+        match self.stream.peek(&mut [0])? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            _ => Ok(()),
+        }
     }
 
     fn chunks(&mut self) -> io::Result<Vec<u8>> {

@@ -2,11 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::Instant;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
@@ -14,6 +15,7 @@ use tempfile::{TempDir, tempdir};
 use super::client::get;
 use super::support::{Server, Watchdog, handbill, run, text};
 use crate::environment::TEST_TIMEOUT;
+use crate::port::Port;
 
 /// A server, and a user with a home.
 struct User {
@@ -143,9 +145,8 @@ fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
     let slug = user.published("a page");
     let other = user.published("another page");
 
-    let nowhere = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let origin = format!("http://{}", nowhere.local_addr().unwrap());
-    drop(nowhere);
+    let nowhere = Port::hold();
+    let origin = format!("http://{}", nowhere.address);
     let message = user.fails(&["publish", "--title", "T", "--server", &origin], "text", 7);
     assert!(message.contains("cannot be reached") && message.contains("--server"), "{message}");
 
@@ -167,11 +168,58 @@ fn each_kind_of_failure_has_its_exit_code_and_says_what_to_do() {
     assert!(message.contains("try again in"), "{message}");
 }
 
+/// Listens in front of `server`, refuses the first request for a second as a limit does, and passes the second on. Returns its
+/// address, and when each of the two requests had come.
+fn refusing_once(server: SocketAddr) -> (SocketAddr, JoinHandle<[Instant; 2]>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let accept = move |answer: &dyn Fn(&[u8]) -> Vec<u8>| {
+        let (mut client, _) = listener.accept().unwrap();
+        let mut request = Vec::new();
+        while !is_whole(&request) {
+            let mut piece = [0; 4096];
+            let length = client.read(&mut piece).unwrap();
+            assert!(length > 0, "it ended within a request");
+            request.extend_from_slice(&piece[..length]);
+        }
+        let came = Instant::now();
+        client.write_all(&answer(&request)).unwrap();
+        came
+    };
+    let requests = thread::spawn(move || {
+        let refusal =
+            "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let refused = accept(&|_| refusal.as_bytes().to_vec());
+        let passed = accept(&|request| {
+            let mut connection = TcpStream::connect(server).unwrap();
+            connection.write_all(request).unwrap();
+            connection.shutdown(Shutdown::Write).unwrap();
+            let mut answer = Vec::new();
+            connection.read_to_end(&mut answer).unwrap();
+            answer
+        });
+        [refused, passed]
+    });
+    (address, requests)
+}
+
+/// Whether all of the request is there, by the length that its head gives.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request).to_ascii_lowercase();
+    text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+        body.len() >= length.map_or(0, |length| length.parse().expect("a length"))
+    })
+}
+
 #[test]
 fn a_command_waits_for_the_limit_when_it_is_told_to() {
-    let user = User::of_server_with(&["--create-limit", "1", "--rate-window", "1s"]);
-    user.published("the first");
-    user.done(&["publish", "--title", "T", "--wait", "1m"], "the second");
+    let user = User::new();
+    let (address, requests) = refusing_once(user.server.address);
+    let server = format!("http://{address}");
+    user.done(&["publish", "--title", "T", "--wait", "1m", "--server", &server], "text");
+    let [refused, passed] = requests.join().unwrap();
+    assert!(passed - refused >= Duration::from_secs(1), "it waited for {:?}", passed - refused);
 }
 
 #[test]

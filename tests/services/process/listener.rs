@@ -154,11 +154,24 @@ fn a_resting_connection_is_closed_after_the_idle_limit_and_not_with_a_reset() {
 fn a_client_that_never_reads_its_answer_is_cut_off() {
     let listener = Listener::start(ServerLimits { write: SOON, ..PATIENT });
     let mut connection = listener.connect();
+    let asked = Instant::now();
     connection.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     // The first byte shows that the answer is under way.
     connection.peek_one().unwrap();
+    while listener.metrics.open.get() > 0 {
+        assert!(asked.elapsed() < TEST_TIMEOUT, "it is cut off");
+        std::thread::yield_now();
+    }
+    assert!(asked.elapsed() >= SOON, "it had the time to read that the limit grants");
+    assert_is_a_part(&connection.cut_short());
     listener.stop();
     listener.wait_for_end();
+}
+
+/// Fails unless `sent` is the beginning of the large answer, and not all of it.
+fn assert_is_a_part(sent: &[u8]) {
+    assert!(sent.starts_with(b"HTTP/1.1 200 "), "{:?}", String::from_utf8_lossy(&sent[..sent.len().min(100)]));
+    assert!(sent.len() < LARGE_BYTES, "{} bytes", sent.len());
 }
 
 #[test]
@@ -285,8 +298,13 @@ fn a_stalled_body_and_a_client_that_does_not_read_do_not_hold_the_stop() {
     uploading.send("POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nwh").unwrap();
     reading.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     reading.peek_one().unwrap();
+    let told = Instant::now();
     listener.stop();
+    let answer = uploading.cut_short();
+    assert!(told.elapsed() >= SOON, "it had the time that the limit grants");
+    assert!(!answer.starts_with(b"HTTP/1.1 200 "), "half a body is not answered");
     listener.wait_for_end();
+    assert_is_a_part(&reading.cut_short());
 }
 
 /// Limits with little memory for requests and for answers.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::net::TcpListener;
 
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
@@ -13,6 +12,7 @@ use tempfile::tempdir;
 use super::client::{JSON, MCP_ACCEPT, bearer, get, page_json, post, request};
 use super::support::{Server, handbill};
 use crate::collector::{Collector, Manner, attributes};
+use crate::port::Port;
 
 const TRACE_ID: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT_ID: &str = "b7ad6b7169203331";
@@ -126,9 +126,9 @@ fn one_publish_is_one_trace_with_a_span_for_each_step() {
 
 #[test]
 fn a_call_that_redis_does_not_answer_is_an_error_whatever_was_decided_without_it() {
-    let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let absent = Port::hold();
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
-    let server = start(&collector, &directory, &["--redis-url", &format!("redis://{absent}")]);
+    let server = start(&collector, &directory, &["--redis-url", &format!("redis://{}", absent.address)]);
     // The second request finds Redis already known to be unreachable.
     for title in ["First", "Second"] {
         assert_eq!(post(server.address, title, "x").unwrap().status, 201);
@@ -283,11 +283,13 @@ fn without_a_collector_no_request_has_a_trace() {
 
 #[test]
 fn a_collector_that_hangs_refuses_or_is_absent_changes_nothing_and_the_end_comes_in_time() {
-    let absent = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let absent = Port::hold();
     let (hanging, refusing) = (Collector::start(Manner::Hangs), Collector::start(Manner::Refuses));
-    for (what, endpoint) in
-        [("absent", format!("http://{absent}")), ("hanging", hanging.endpoint()), ("refusing", refusing.endpoint())]
-    {
+    for (what, endpoint) in [
+        ("absent", format!("http://{}", absent.address)),
+        ("hanging", hanging.endpoint()),
+        ("refusing", refusing.endpoint()),
+    ] {
         let directory = tempdir().unwrap();
         let server = Server::start_as(handbill(["--otlp-endpoint", &endpoint]), directory.path(), &[]);
         for round in 0..5 {

@@ -8,8 +8,9 @@ use handbill::domain::quota::{Decision, Quota};
 use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use redis::AsyncCommands;
 
-use super::servers::{OwnServer, Replica, client, connect, free_port, to};
+use super::servers::{OwnServer, Replica, client, connect, to};
 use crate::environment::FAR_TOO_LONG;
+use crate::port::Port;
 
 const TEN: Quota = Quota { limit: 10, window: Duration::from_hours(1) };
 
@@ -116,14 +117,14 @@ async fn a_redis_that_hangs_is_left_alone_after_repeated_failures_and_nobody_wai
 
 #[tokio::test]
 async fn a_replica_that_starts_without_redis_finds_it_later() {
-    let port = free_port();
-    let mut replica = Replica::start(&to(&format!("redis://127.0.0.1:{port}")), SHORT);
+    let port = Port::hold();
+    let mut replica = Replica::start(&to(&format!("redis://{}", port.address)), SHORT);
     let noticed = replica.out_of_reach.wait_for(|out_of_reach| *out_of_reach);
     tokio::time::timeout(Duration::from_mins(2), noticed).await.expect("unasked").expect("it is there");
     assert_eq!(replica.metrics.limiter_fallback.get(), 1);
     assert!(decide(&replica, client()).await.admitted);
 
-    let _server = OwnServer::start_with(&["--port", &port.to_string()]);
+    let _server = OwnServer::start_with(&["--port", &port.number().to_string()]);
     come_back(&mut replica).await;
 }
 
@@ -135,8 +136,12 @@ async fn a_server_that_takes_no_writes_is_not_what_a_replica_returns_to() {
     decide_in_redis(&replica, client, 1).await;
     // This demotes the master: it answers, and rejects writes.
     let mut connection = connect(&server.address()).await;
-    let nobody = free_port().to_string();
-    redis::cmd("REPLICAOF").arg(&["127.0.0.1", &nobody]).query_async::<()>(&mut connection).await.unwrap();
+    let nobody = Port::hold();
+    redis::cmd("REPLICAOF")
+        .arg(&["127.0.0.1", &nobody.number().to_string()])
+        .query_async::<()>(&mut connection)
+        .await
+        .unwrap();
     fall_back(&mut replica, client).await;
     replica.out_of_reach.mark_unchanged();
     let changed = tokio::time::timeout(SHORT.probe_interval * 20, replica.out_of_reach.changed()).await;

@@ -1,7 +1,6 @@
 //! Servers for the tests, and replicas that use them.
 
 use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -22,6 +21,7 @@ use tempfile::TempDir;
 use tokio::sync::watch;
 
 use crate::environment::from_the_runner;
+use crate::port::Port;
 
 /// Far longer than any call on the slowest machine, so no call is given up.
 pub(crate) const PATIENT: TimeLimits = TimeLimits {
@@ -134,6 +134,8 @@ pub(crate) struct OwnServer {
     options: Vec<String>,
     directory: TempDir,
     process: Child,
+    /// Keeps the port for this server while it is down.
+    _held: Port,
 }
 
 impl OwnServer {
@@ -148,12 +150,13 @@ impl OwnServer {
     }
 
     pub(crate) fn start_in(directory: TempDir, options: &[&str]) -> Self {
-        let port = free_port();
+        let held = Port::hold();
+        let port = held.number();
         let dir = directory.path().to_str().unwrap().to_owned();
         let fill = |option: &&str| option.replace("{port}", &port.to_string()).replace("{dir}", &dir);
         let options: Vec<String> = options.iter().map(fill).collect();
         let process = run(&options, directory.path());
-        Self { port, options, directory, process }
+        Self { port, options, directory, process, _held: held }
     }
 
     pub(crate) fn address(&self) -> String {
@@ -206,10 +209,6 @@ fn run(options: &[String], directory: &Path) -> Child {
     // Redis would block if nobody read its log.
     std::thread::spawn(move || log.for_each(drop));
     process
-}
-
-pub(crate) fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
 /// Several servers of one test, started like the shared ones of `./tests/run`, and killed when the test is over.

@@ -6,6 +6,9 @@
 //! database nodes, which `./tests/run` starts. For each setting of the limits that a test asks for, replicas are
 //! started once, and they end with this process.
 //!
+//! `./tests/run` leaves out sections about bodies, formats and documents (`IN_ONE_PROCESS` there says why). Before a
+//! release, `./tests/run --test services replicas::` runs them all.
+//!
 //! After the tests, `scrape` checks the metrics of the replicas.
 //!
 //! Tests that need control of time, randomness, faults, the store or the peer's address are in `tests/it/controlled`.
