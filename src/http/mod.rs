@@ -76,7 +76,6 @@ pub fn router(http: Http, (mcp, calls): (Router, ReadyCalls), telemetry: Request
         .route(metadata::path::HELP, help.route())
         .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
-        .route("/assets/{name}", get(site::asset))
         .route("/assets/{version}/{name}", get(site::editor::file))
         .route("/{slug}", get(site::page))
         .route("/{slug}/edit", get(site::editor::edit))

@@ -77,27 +77,6 @@ pub(super) async fn html_or_markdown(http: &Http, name: &str, headers: &HeaderMa
     response
 }
 
-/// `GET /assets/<name>`. Only pages of an older release link to it.
-pub(in crate::http) async fn asset(
-    State(http): State<Arc<Http>>,
-    SlugParam(name): SlugParam,
-    request: Request,
-) -> Response {
-    match legacy_asset(&name) {
-        // The name has the hash of an older file, so the response must not be cached under it.
-        Some(asset) => asset.respond_to(request.headers()),
-        None => not_found_response(&http, &request),
-    }
-}
-
-/// The file that a page of release 0.2 loads from `/assets/<name>`.
-fn legacy_asset(name: &str) -> Option<&'static StaticResponse> {
-    static STYLE: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::STYLE, REVALIDATE));
-    static FAVICON: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::FAVICON, REVALIDATE));
-    let asset = assets::legacy_asset(name)?;
-    Some(if std::ptr::eq(asset, &raw const *assets::STYLE) { &STYLE } else { &FAVICON })
-}
-
 /// `GET /robots.txt`.
 pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {
     static ANSWER: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::ROBOTS_TXT, CACHE_ONE_DAY));
