@@ -77,7 +77,7 @@ pub struct CqlTimeouts {
     pub in_flight: usize,
     /// How many of these may be on one page, or in one of 64 token ranges, in percent.
     pub share_percent: u8,
-    /// A read without an answer after this time is silent. After two in a row, further reads of the same page or token
+    /// A read without an answer after this time is silent. After such reads of two pages, further reads of their token
     /// range are refused.
     pub silent_after: Duration,
     /// How long they are refused at a time; zero refuses nothing.
@@ -117,13 +117,7 @@ impl Default for CqlTimeouts {
 impl CqlTimeouts {
     /// The limits of a service with `settings`.
     pub fn of(settings: &ClusterLoadSettings) -> Self {
-        Self {
-            in_flight: settings.scylla_in_flight.into(),
-            share_percent: settings.scylla_page_share,
-            silent_after: settings.scylla_silent_after,
-            refused_for: settings.scylla_refuse_for,
-            ..Self::default()
-        }
+        Self { in_flight: settings.scylla_in_flight.into(), ..Self::default() }
     }
 
     /// The end of an operation that begins at `now`, whose answer is needed at `needed_by`.

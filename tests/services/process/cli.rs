@@ -122,9 +122,6 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
         (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
         (&[&scylla[..], &redis].concat(), "schema-wait", "soon"),
         (&[&scylla[..], &redis].concat(), "scylla-in-flight", "3"),
-        (&[&scylla[..], &redis].concat(), "scylla-page-share", "101"),
-        (&[&scylla[..], &redis].concat(), "scylla-silent-after", "3s"),
-        (&[&scylla[..], &redis].concat(), "scylla-refuse-for", "soon"),
         (&[&scylla[..], &redis, &["--scylla-username", "user"]].concat(), "scylla-password-file", &absent),
         (&Vec::new(), "redis-url", "nonsense"),
         (&redis.to_vec(), "redis-mode", "nonsense"),
@@ -186,14 +183,11 @@ const OF_SCYLLA: [&str; 14] = [
     "schema-wait",
 ];
 
-/// The options of the load that a replica puts on the cluster.
-const OF_LOAD: [&str; 4] = ["scylla-in-flight", "scylla-page-share", "scylla-silent-after", "scylla-refuse-for"];
-
 #[test]
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
     let directory = tempdir().unwrap();
     let mut by_variable = handbill::<&str>([]);
-    let of_cluster = [&OF_SCYLLA[..], &OF_LOAD[..]].concat();
+    let of_cluster = [&OF_SCYLLA[..], &["scylla-in-flight"]].concat();
     for option in &of_cluster {
         by_variable.env(variable(option), "not\none, at all");
     }
