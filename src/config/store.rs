@@ -17,6 +17,9 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
+    /// The name of the store that is used if none is chosen.
+    const DEFAULT: &str = "embedded";
+
     /// The heading in `--help` of the options that apply only to this store.
     pub const fn help_heading(self) -> &'static str {
         match self {
@@ -30,8 +33,17 @@ impl StoreKind {
 #[derive(Args, Debug)]
 pub struct StoreSettings {
     /// Place where pages are kept. Options of the other store are ignored, whatever their values
-    #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = "embedded")]
+    #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = StoreKind::DEFAULT)]
     pub store: StoreKind,
+}
+
+impl StoreSettings {
+    /// The headings in `--help` of the options that apply only to other stores than the one called `name`, or than the one
+    /// that is used if none is chosen. There are none if no store has this name.
+    pub fn headings_of_others(name: Option<&str>) -> Vec<&'static str> {
+        let Ok(chosen) = StoreKind::from_str(name.unwrap_or(StoreKind::DEFAULT), false) else { return Vec::new() };
+        StoreKind::value_variants().iter().filter(|kind| **kind != chosen).map(|kind| kind.help_heading()).collect()
+    }
 }
 
 /// Settings of the embedded store.
