@@ -17,7 +17,7 @@ use super::{PageService, StoreBudget, within_deadline};
 use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::Lookup;
+use crate::ports::page_store::{Access, Lookup};
 
 /// The result of a read whose caller may need only the page's head.
 pub enum Reading<T> {
@@ -78,15 +78,14 @@ impl PageService {
 
     /// The page under `slug`, if it is ready and known to be current. This asks nobody and counts nothing.
     pub fn ready(&self, slug: &Slug) -> Option<PageRead> {
-        self.pages.get(slug, self.store.known_state(slug)?)
+        self.pages.get(slug, self.store.access().now()?.known_state(slug)?)
     }
 
     /// The page under `slug`, if it is small and the store has it in memory. It was not ready, and now it is kept. This
     /// neither waits nor asks another thread. `None` says nothing about the page.
     pub fn read_now(&self, slug: &Slug) -> Option<PageRead> {
-        let Lookup::Active(page) = self.pages.is_on().then(|| self.store.lookup_now(slug, LARGE_BYTES))?? else {
-            return None;
-        };
+        let reads = self.store.access().now().filter(|_| self.pages.is_on())?;
+        let Lookup::Active(page) = reads.lookup_now(slug, LARGE_BYTES)? else { return None };
         let permit = self.large_reads.try_acquire(&page).ok()?;
         (page.rendered.renderer_version >= RENDERER_VERSION).then(|| self.pages.keep(page, permit))
     }
@@ -97,8 +96,9 @@ impl PageService {
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
         store_budget: &mut StoreBudget,
     ) -> Result<Found<T>, ServiceError> {
-        if !self.store.keeps_texts_apart() {
-            return Ok(Found::Page(self.existing(slug, store_budget).await?));
+        match self.store.access() {
+            Access::Whole | Access::AtOnce(_) => return Ok(Found::Page(self.existing(slug, store_budget).await?)),
+            Access::HeadFirst => {}
         }
         let head = self.existing_head(slug, store_budget).await?;
         if let Some(ready) = self.pages.get(slug, head.state()) {

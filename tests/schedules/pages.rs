@@ -9,7 +9,7 @@ use handbill::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::Clock;
-use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill::ports::random::{Random, index_below};
 use tokio::time::{Instant, sleep};
 
@@ -181,8 +181,8 @@ impl PageStore for Pages {
         Ok(found)
     }
 
-    fn keeps_texts_apart(&self) -> bool {
-        true
+    fn access(&self) -> Access<'_> {
+        Access::HeadFirst
     }
 
     async fn head(&self, _: &Slug) -> Result<Head, StoreError> {

@@ -28,7 +28,7 @@ use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::clock::SharedClock;
 use crate::ports::deadline;
-use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 use crate::telemetry::cluster::ClusterMetrics;
 
@@ -283,8 +283,8 @@ impl PageStore for CqlStore {
         self.record_under(slug, &self.permit(&self.reads, slug).await?).await
     }
 
-    fn keeps_texts_apart(&self) -> bool {
-        true
+    fn access(&self) -> Access<'_> {
+        Access::HeadFirst
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
