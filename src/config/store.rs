@@ -52,18 +52,15 @@ pub struct EmbeddedSettings {
     /// Directory for the files of the embedded store; created if it does not exist
     #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
     pub data_dir: PathBuf,
-    /// File in which operators pause creates; it is read every second and need not exist [default: creates.json in --data-dir]
-    #[arg(long, env = "HANDBILL_CREATES_FILE", value_name = "FILE")]
-    pub creates_file: Option<PathBuf>,
     /// Memory for pages of the embedded store's file. The kernel keeps further pages in memory that is otherwise free
     #[arg(long, env = "HANDBILL_STORE_CACHE", value_name = "BYTES", default_value = "32MiB", value_parser = store_cache)]
     pub store_cache: ByteSize,
 }
 
 impl EmbeddedSettings {
-    /// The file in which operators pause creates.
+    /// The file in which operators pause creates. It is read every second and need not exist.
     pub fn creates_file(&self) -> PathBuf {
-        self.creates_file.clone().unwrap_or_else(|| self.data_dir.join("creates.json"))
+        self.data_dir.join("creates.json")
     }
 }
 
