@@ -31,8 +31,8 @@ pub trait PageStore: Send + Sync {
     /// The head of the record under `slug`, not older than the start of this call.
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError>;
 
-    /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since and its
-    /// text is gone: only a new head or lookup then shows the page's present state.
+    /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since: only a new
+    /// head or lookup then shows the page's present state. A store may still have the page of the older head.
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
     /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A

@@ -251,7 +251,6 @@ mod tests {
             digit
         });
         Arc::new(Page {
-            text: crate::domain::page::TextPlace::Unknown,
             slug: Slug::derive(&Title::parse("A page").unwrap(), suffix),
             title: None,
             content: Content::parse("a".repeat(1000)).unwrap(),

@@ -124,7 +124,7 @@ impl Inner {
             let _ = sender.send(page);
             return;
         };
-        let renewed = Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) });
+        let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         let _ = sender.send(Arc::clone(&renewed));
@@ -214,7 +214,6 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
-    use crate::domain::page::TextPlace;
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
     use crate::ports::renderer::{Memory, RenderError};
@@ -278,7 +277,6 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(0),
             updated_at: UnixMillis::new(0),
-            text: TextPlace::Unknown,
         })
     }
 

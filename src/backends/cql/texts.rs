@@ -2,14 +2,24 @@
 
 use std::sync::Arc;
 
+use super::nonces::Nonce;
 use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
 use super::store::{CqlStore, unreadable};
 use super::write_times;
-use crate::domain::page::{Page, PageHead, TextId};
+use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::StoreError;
+
+/// The name of a text's row among all texts that a page has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TextId {
+    /// The version of the write that made this the page's text.
+    pub(super) version: PageVersion,
+    /// Random bits of that write, because several writers may try to make the same version.
+    pub(super) nonce: Nonce,
+}
 
 impl CqlStore {
     /// The page of `head`; `None` if its text is gone.
@@ -25,7 +35,11 @@ impl CqlStore {
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<TextRow>();
             row.map_err(unreadable)?.map(|row| row.into_page(head.clone())).transpose().map_err(unreadable)
         };
-        self.repeat(permit, request).await
+        let page = self.repeat(permit, request).await?;
+        if let Some(page) = &page {
+            self.recent.learn_text(page, text);
+        }
+        Ok(page)
     }
 
     /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.
