@@ -108,3 +108,75 @@ impl RecentHeads {
         work(&mut self.heads.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::content::Content;
+    use crate::domain::edit_key::EditKey;
+    use crate::domain::timestamp::UnixMillis;
+    use crate::domain::title::Title;
+
+    fn page(content: &str, html: &str) -> Page {
+        Page {
+            slug: Slug::parse("a-page-22222222").unwrap(),
+            title: None,
+            content: Content::parse(content.to_owned()).unwrap(),
+            rendered: Rendered { html: html.to_owned(), renderer_version: 1, ..Rendered::default() },
+            key_hash: EditKey::random(|_| 0).hash(),
+            version: PageVersion::FIRST,
+            created_at: UnixMillis::new(1),
+            updated_at: UnixMillis::new(1),
+        }
+    }
+
+    fn text(version: u64) -> TextId {
+        TextId { version: PageVersion::new(version), nonce: [0; 16] }
+    }
+
+    /// The head of `page`, which points to `text`, as it is read.
+    fn base(page: &Page, text: TextId) -> Base {
+        Base { head: page.head(), text, digest: None, nonces: Nonces::none() }
+    }
+
+    #[test]
+    fn a_new_title_has_the_digest_of_the_text_and_nothing_else_has() {
+        let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
+        let digest = recent.digest(&first);
+        let title = Some(Some(Title::parse("A title").unwrap()));
+        assert_eq!(recent.digest(&first.clone().retitled(title, UnixMillis::new(2))), digest);
+        let rendered = Rendered { renderer_version: 2, ..first.rendered.clone() };
+        for other in [page("texts", "<p>text"), page("text<p>", "text"), Page { rendered, ..first }] {
+            assert_ne!(recent.digest(&other), digest);
+        }
+    }
+
+    #[test]
+    fn a_digest_stays_with_its_text_when_the_head_is_read_again_and_goes_with_it() {
+        let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
+        let known = || recent.at(&first.slug, first.version).unwrap().digest;
+        recent.learn_text(&first, text(1));
+        assert!(recent.at(&first.slug, first.version).is_none(), "its head was not read");
+        recent.keep(base(&first, text(1)));
+        recent.learn_text(&page("other", "<p>other"), text(2));
+        assert_eq!(known(), None, "the head points to another text");
+        recent.learn_text(&first, text(1));
+        recent.keep(base(&first, text(1)));
+        assert_eq!(known(), Some(recent.digest(&first)));
+        recent.keep(base(&first, text(3)));
+        assert_eq!(known(), None);
+    }
+
+    #[test]
+    fn the_name_of_a_text_is_known_for_the_present_state_alone() {
+        let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
+        let next = first.clone().retitled(None, UnixMillis::new(2));
+        recent.keep(base(&first, text(1)));
+        assert_eq!(recent.text_at(&first.slug, first.state()), Some(text(1)));
+        recent.keep(base(&next, text(1)));
+        assert_eq!(recent.text_at(&first.slug, first.state()), None);
+        assert_eq!(recent.text_at(&first.slug, next.state()), Some(text(1)));
+        recent.keep(base(&first, text(1)));
+        assert_eq!(recent.text_at(&first.slug, next.state()), Some(text(1)), "a late answer does not replace it");
+    }
+}
