@@ -67,7 +67,7 @@ pub(super) struct OperatedStore {
     pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
-/// What the commands that move records work on.
+/// The place of the records that commands move.
 pub(super) enum Moved<'a> {
     /// The files of a store that only one process uses.
     Files(&'a EmbeddedSettings),
@@ -119,7 +119,7 @@ pub(super) fn operated(settings: &ClusterSettings) -> Option<&CqlSettings> {
     }
 }
 
-/// What `export`, `import` and `backup` work on.
+/// The place of the records that `export`, `import` and `backup` move.
 pub(super) fn moved(settings: &MovingSettings) -> Moved<'_> {
     match settings.store.store {
         StoreKind::Embedded => Moved::Files(&settings.embedded),

@@ -32,6 +32,12 @@ pub(super) fn range_of(token: i64) -> u32 {
 /// Slugs with silent operations after which their range counts as sick.
 const SILENT: usize = 2;
 
+/// An operation without an answer after this time is silent: longer than a read that a second node answers takes.
+pub(super) const SILENT_AFTER: Duration = Duration::from_secs(1);
+
+/// How long the operations of a sick range are refused before one is let in to try.
+pub(super) const REFUSED_FOR: Duration = Duration::from_millis(250);
+
 /// How operations share the permits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
@@ -39,17 +45,8 @@ pub(super) struct Limits {
     pub(super) permits: usize,
     /// How many of them may belong to one slug, or to one range.
     pub(super) share: usize,
-    /// When an operation without an answer counts as silent; `None` if nothing is ever refused.
-    pub(super) silence: Option<Silence>,
-}
-
-/// The times of a [`Bulkhead`] that refuses.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Silence {
-    /// An operation without an answer after this time is silent.
-    pub(super) after: Duration,
-    /// How long operations are refused, and how often one is let in to try.
-    pub(super) refused_for: Duration,
+    /// Whether operations of a sick range are refused.
+    pub(super) refuses: bool,
 }
 
 /// The number of an operation.
@@ -110,16 +107,16 @@ pub(super) struct Bulkhead {
 
 impl RangeState {
     /// Whether an operation that arrives at `now` is refused.
-    fn refuses(&mut self, now: Instant, silence: &Silence) -> bool {
-        if self.next_try.is_none() && self.is_sick(now, silence) {
-            self.next_try = Some(now + silence.refused_for);
+    fn refuses(&mut self, now: Instant) -> bool {
+        if self.next_try.is_none() && self.is_sick(now) {
+            self.next_try = Some(now + REFUSED_FOR);
         }
         self.next_try.is_some_and(|at| at > now)
     }
 
-    fn is_sick(&self, now: Instant, silence: &Silence) -> bool {
+    fn is_sick(&self, now: Instant) -> bool {
         let is_silent = |running: &&Running| {
-            now.duration_since(running.began) >= silence.after
+            now.duration_since(running.began) >= SILENT_AFTER
                 && self.answered_at.is_none_or(|answered| answered < running.began)
         };
         let mut silent = self.running.iter().filter(is_silent).map(|running| &running.slug).chain(&self.ended_silently);
@@ -127,9 +124,9 @@ impl RangeState {
     }
 
     /// An operation of a sick range is admitted as a trial.
-    fn tries(&mut self, now: Instant, silence: &Silence) {
+    fn tries(&mut self, now: Instant) {
         if self.next_try.is_some() {
-            self.next_try = Some(now + silence.refused_for);
+            self.next_try = Some(now + REFUSED_FOR);
         }
     }
 
@@ -152,12 +149,12 @@ impl Bulkhead {
 
     /// An operation on `slug`, whose token is in `range`, wants to begin at `now`.
     pub(super) fn enter(&mut self, now: Instant, slug: &Slug, range: u32) -> Entry {
-        if let Some(silence) = &self.limits.silence {
+        if self.limits.refuses {
             let state = self.ranges.entry(range).or_default();
-            if state.refuses(now, silence) {
+            if state.refuses(now) {
                 return Entry::Refused;
             }
-            state.tries(now, silence);
+            state.tries(now);
         }
         self.last_ticket += 1;
         let ticket = self.last_ticket;
@@ -187,7 +184,7 @@ impl Bulkhead {
             state.running.retain(|running| running.ticket != ticket);
             if is_answered {
                 state.answered(now);
-            } else if self.limits.silence.is_some_and(|silence| now.duration_since(began) >= silence.after) {
+            } else if now.duration_since(began) >= SILENT_AFTER {
                 state.ended_silently(slug);
             }
         }
@@ -240,8 +237,7 @@ mod tests {
 
     use super::*;
 
-    const SILENCE: Silence = Silence { after: Duration::from_secs(1), refused_for: Duration::from_millis(250) };
-    const LIMITS: Limits = Limits { permits: 64, share: 16, silence: Some(SILENCE) };
+    const LIMITS: Limits = Limits { permits: 64, share: 16, refuses: true };
 
     fn slug(number: u32) -> Slug {
         Slug::parse(&format!("page-{number}-22222222")).unwrap()
@@ -288,7 +284,7 @@ mod tests {
 
     #[test]
     fn operations_run_in_the_order_of_their_arrival_and_one_that_gave_up_gets_no_permit() {
-        let (mut bulkhead, now) = (Bulkhead::new(Limits { permits: 2, share: 2, silence: None }), Instant::now());
+        let (mut bulkhead, now) = (Bulkhead::new(Limits { permits: 2, share: 2, refuses: false }), Instant::now());
         let [one, two] = [0, 1].map(|number| runs(bulkhead.enter(now, &slug(number), number)));
         let [third, fourth, fifth] = [2, 3, 4].map(|number| waits(bulkhead.enter(now, &slug(number), number)));
         bulkhead.give_up(third);
@@ -306,16 +302,16 @@ mod tests {
         let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
         let first = runs(bulkhead.enter(start, &slug(1), 4));
         runs(bulkhead.enter(start, &slug(2), 4));
-        let almost = start + SILENCE.after.mul_f64(0.9);
+        let almost = start + SILENT_AFTER.mul_f64(0.9);
         let third = runs(bulkhead.enter(almost, &slug(3), 4));
-        let silent = start + SILENCE.after;
+        let silent = start + SILENT_AFTER;
         assert_eq!(bulkhead.enter(silent, &slug(1), 4), Entry::Refused);
         runs(bulkhead.enter(silent, &slug(1), 5));
-        let again = silent + SILENCE.refused_for;
+        let again = silent + REFUSED_FOR;
         assert_eq!(bulkhead.enter(again - Duration::from_millis(1), &slug(1), 4), Entry::Refused);
         runs(bulkhead.enter(again, &slug(1), 4));
         assert_eq!(bulkhead.enter(again, &slug(1), 4), Entry::Refused, "one tries");
-        let later = again + SILENCE.refused_for;
+        let later = again + REFUSED_FOR;
         runs(bulkhead.enter(later, &slug(1), 4));
         bulkhead.leave(later, first, false);
         assert_eq!(bulkhead.enter(later, &slug(1), 4), Entry::Refused);
@@ -330,16 +326,16 @@ mod tests {
         let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
         for _ in 0..4 {
             let ticket = runs(bulkhead.enter(start, &slug(1), 4));
-            bulkhead.leave(start + SILENCE.after, ticket, false);
+            bulkhead.leave(start + SILENT_AFTER, ticket, false);
             runs(bulkhead.enter(start, &slug(1), 4));
         }
-        runs(bulkhead.enter(start + SILENCE.after * 2, &slug(2), 4));
+        runs(bulkhead.enter(start + SILENT_AFTER * 2, &slug(2), 4));
     }
 
     #[test]
     fn after_silent_reads_of_two_slugs_a_range_is_refused_whatever_the_slug() {
         let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
-        let end = start + SILENCE.after * 2;
+        let end = start + SILENT_AFTER * 2;
         for number in [1, 1, 2] {
             runs(bulkhead.enter(end, &slug(3), 9));
             let ticket = runs(bulkhead.enter(start, &slug(100 + number), 9));
@@ -352,18 +348,18 @@ mod tests {
     #[test]
     fn reads_that_fail_soon_or_are_answered_late_make_nothing_sick() {
         let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
-        for (took, is_answered) in [(Duration::from_millis(10), false), (SILENCE.after * 2, true)] {
+        for (took, is_answered) in [(Duration::from_millis(10), false), (SILENT_AFTER * 2, true)] {
             for number in 0..10 {
                 let ticket = runs(bulkhead.enter(start, &slug(number), 1));
                 bulkhead.leave(start + took, ticket, is_answered);
             }
         }
-        runs(bulkhead.enter(start + SILENCE.after * 3, &slug(1), 1));
+        runs(bulkhead.enter(start + SILENT_AFTER * 3, &slug(1), 1));
     }
 
     #[test]
     fn without_silence_nothing_is_refused() {
-        let (mut bulkhead, start) = (Bulkhead::new(Limits { silence: None, ..LIMITS }), Instant::now());
+        let (mut bulkhead, start) = (Bulkhead::new(Limits { refuses: false, ..LIMITS }), Instant::now());
         for seconds in 0..16 {
             runs(bulkhead.enter(start + Duration::from_secs(seconds.into()), &slug(seconds), 1));
         }
@@ -402,7 +398,7 @@ mod tests {
     fn three_hot_slugs_on_a_hung_partition_cost_no_other_reader_anything() {
         assert_eq!(failures_beside_three_hung_slugs(LIMITS), 0);
         // The test sees the fault that the shares are there for.
-        assert!(failures_beside_three_hung_slugs(Limits { share: 64, silence: None, ..LIMITS }) > 1000);
+        assert!(failures_beside_three_hung_slugs(Limits { share: 64, refuses: false, ..LIMITS }) > 1000);
     }
 
     proptest! {
@@ -410,7 +406,7 @@ mod tests {
         fn neither_the_permits_nor_a_share_is_ever_exceeded_and_whoever_has_room_runs(
             steps in prop::collection::vec((0_u32..6, 0_u32..3, 0_u64..400, any::<bool>(), 0_usize..20), 1..300),
         ) {
-            let limits = Limits { permits: 8, share: 2, silence: Some(SILENCE) };
+            let limits = Limits { permits: 8, share: 2, refuses: true };
             let (mut bulkhead, mut now) = (Bulkhead::new(limits), Instant::now());
             for (number, range, millis, is_answered, leaving) in steps {
                 now += Duration::from_millis(millis);

@@ -149,14 +149,12 @@ mod tests {
     use futures_util::FutureExt;
     use futures_util::future::join_all;
 
-    use super::super::bulkhead::Silence;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_millis(250);
 
     fn gate(permits: usize, share: usize) -> Gate {
-        let silence = Silence { after: Duration::from_secs(1), refused_for: Duration::from_millis(250) };
-        Gate::new(Limits { permits, share, silence: Some(silence) }, PATIENCE)
+        Gate::new(Limits { permits, share, refuses: true }, PATIENCE)
     }
 
     fn slug(number: u32) -> Slug {

@@ -105,6 +105,7 @@ mod single_attempts;
 mod statements;
 mod store;
 mod sweep;
+mod text_id;
 mod texts;
 mod write_outcome;
 mod write_times;

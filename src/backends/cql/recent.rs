@@ -15,7 +15,7 @@ use lru::LruCache;
 use xxhash_rust::xxh3::Xxh3;
 
 use super::nonces::Nonces;
-use super::texts::TextId;
+use super::text_id::TextId;
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;

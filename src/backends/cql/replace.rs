@@ -6,7 +6,7 @@ use super::permit::Permit;
 use super::recent::Base;
 use super::rows::{HeadImage, NonceRow, Stored};
 use super::store::CqlStore;
-use super::texts::TextId;
+use super::text_id::TextId;
 use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::future_times::StoredTimes;
 use super::nonces::{Nonce, Nonces};
-use super::texts::TextId;
+use super::text_id::TextId;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;

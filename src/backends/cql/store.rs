@@ -23,7 +23,7 @@ use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
-use super::texts::TextId;
+use super::text_id::TextId;
 use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;

@@ -26,7 +26,7 @@ use super::fence::Fenced;
 use super::ring::{PARTS, range};
 use super::rows::{HeadRow, Stored};
 use super::store::CqlStore;
-use super::texts::TextId;
+use super::text_id::TextId;
 use crate::config::CqlSettings;
 use crate::domain::page::PageVersion;
 use crate::domain::slug::Slug;

@@ -2,24 +2,15 @@
 
 use std::sync::Arc;
 
-use super::nonces::Nonce;
 use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
 use super::store::{CqlStore, unreadable};
+use super::text_id::TextId;
 use super::write_times;
-use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::StoreError;
-
-/// The name of a text's row among all texts that a page has had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TextId {
-    /// The version of the write that made this the page's text.
-    pub(super) version: PageVersion,
-    /// Random bits of that write, because several writers may try to make the same version.
-    pub(super) nonce: Nonce,
-}
 
 impl CqlStore {
     /// The page of `head`; `None` if its text is gone.
