@@ -14,7 +14,7 @@ use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::render;
 use handbill::domain::origin::Origin;
-use handbill::domain::page::{Page, PageVersion, TextPlace};
+use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::quota::{Counted, Quota};
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::timestamp::UnixMillis;
@@ -47,7 +47,6 @@ fn page(content: &str) -> Page {
         content: Content::parse(content.to_owned()).unwrap(),
         rendered: render(content),
         key_hash: EditKey::random(|bound| index_below(&Random::System, bound)).hash(),
-        text: TextPlace::Unknown,
         version: PageVersion::FIRST,
         created_at: now,
         updated_at: now,

@@ -1,4 +1,6 @@
-//! Chooses a backend for each trait, by the settings.
+//! Chooses a backend for each trait, and what a command works on, by the settings. This is the only module outside
+//! `config` that knows which stores there are. Every choice is an exhaustive `match`, so that another store does not
+//! compile before each of them is decided.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -8,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::{oneshot, watch};
 
 use super::deps::Deps;
-use super::error::StartError;
+use super::error::{FailoverError, StartError, SweepError};
 use super::store_size::StoreSize;
 use crate::backends::coalescing::Coalescing;
 use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
@@ -17,7 +19,7 @@ use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::MemoryRateLimiter;
 use crate::backends::redb::RedbStore;
 use crate::backends::redis::{Redis, TimeLimits};
-use crate::config::{CqlSettings, EmbeddedSettings, Settings, StoreKind};
+use crate::config::{ClusterSettings, CqlSettings, EmbeddedSettings, MovingSettings, Settings, StoreKind};
 use crate::domain::network_limits::NetworkLimits;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
@@ -63,6 +65,66 @@ pub(super) struct OperatedStore {
     pub(super) scan: Arc<dyn PageScan>,
     /// The switch that pauses creates.
     pub(super) switch: Arc<dyn CreatesSwitch>,
+}
+
+/// The place of the records that commands move.
+pub(super) enum Moved<'a> {
+    /// The files of a store that only one process uses.
+    Files(&'a EmbeddedSettings),
+    /// A cluster.
+    Cluster(&'a CqlSettings),
+}
+
+/// Checks the settings of the chosen store, and that the limiter is one that its replicas can share.
+pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
+    match settings.store.store {
+        StoreKind::Embedded => Ok(()),
+        StoreKind::Scylla if settings.redis.redis_url.is_empty() => Err(StartError::NoRedis),
+        StoreKind::Scylla => {
+            cql::builder(&settings.cql).map_err(cql::ConnectError::from)?;
+            Ok(())
+        }
+    }
+}
+
+/// The cluster whose schema `migrate` updates; `None` if the store needs no migration.
+pub(super) fn migrated(settings: &ClusterSettings) -> Option<&CqlSettings> {
+    match settings.store.store {
+        StoreKind::Embedded => None,
+        StoreKind::Scylla => Some(&settings.cql),
+    }
+}
+
+/// The cluster that `sweep` reads.
+pub(super) fn swept(settings: &ClusterSettings) -> Result<&CqlSettings, SweepError> {
+    match settings.store.store {
+        StoreKind::Embedded => Err(SweepError::Embedded),
+        StoreKind::Scylla => Ok(&settings.cql),
+    }
+}
+
+/// The cluster whose writing `failover` moves.
+pub(super) fn failed_over(settings: &ClusterSettings) -> Result<&CqlSettings, FailoverError> {
+    match settings.store.store {
+        StoreKind::Embedded => Err(FailoverError::Embedded),
+        StoreKind::Scylla => Ok(&settings.cql),
+    }
+}
+
+/// The cluster that operators' commands work on by themselves; `None` if they ask the process that has the store.
+pub(super) fn operated(settings: &ClusterSettings) -> Option<&CqlSettings> {
+    match settings.store.store {
+        StoreKind::Embedded => None,
+        StoreKind::Scylla => Some(&settings.cql),
+    }
+}
+
+/// The place of the records that `export`, `import` and `backup` move.
+pub(super) fn moved(settings: &MovingSettings) -> Moved<'_> {
+    match settings.store.store {
+        StoreKind::Embedded => Moved::Files(&settings.embedded),
+        StoreKind::Scylla => Moved::Cluster(&settings.cql),
+    }
 }
 
 impl Backends {

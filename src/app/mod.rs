@@ -37,7 +37,7 @@ pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::backends::{cql, redis};
-use crate::config::{self, ClusterSettings, ContactSettings, HttpSettings, Settings, StoreKind, TraceChoice};
+use crate::config::{self, ClusterSettings, ContactSettings, HttpSettings, Settings, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Front, Http, SiteSettings, front};
@@ -170,12 +170,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     if limits.limit_tier.iter().any(|tier| tier.subject.is_some()) && !names_subjects {
         return Err(StartError::NoSubjectNames);
     }
-    if settings.store.store == StoreKind::Scylla {
-        if !has_redis {
-            return Err(StartError::NoRedis);
-        }
-        cql::builder(&settings.cql).map_err(cql::ConnectError::from)?;
-    }
+    backends::check_store(settings)?;
     if has_redis {
         redis::check(&settings.redis)?;
     }
@@ -292,13 +287,11 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
 /// Updates the store's schema. Returns a summary for the operator.
 pub fn migrate(settings: &ClusterSettings, log: &LogQueue) -> Result<String, MigrateError> {
     logs::install(&settings.logs, log, None);
-    match settings.store.store {
-        StoreKind::Embedded => Ok("The embedded store needs no migration.".to_owned()),
-        StoreKind::Scylla => {
-            let runtime = Builder::new_multi_thread().enable_all().build()?;
-            Ok(runtime.block_on(cql::migrate(&settings.cql, &Random::System)).map_err(Box::new)?.to_string())
-        }
-    }
+    let Some(cluster) = backends::migrated(settings) else {
+        return Ok("The embedded store needs no migration.".to_owned());
+    };
+    let runtime = Builder::new_multi_thread().enable_all().build()?;
+    Ok(runtime.block_on(cql::migrate(cluster, &Random::System)).map_err(Box::new)?.to_string())
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use thiserror::Error;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
+use super::backends::{Moved, moved};
 use super::deps::Deps;
 pub use super::remote_records::Ask;
 use super::remote_records::RemoteRecords;
 use crate::backends::cql::{self, CqlLedger, CqlStore};
 use crate::backends::redb::{LEDGER_FILE, OpenError, RedbStore, Restoring};
-use crate::config::{EmbeddedSettings, MovingSettings, StoreKind};
+use crate::config::{EmbeddedSettings, MovingSettings};
 pub use crate::domain::archive::Summary;
 use crate::domain::archive::{ArchiveError, Entry};
 use crate::ports::clock::{Clock, SystemClock};
@@ -104,10 +105,10 @@ pub fn export(
     progress: Progress<'_>,
 ) -> Result<Summary, MoveError> {
     runtime()?.block_on(async {
-        let store = match settings.store.store {
-            StoreKind::Embedded => Arc::new(RedbStore::open_existing(&settings.embedded.data_dir)?),
-            StoreKind::Scylla => {
-                let store = Arc::new(CqlStore::reach(&settings.cql).await?);
+        let store = match moved(settings) {
+            Moved::Files(embedded) => Arc::new(RedbStore::open_existing(&embedded.data_dir)?),
+            Moved::Cluster(cluster) => {
+                let store = Arc::new(CqlStore::reach(cluster).await?);
                 let records: Arc<dyn PageScan> = match selection {
                     Selection::All => store,
                     Selection::Deletions => Arc::new(CqlLedger::of(store)),
@@ -172,10 +173,10 @@ async fn save(
 /// Stores the records of `files`, in order, in a store. All files are read before the first record is stored.
 pub fn import(settings: &MovingSettings, files: &[PathBuf], progress: Progress<'_>) -> Result<Counts, MoveError> {
     let expected = verify_all(files, progress)?;
-    match settings.store.store {
-        StoreKind::Embedded => import_into(&settings.embedded.data_dir, files, expected, progress),
-        StoreKind::Scylla => runtime()?.block_on(async {
-            let store = Arc::new(CqlStore::reach(&settings.cql).await?);
+    match moved(settings) {
+        Moved::Files(embedded) => import_into(&embedded.data_dir, files, expected, progress),
+        Moved::Cluster(cluster) => runtime()?.block_on(async {
+            let store = Arc::new(CqlStore::reach(cluster).await?);
             store_files(store, files, expected, progress).await
         }),
     }
@@ -262,6 +263,14 @@ async fn store_records(
         progress(counts.total());
     }
     reading.await.map_err(|error| MoveError::System(io::Error::other(error)))
+}
+
+/// Refuses `backup` for a store that it does not work on. The error is one line for the operator.
+pub fn check_backup(settings: &MovingSettings) -> Result<(), &'static str> {
+    match moved(settings) {
+        Moved::Files(_) => Ok(()),
+        Moved::Cluster(_) => Err("backup works on the embedded store: use export, or the snapshots of the cluster"),
+    }
 }
 
 /// The newest backup in the folder `directory`, or `directory` itself if it is a file.

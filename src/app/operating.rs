@@ -10,6 +10,7 @@ use http_body_util::BodyExt;
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt;
 
+use super::backends::operated;
 use super::deps::Deps;
 use crate::backends::cql::CqlStore;
 use crate::config::ClusterSettings;
@@ -24,12 +25,14 @@ pub struct ClusterOperators {
 }
 
 impl ClusterOperators {
-    /// The routes over the cluster of `settings`, which is waited for up to `--schema-wait`. Each action of an operator is
-    /// logged to `log`. Errors are one line for the operator.
-    pub fn reach(settings: &ClusterSettings, log: &LogQueue) -> Result<Self, String> {
+    /// The routes over the cluster of `settings`, which is waited for up to `--schema-wait`; `None` if operators ask the
+    /// process that has the chosen store. Each action of an operator is logged to `log`. Errors are one line for the
+    /// operator.
+    pub fn reach(settings: &ClusterSettings, log: &LogQueue) -> Result<Option<Self>, String> {
+        let Some(cluster) = operated(settings) else { return Ok(None) };
         let filter = logs::install(&settings.logs, log, None);
         let runtime = Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let store = runtime.block_on(CqlStore::reach(&settings.cql)).map_err(|error| error.to_string())?;
+        let store = runtime.block_on(CqlStore::reach(cluster)).map_err(|error| error.to_string())?;
         let (store, Deps { clock, random, metrics, .. }) = (Arc::new(store), Deps::system());
         let operators =
             Operators::new(Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _, clock, random);
@@ -41,7 +44,7 @@ impl ClusterOperators {
             log: filter,
             metrics,
         });
-        Ok(Self { runtime, routes })
+        Ok(Some(Self { runtime, routes }))
     }
 
     /// The answer to `method path` with `body`.

@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use super::sharing::Sharing;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
-use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::metrics::Metrics;
 
 type Answer<T> = Result<T, StoreError>;
@@ -72,16 +72,8 @@ impl PageStore for Coalescing {
     }
 
     /// A read that does not wait is not shared. It holds its page no longer than its caller does.
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        self.store.lookup_now(slug, max_bytes)
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        self.store.known_state(slug)
-    }
-
-    fn keeps_texts_apart(&self) -> bool {
-        self.store.keeps_texts_apart()
+    fn access(&self) -> Access<'_> {
+        self.store.access()
     }
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
@@ -170,6 +162,10 @@ mod tests {
             Ok(Lookup::Deleted(Tombstone { slug, version, created_at: never, deleted_at: never, takedown: None }))
         }
 
+        fn access(&self) -> Access<'_> {
+            Access::Whole
+        }
+
         async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
             unreachable!("these tests only look up")
         }
@@ -206,6 +202,10 @@ mod tests {
                 running.clone().unwrap()
             };
             Ok(read.await.unwrap())
+        }
+
+        fn access(&self) -> Access<'_> {
+            Access::Whole
         }
 
         async fn head(&self, _: &Slug) -> Result<Head, StoreError> {

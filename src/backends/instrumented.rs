@@ -12,7 +12,9 @@ use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::quota::Decision;
 use crate::domain::slug::Slug;
 use crate::ports::clock::SharedClock;
-use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{
+    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
 use crate::ports::rate_limiter::{Attempt, RateLimiter};
 use crate::ports::renderer::{Made, Purpose, RenderError, Renderer};
 use crate::telemetry::labels::DecisionLabels;
@@ -108,30 +110,11 @@ impl PageStore for Instrumented<dyn PageStore> {
         self.record("lookup", name_of_lookup, self.inner.lookup(slug)).await
     }
 
-    /// A lookup that would have to wait has a span. Metrics count only the lookup that follows it.
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        if self.system != System::Redb {
-            return self.inner.lookup_now(slug, max_bytes);
+    fn access(&self) -> Access<'_> {
+        match self.inner.access() {
+            Access::AtOnce(_) => Access::AtOnce(self),
+            other => other,
         }
-        let span = spans::call(self.system, "lookup", "pages");
-        let began = self.measure.clock.monotonic();
-        let found = self.inner.lookup_now(slug, max_bytes);
-        let outcome = found.as_ref().map_or("would_wait", name_of_lookup);
-        if found.is_some() {
-            self.measure.metrics.store_available.set(1);
-            let took = self.measure.clock.monotonic().saturating_sub(began);
-            record(&self.measure.metrics.store, "lookup", outcome, took);
-        }
-        span.done(outcome, false);
-        found
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        self.inner.known_state(slug)
-    }
-
-    fn keeps_texts_apart(&self) -> bool {
-        self.inner.keeps_texts_apart()
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
@@ -154,6 +137,28 @@ impl PageStore for Instrumented<dyn PageStore> {
             CasResult::Stale => "stale",
         };
         self.record("compare_and_set", name, self.inner.compare_and_set(expected, next)).await
+    }
+}
+
+impl ReadsNow for Instrumented<dyn PageStore> {
+    /// A lookup that would have to wait has a span. Metrics count only the lookup that follows it.
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        let reads = self.inner.access().now()?;
+        let span = spans::call(self.system, "lookup", "pages");
+        let began = self.measure.clock.monotonic();
+        let found = reads.lookup_now(slug, max_bytes);
+        let outcome = found.as_ref().map_or("would_wait", name_of_lookup);
+        if found.is_some() {
+            self.measure.metrics.store_available.set(1);
+            let took = self.measure.clock.monotonic().saturating_sub(began);
+            record(&self.measure.metrics.store, "lookup", outcome, took);
+        }
+        span.done(outcome, false);
+        found
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.inner.access().now()?.known_state(slug)
     }
 }
 

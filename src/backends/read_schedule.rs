@@ -3,8 +3,9 @@
 //! * At most two reads of a slug are in flight: one that may hang, and a fresh one that begins when the first has been
 //!   silent for [`SILENT_AFTER`].
 //! * Once several readers gather, reads begin at least [`PACE`] apart, so that a hot page costs a bounded number of reads.
-//! * If the second has no answer after [`HUNG_AFTER`] either, the partition is sick. Readers are then refused at once, and
-//!   for [`REFUSED_FOR`] after a read has failed, so that they neither queue nor hold memory.
+//! * If the second has no answer after [`HUNG_AFTER`] either, the partition is sick until a read is answered. Readers are
+//!   then refused at once, so that they neither queue nor hold memory. Every [`REFUSED_FOR`] one read begins as a trial,
+//!   unless two hang.
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ const PACE: Duration = Duration::from_millis(5);
 /// Number of waiting readers from which on reads are paced.
 const SEVERAL: usize = 4;
 
-/// How long readers are refused after a read of a sick partition has failed.
+/// How long readers of a sick partition are refused before one read is tried.
 const REFUSED_FOR: Duration = Duration::from_millis(250);
 
 /// Reads of one slug in flight.
@@ -48,23 +49,24 @@ pub(super) struct ReadSchedule {
     /// When the reads in flight began, the oldest first.
     in_flight: Vec<Instant>,
     last_begun: Option<Instant>,
-    refused_until: Option<Instant>,
+    /// When the next trial may begin; `None` if the partition is not sick.
+    next_try: Option<Instant>,
 }
 
 impl ReadSchedule {
     /// The next step at `now`, while `readers` wait for a read that has not begun.
     pub(super) fn next(&mut self, now: Instant, readers: usize) -> Next {
-        self.refused_until = self.refused_until.filter(|until| *until > now);
         let is_full = self.in_flight.len() == MOST_IN_FLIGHT;
         let patience = if is_full { HUNG_AFTER } else { SILENT_AFTER };
         let given_up_at = self.in_flight.last().map(|began| *began + patience);
-        if is_full && given_up_at.is_some_and(|at| at <= now) {
-            self.refused_until = Some(now + REFUSED_FOR);
+        if is_full && self.next_try.is_none() && given_up_at.is_some_and(|at| at <= now) {
+            self.next_try = Some(now + REFUSED_FOR);
         }
-        match (readers, self.refused_until, given_up_at) {
-            (0, None, _) => Next::Wait,
-            (0, Some(until), _) => Next::WaitUntil(until),
-            (_, Some(_), _) => Next::Refuse,
+        match (readers, self.next_try, given_up_at) {
+            (0, Some(at), _) if at > now => Next::WaitUntil(at),
+            (0, ..) => Next::Wait,
+            (_, Some(at), _) if is_full || at > now => Next::Refuse,
+            (_, Some(_), _) => Next::Begin,
             (_, None, Some(at)) if at > now => Next::WaitUntil(at),
             _ => match self.last_begun.map(|began| began + PACE) {
                 Some(paced) if readers >= SEVERAL && paced > now => Next::WaitUntil(paced),
@@ -77,6 +79,7 @@ impl ReadSchedule {
     pub(super) fn began(&mut self, now: Instant) {
         self.in_flight.push(now);
         self.last_begun = Some(now);
+        self.next_try = self.next_try.map(|_| now + REFUSED_FOR);
     }
 
     /// The read that began at `began` has ended. `answered` says whether the store has answered it.
@@ -84,11 +87,7 @@ impl ReadSchedule {
         if let Some(at) = self.in_flight.iter().position(|read| *read == began) {
             self.in_flight.remove(at);
         }
-        if answered {
-            self.refused_until = None;
-        } else if self.refused_until.is_some() {
-            self.refused_until = Some(now + REFUSED_FOR);
-        }
+        self.next_try = if answered { None } else { self.next_try.map(|_| now + REFUSED_FOR) };
     }
 }
 
@@ -140,6 +139,32 @@ mod tests {
         // The other answers.
         schedule.ended(second, failed + REFUSED_FOR, true);
         assert_eq!(schedule.next(failed + REFUSED_FOR, 1), Next::Begin);
+    }
+
+    #[test]
+    fn a_sick_partition_is_tried_again_every_quarter_of_a_second_and_others_are_refused_meanwhile() {
+        let (mut schedule, start) = (ReadSchedule::default(), Instant::now());
+        schedule.began(start);
+        schedule.began(start + SILENT_AFTER);
+        let silent = start + SILENT_AFTER + HUNG_AFTER;
+        assert_eq!(schedule.next(silent, 1), Next::Refuse);
+        schedule.ended(start, silent, false);
+        schedule.ended(start + SILENT_AFTER, silent, false);
+        let mut now = silent;
+        for _ in 0..3 {
+            assert_eq!(schedule.next(now, 1), Next::Refuse);
+            now += REFUSED_FOR;
+            assert_eq!(schedule.next(now, 1), Next::Begin);
+            schedule.began(now);
+            assert_eq!(schedule.next(now, 1000), Next::Refuse, "one tries");
+            schedule.ended(now, now + SILENT_AFTER, false);
+            now += SILENT_AFTER;
+        }
+        assert_eq!(schedule.next(now, 0), Next::WaitUntil(now + REFUSED_FOR));
+        assert_eq!(schedule.next(now + REFUSED_FOR, 0), Next::Wait, "nobody asks for it any more");
+        schedule.began(now + REFUSED_FOR);
+        schedule.ended(now + REFUSED_FOR, now + REFUSED_FOR, true);
+        assert_eq!(schedule.next(now + REFUSED_FOR, 1), Next::Begin);
     }
 
     proptest! {

@@ -14,9 +14,9 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
-use clap::{Arg, ArgMatches, Command, ValueEnum};
+use clap::{Arg, ArgMatches, Command};
 
-use crate::config::StoreKind;
+use crate::config::StoreSettings;
 
 /// The option that chooses a store, and its variable.
 const STORE: (&str, &str) = ("store", "HANDBILL_STORE");
@@ -28,8 +28,8 @@ pub(super) fn read(
     variables: &[(String, OsString)],
 ) -> Result<ArgMatches, clap::Error> {
     let Line { subcommand, tokens } = Line::of(command, args);
-    let ignored = chosen_store(&tokens, variables).map(not_chosen);
-    let is_ignored = |arg: &Arg| ignored.is_some_and(|heading| arg.get_help_heading() == Some(heading));
+    let ignored = headings_of_others(&tokens, variables);
+    let is_ignored = |arg: &Arg| arg.get_help_heading().is_some_and(|heading| ignored.contains(&heading));
     let tokens = tokens.into_iter().filter(|token| !option(command, token.name()).is_some_and(&is_ignored));
     let args: Vec<OsString> =
         [OsString::from("handbill")].into_iter().chain(subcommand.clone()).chain(tokens.map(|token| token.0)).collect();
@@ -100,24 +100,14 @@ fn option<'a>(command: &'a Command, name: Option<&str>) -> Option<&'a Arg> {
     of(command).or_else(|| command.get_subcommands().find_map(of))
 }
 
-/// The chosen store; `None` if the choice is not valid.
-fn chosen_store(tokens: &[Token], variables: &[(String, OsString)]) -> Option<StoreKind> {
+/// The headings of the options that do not apply to the chosen store. There are none if the choice is not valid.
+fn headings_of_others(tokens: &[Token], variables: &[(String, OsString)]) -> Vec<&'static str> {
     let (option, variable) = STORE;
     let flag = tokens.iter().rfind(|token| token.name() == Some(option)).map(|token| token.value());
     let from_environment = || variables.iter().find(|(name, value)| name == variable && !value.is_empty());
     let text = flag.unwrap_or_else(|| from_environment().map(|(_, value)| value.as_os_str()));
-    match text {
-        Some(text) => StoreKind::from_str(text.to_str()?, false).ok(),
-        None => Some(StoreKind::Embedded),
-    }
-}
-
-/// The heading of the options that do not apply to `store`.
-fn not_chosen(store: StoreKind) -> &'static str {
-    match store {
-        StoreKind::Embedded => StoreKind::Scylla.help_heading(),
-        StoreKind::Scylla => StoreKind::Embedded.help_heading(),
-    }
+    // A name that is not UTF-8 is the name of no store.
+    StoreSettings::headings_of_others(text.map(|text| text.to_str().unwrap_or_default()))
 }
 
 /// `command` with every argument changed by `change`, and those of its subcommands.

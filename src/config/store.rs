@@ -17,6 +17,9 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
+    /// The name of the store that is used if none is chosen.
+    const DEFAULT: &str = "embedded";
+
     /// The heading in `--help` of the options that apply only to this store.
     pub const fn help_heading(self) -> &'static str {
         match self {
@@ -30,8 +33,17 @@ impl StoreKind {
 #[derive(Args, Debug)]
 pub struct StoreSettings {
     /// Place where pages are kept. Options of the other store are ignored, whatever their values
-    #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = "embedded")]
+    #[arg(long, env = "HANDBILL_STORE", value_name = "STORE", value_enum, default_value = StoreKind::DEFAULT)]
     pub store: StoreKind,
+}
+
+impl StoreSettings {
+    /// The headings in `--help` of the options that apply only to other stores than the one called `name`, or than the one
+    /// that is used if none is chosen. There are none if no store has this name.
+    pub fn headings_of_others(name: Option<&str>) -> Vec<&'static str> {
+        let Ok(chosen) = StoreKind::from_str(name.unwrap_or(StoreKind::DEFAULT), false) else { return Vec::new() };
+        StoreKind::value_variants().iter().filter(|kind| **kind != chosen).map(|kind| kind.help_heading()).collect()
+    }
 }
 
 /// Settings of the embedded store.
@@ -40,18 +52,15 @@ pub struct EmbeddedSettings {
     /// Directory for the files of the embedded store; created if it does not exist
     #[arg(long, env = "HANDBILL_DATA_DIR", value_name = "DIRECTORY", default_value = "./handbill-data")]
     pub data_dir: PathBuf,
-    /// File in which operators pause creates; it is read every second and need not exist [default: creates.json in --data-dir]
-    #[arg(long, env = "HANDBILL_CREATES_FILE", value_name = "FILE")]
-    pub creates_file: Option<PathBuf>,
     /// Memory for pages of the embedded store's file. The kernel keeps further pages in memory that is otherwise free
     #[arg(long, env = "HANDBILL_STORE_CACHE", value_name = "BYTES", default_value = "32MiB", value_parser = store_cache)]
     pub store_cache: ByteSize,
 }
 
 impl EmbeddedSettings {
-    /// The file in which operators pause creates.
+    /// The file in which operators pause creates. It is read every second and need not exist.
     pub fn creates_file(&self) -> PathBuf {
-        self.creates_file.clone().unwrap_or_else(|| self.data_dir.join("creates.json"))
+        self.data_dir.join("creates.json")
     }
 }
 

@@ -46,55 +46,6 @@ pub struct PageState {
     pub updated_at: UnixMillis,
 }
 
-/// Names one text among all texts that a page has had.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct TextId {
-    /// The version of the write that made this the page's text.
-    pub version: PageVersion,
-    /// Random bits of that write, because several writers may try to make the same version.
-    pub nonce: [u8; 16],
-}
-
-/// The place where a store keeps the text of a page, as far as it is known. A store whose records hold the text always says
-/// `Unknown`.
-///
-/// All values are equal: a page is the same page wherever its text is kept.
-#[derive(Clone, Copy, Debug, Default, Eq)]
-pub enum TextPlace {
-    /// The text was not read from the store, and it is not known which text it replaces.
-    #[default]
-    Unknown,
-    /// The store has the text under this name.
-    Stored(TextId),
-    /// The text is new. It replaces the text that the store has under this name.
-    Replaces(TextId),
-}
-
-impl PartialEq for TextPlace {
-    fn eq(&self, _: &Self) -> bool {
-        true
-    }
-}
-
-impl TextPlace {
-    /// The place of a new text that replaces the text at this place.
-    #[must_use]
-    pub fn replaced(self) -> Self {
-        match self {
-            Self::Stored(id) | Self::Replaces(id) => Self::Replaces(id),
-            Self::Unknown => Self::Unknown,
-        }
-    }
-
-    /// The text that the store has under the page's slug, if that is known.
-    pub fn stored(self) -> Option<TextId> {
-        match self {
-            Self::Stored(id) | Self::Replaces(id) => Some(id),
-            Self::Unknown => None,
-        }
-    }
-}
-
 /// Everything about a page except its text: enough to check a key or a precondition, to delete the page, and to tell a
 /// client that its copy is current.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,8 +66,6 @@ pub struct PageHead {
     pub link_origins: Vec<String>,
     /// As [`Rendered::renderer_version`] of the page's text.
     pub renderer_version: u16,
-    /// As [`Page::text`].
-    pub text: TextPlace,
 }
 
 /// A page that can be read.
@@ -138,8 +87,6 @@ pub struct Page {
     pub created_at: UnixMillis,
     /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
-    /// The place where the store keeps `content` and `rendered`.
-    pub text: TextPlace,
 }
 
 /// The record that remains of a deleted page. It keeps the slug from being used again, and contains none of the page's
@@ -193,7 +140,6 @@ impl Page {
             updated_at: self.updated_at,
             link_origins: self.rendered.link_origins.clone(),
             renderer_version: self.rendered.renderer_version,
-            text: self.text,
         }
     }
 }
@@ -220,7 +166,6 @@ impl PageHead {
             version: self.version,
             created_at: self.created_at,
             updated_at: self.updated_at,
-            text: self.text,
         }
     }
 
@@ -234,8 +179,7 @@ impl PageHead {
         rendered: Rendered,
         now: UnixMillis,
     ) -> Page {
-        let head = Self { text: self.text.replaced(), ..self.clone() };
-        head.with_text(content, rendered).retitled(title, now)
+        self.clone().with_text(content, rendered).retitled(title, now)
     }
 
     /// The tombstone of the page when it is deleted at `now`.

@@ -98,7 +98,7 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
-    use crate::domain::page::{PageVersion, TextPlace};
+    use crate::domain::page::PageVersion;
     use crate::domain::slug::Slug;
     use crate::domain::title::Title;
 
@@ -109,7 +109,6 @@ mod tests {
             content: Content::parse(content.to_owned()).unwrap(),
             rendered: render(content),
             key_hash: EditKey::random(|_| 0).hash(),
-            text: TextPlace::Unknown,
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(created),
             updated_at: UnixMillis::new(created),

@@ -75,7 +75,6 @@ fn router(http: &Arc<Http>, telemetry: &RequestTelemetry) -> Router {
         .route(metadata::path::HELP, help.route())
         .route("/robots.txt", get(site::robots_txt))
         .route("/favicon.ico", get(site::favicon))
-        .route("/assets/{name}", get(site::asset))
         .route("/assets/{version}/{name}", get(site::editor::file))
         .route("/{slug}", get(reads::absent))
         .route("/{slug}/edit", get(site::editor::edit))

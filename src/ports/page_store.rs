@@ -25,34 +25,51 @@ pub trait PageStore: Send + Sync {
     /// The record under `slug`, not older than the start of this call.
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError>;
 
-    /// The same as [`PageStore::lookup`], if the store has the record in memory and if it takes at most `max_bytes`. This
-    /// neither waits nor uses another thread. `None` says nothing about the page.
-    fn lookup_now(&self, _slug: &Slug, _max_bytes: usize) -> Option<Lookup> {
-        None
-    }
-
-    /// The state of the page under `slug`, not older than the start of this call, if the store knows it without waiting.
-    /// `None` says nothing about the page. A store whose pages others may change without its knowledge knows no state.
-    fn known_state(&self, _slug: &Slug) -> Option<PageState> {
-        None
-    }
-
-    /// Whether the store keeps texts apart from heads, so that a head costs much less than a lookup. A reader then asks for
-    /// the head first, and for the page only if it still needs the text.
-    fn keeps_texts_apart(&self) -> bool {
-        false
-    }
+    /// How records are read best. A store that wraps another passes on what that one says, with its own part in it.
+    fn access(&self) -> Access<'_>;
 
     /// The head of the record under `slug`, not older than the start of this call.
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError>;
 
-    /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since and its
-    /// text is gone: only a new head or lookup then shows the page's present state.
+    /// The whole page of `head`, which this store has returned. `None` if the page was changed or deleted since: only a new
+    /// head or lookup then shows the page's present state. A store may still have the page of the older head.
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError>;
 
     /// Stores `next` in place of the page with the same slug, if that page still has the version `expected`. A
     /// tombstone with a takedown is also appended to the [audit](super::audit_log).
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError>;
+}
+
+/// How the records of a store are read best.
+#[derive(Clone, Copy)]
+pub enum Access<'a> {
+    /// As a whole.
+    Whole,
+    /// As a whole, and some of them at once.
+    AtOnce(&'a dyn ReadsNow),
+    /// The head first, and the page only if its text is still needed: the store keeps texts apart from heads, so that a head
+    /// costs much less than a lookup.
+    HeadFirst,
+}
+
+impl<'a> Access<'a> {
+    /// The reads that do not wait, if the store has any.
+    pub fn now(self) -> Option<&'a dyn ReadsNow> {
+        match self {
+            Self::AtOnce(reads) => Some(reads),
+            Self::Whole | Self::HeadFirst => None,
+        }
+    }
+}
+
+/// Reads that neither wait nor use another thread. `None` says nothing about the page.
+pub trait ReadsNow: Send + Sync {
+    /// The same as [`PageStore::lookup`], if the store has the record in memory and if it takes at most `max_bytes`.
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup>;
+
+    /// The state of the page under `slug`, not older than the start of this call, if the store knows it. A store whose pages
+    /// others may change without its knowledge knows no state.
+    fn known_state(&self, slug: &Slug) -> Option<PageState>;
 }
 
 /// The record of a slug that was inserted.

@@ -7,7 +7,7 @@ use super::request::{Body, Checked, CreateFields, TitleField};
 use super::{Limited, PageService, StoreBudget};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKey;
-use crate::domain::page::{Page, PageVersion, TextPlace};
+use crate::domain::page::{Page, PageVersion};
 use crate::domain::slug::{Slug, SlugSuffix};
 use crate::domain::subject::Requester;
 use crate::domain::title::{Title, TitleError};
@@ -62,7 +62,6 @@ impl PageService {
             version: PageVersion::FIRST,
             created_at: now,
             updated_at: now,
-            text: TextPlace::Unknown,
         };
         for _ in 0..SLUG_ATTEMPTS {
             let candidate = Arc::new(page);

@@ -79,7 +79,7 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::Rendered;
-    use crate::domain::page::{PageVersion, TextPlace};
+    use crate::domain::page::PageVersion;
     use crate::domain::slug::Slug;
     use crate::domain::timestamp::UnixMillis;
 
@@ -93,7 +93,6 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(1),
             updated_at: UnixMillis::new(1),
-            text: TextPlace::Unknown,
         }
     }
 

@@ -203,7 +203,7 @@ impl PageService {
     /// The page under `slug`, or why there is none.
     async fn existing(&self, slug: &Slug, store_budget: &mut StoreBudget) -> Result<Arc<Page>, ServiceError> {
         // Many may read a large page at the same time, so that their lookups are shared.
-        if let Some(found) = self.store.lookup_now(slug, LARGE_BYTES) {
+        if let Some(found) = self.store.access().now().and_then(|reads| reads.lookup_now(slug, LARGE_BYTES)) {
             return active(found);
         }
         self.looked_up(slug, store_budget).await

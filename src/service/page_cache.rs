@@ -2,7 +2,7 @@
 //!
 //! A page is found by its slug *and* its state, and the text of one state never changes. So an entry cannot be stale by
 //! itself: whoever asks must know which state is current. The embedded store knows the states of pages that were read
-//! lately ([`PageStore::known_state`](crate::ports::page_store::PageStore::known_state)). A store that replicas share
+//! lately ([`ReadsNow::known_state`](crate::ports::page_store::ReadsNow::known_state)). A store that replicas share
 //! is asked for the state first.
 //!
 //! An entry is made when a page is read, never when it is written, so a burst of creates does not displace what is
@@ -246,7 +246,6 @@ mod tests {
             digit
         });
         Arc::new(Page {
-            text: crate::domain::page::TextPlace::Unknown,
             slug: Slug::derive(&Title::parse("A page").unwrap(), suffix),
             title: None,
             content: Content::parse("a".repeat(1000)).unwrap(),

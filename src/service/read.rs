@@ -17,6 +17,7 @@ use super::{PageService, StoreBudget, active, within_deadline};
 use crate::domain::markdown::RENDERER_VERSION;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
+use crate::ports::page_store::Access;
 
 /// The result of a read whose caller may need only the page's head.
 pub enum Reading<T> {
@@ -36,11 +37,12 @@ impl PageService {
     /// The page under `slug`, if it is ready and known to be current, or small and in the store's memory. This neither waits
     /// nor asks another thread; `None` says nothing about the page.
     pub fn read_now(&self, slug: &Slug) -> Option<Result<PageRead, ServiceError>> {
-        if let Some(ready) = self.store.known_state(slug).and_then(|state| self.pages.get(slug, state)) {
+        let reads = self.store.access().now()?;
+        if let Some(ready) = reads.known_state(slug).and_then(|state| self.pages.get(slug, state)) {
             ready.count_hit();
             return Some(Ok(ready));
         }
-        let page = match active(self.store.lookup_now(slug, LARGE_BYTES)?) {
+        let page = match active(reads.lookup_now(slug, LARGE_BYTES)?) {
             Ok(page) => page,
             Err(error) => return Some(Err(error)),
         };
@@ -92,8 +94,9 @@ impl PageService {
         unchanged: impl FnOnce(&PageHead) -> Option<T>,
         store_budget: &mut StoreBudget,
     ) -> Result<Found<T>, ServiceError> {
-        if !self.store.keeps_texts_apart() {
-            return Ok(Found::Page(self.looked_up(slug, store_budget).await?));
+        match self.store.access() {
+            Access::Whole | Access::AtOnce(_) => return Ok(Found::Page(self.looked_up(slug, store_budget).await?)),
+            Access::HeadFirst => {}
         }
         let head = self.existing_head(slug, store_budget).await?;
         if let Some(ready) = self.pages.get(slug, head.state()) {

@@ -130,7 +130,7 @@ impl Inner {
             let _ = sender.send(page);
             return;
         };
-        let renewed = Arc::new(Page { rendered, text: page.text.replaced(), ..Page::clone(&page) });
+        let renewed = Arc::new(Page { rendered, ..Page::clone(&page) });
         self.state().keep(&renewed);
         // Readers do not wait until the new HTML is stored.
         drop(permit);
@@ -222,7 +222,6 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::render;
-    use crate::domain::page::TextPlace;
     use crate::domain::slug::SlugSuffix;
     use crate::domain::title::Title;
     use crate::ports::renderer::{Memory, RenderError};
@@ -291,7 +290,6 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(0),
             updated_at: UnixMillis::new(0),
-            text: TextPlace::Unknown,
         })
     }
 

@@ -12,7 +12,7 @@ use super::write_turns::Place;
 use super::{Limited, PageService, StoreBudget, back_off, within_deadline};
 use crate::domain::content::Content;
 use crate::domain::edit_key::{EditKey, EditKeyHash};
-use crate::domain::page::{Page, PageHead, PageState, PageVersion, TextPlace};
+use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::subject::Requester;
 use crate::domain::text_edits;
@@ -67,14 +67,6 @@ impl Base {
             Self::Read(head) => head,
             Self::Written(page) => page.head(),
         }
-    }
-}
-
-impl Update {
-    /// Whether `page`, as another writer has written it, is enough to make this update from. An update that keeps the
-    /// text must know the place where the store keeps it.
-    fn can_follow(&self, page: &Page) -> bool {
-        !matches!((&self.text, page.text), (TextUpdate::Keep, TextPlace::Replaces(_)))
     }
 }
 
@@ -174,8 +166,7 @@ impl PageService {
         let slug = head.slug.clone();
         let turn = place.turn().await;
         let mut base = match turn.written_after(&head) {
-            Some(page) if edit.update.can_follow(&page) => Base::Written(page),
-            Some(_) => Base::Read(self.existing_head(&slug, &mut store_budget).await?),
+            Some(page) => Base::Written(page),
             None => Base::Read(head),
         };
         loop {

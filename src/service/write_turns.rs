@@ -142,7 +142,7 @@ mod tests {
     use crate::domain::content::Content;
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::Rendered;
-    use crate::domain::page::{PageVersion, TextPlace};
+    use crate::domain::page::PageVersion;
     use crate::domain::timestamp::UnixMillis;
 
     fn slug() -> Slug {
@@ -159,7 +159,6 @@ mod tests {
             version: PageVersion::new(version),
             created_at: UnixMillis::new(1000),
             updated_at: UnixMillis::new(1000 + version.cast_signed()),
-            text: TextPlace::Unknown,
         })
     }
 

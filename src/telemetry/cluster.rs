@@ -26,7 +26,7 @@ pub struct PermitLabels {
 pub struct UnsentLabels {
     /// `read` or `write`.
     pub operation: &'static str,
-    /// `no_permit` if too many others were running, `silent` if the page or its token range is not answered.
+    /// `no_permit` if too many others were running, `silent` if its token range is not answered.
     pub reason: &'static str,
 }
 

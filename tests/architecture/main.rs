@@ -174,6 +174,17 @@ fn only_app_names_a_backend() {
 }
 
 #[test]
+fn one_file_outside_config_knows_which_stores_there_are() {
+    let is_choosing = |source: &Source| source.named().iter().any(|(first, _)| first == "StoreKind");
+    let choosing: Vec<PathBuf> = sources()
+        .into_iter()
+        .filter(|source| source.module() != "config" && is_choosing(source))
+        .map(|source| source.path)
+        .collect();
+    assert_eq!(choosing, [PathBuf::from("app/backends.rs")]);
+}
+
+#[test]
 fn domain_has_no_io_no_clock_no_randomness_and_no_async() {
     let mut faults = Vec::new();
     for source in sources().iter().filter(|source| source.module() == "domain") {

@@ -153,8 +153,7 @@ class Chart(unittest.TestCase):
         for value in (
             "nodes={db-1}", "nodes={db-1:0}", "nodes={db-1:65536}", "nodes={[fd00::1]:9042}", "keyspace=2nd", "keyspace=ok_2", "schemaWait=soon",
             "schemaWait=90s", "replicationFactor=0", "replicationFactor=33", "replicationFactor=5", "compression=lz4", "compression=zip",
-            "load.inFlight=3", "load.inFlight=4", "load.inFlight=65535", "load.pageShare=0", "load.pageShare=100", "load.silentAfter=99ms",
-            "load.silentAfter=100ms", "load.silentAfter=2s", "load.silentAfter=2001ms", "load.refuseFor=0s", "load.refuseFor=1m", "load.refuseFor=61s",
+            "load.inFlight=3", "load.inFlight=4", "load.inFlight=65535",
         ):  # fmt: skip
             own = ["--set", "scylla.bundled.enabled=false", "--set", "scylla.nodes={db-1:9042}", "--set", f"scylla.{value}"]
             with self.subTest(value):

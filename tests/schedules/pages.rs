@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use handbill::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace};
+use handbill::domain::page::{Page, PageHead, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::Clock;
-use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use handbill::ports::random::{Random, index_below};
 use tokio::time::{Instant, sleep};
 
@@ -150,22 +150,10 @@ impl State {
     }
 }
 
-/// `page` with its text under a name of its own, unless it keeps the text of `present`.
-fn stored(page: &Page, present: Option<&Page>) -> Arc<Page> {
-    let kept = match (page.text, present) {
-        (TextPlace::Stored(id), Some(present)) if present.text.stored() == Some(id) => Some(present),
-        _ => None,
-    };
-    Arc::new(match kept {
-        Some(present) => Page { content: present.content.clone(), rendered: present.rendered.clone(), ..page.clone() },
-        None => Page { text: TextPlace::Stored(TextId { version: page.version, nonce: [0; 16] }), ..page.clone() },
-    })
-}
-
 #[async_trait]
 impl PageStore for Pages {
     async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.state().store(Record::Active(stored(&page, None)));
+        self.state().store(Record::Active(page));
         Ok(InsertResult::Inserted)
     }
 
@@ -181,8 +169,8 @@ impl PageStore for Pages {
         Ok(found)
     }
 
-    fn keeps_texts_apart(&self) -> bool {
-        true
+    fn access(&self) -> Access<'_> {
+        Access::HeadFirst
     }
 
     async fn head(&self, _: &Slug) -> Result<Head, StoreError> {
@@ -213,7 +201,7 @@ impl PageStore for Pages {
             _ => None,
         };
         self.pause().await;
-        let is_there = |page: &Arc<Page>| page.text.stored() == head.text.stored() || self.fault == Fault::MixesStates;
+        let is_there = |page: &Arc<Page>| page.state() == head.state() || self.fault == Fault::MixesStates;
         let found = present.filter(is_there);
         Ok(found.map(|page| Arc::new(head.clone().with_text(page.content.clone(), page.rendered.clone()))))
     }
@@ -230,10 +218,7 @@ impl PageStore for Pages {
             let is_expected = |page: &Page| page.version == expected || self.fault == Fault::DoesNotCompare;
             match present {
                 Some(present) if is_expected(&present) => {
-                    state.store(match next {
-                        Record::Active(page) => Record::Active(stored(&page, Some(&present))),
-                        Record::Deleted(tombstone) => Record::Deleted(tombstone),
-                    });
+                    state.store(next);
                     true
                 }
                 _ => false,

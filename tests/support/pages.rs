@@ -5,7 +5,7 @@ use std::sync::Arc;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::render;
-use handbill::domain::page::{Page, PageVersion, TextPlace};
+use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::{Slug, SlugSuffix};
 use handbill::domain::timestamp::UnixMillis;
 use handbill::domain::title::Title;
@@ -36,7 +36,6 @@ pub(crate) fn page_at(slug: Slug, content: &str) -> Page {
         version: PageVersion::FIRST,
         created_at: UnixMillis::new(CREATED),
         updated_at: UnixMillis::new(CREATED),
-        text: TextPlace::Unknown,
     }
 }
 

@@ -133,11 +133,6 @@ redis://{{ include "handbill.fullname" . }}-redis:6379
 {{- if not (kindIs "invalid" .inFlight) }}
 {{- include "handbill.variable" (list "HANDBILL_SCYLLA_IN_FLIGHT" (int .inFlight)) }}
 {{- end }}
-{{- if not (kindIs "invalid" .pageShare) }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_PAGE_SHARE" (int .pageShare)) }}
-{{- end }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_SILENT_AFTER" .silentAfter) }}
-{{- include "handbill.variable" (list "HANDBILL_SCYLLA_REFUSE_FOR" .refuseFor) }}
 {{- end }}
 {{- include "handbill.variable" (list "HANDBILL_SCHEMA_WAIT" .Values.scylla.schemaWait) }}
 {{- include "handbill.redisEnv" . }}

@@ -313,7 +313,7 @@ mod tests {
     use crate::domain::edit_key::EditKey;
     use crate::domain::markdown::Rendered;
     use crate::domain::origin::Origin;
-    use crate::domain::page::{PageVersion, TextPlace};
+    use crate::domain::page::PageVersion;
     use crate::domain::slug::Slug;
     use crate::domain::timestamp::UnixMillis;
     use crate::domain::title::Title;
@@ -328,7 +328,6 @@ mod tests {
             version: PageVersion::FIRST,
             created_at: UnixMillis::new(1),
             updated_at: UnixMillis::new(2),
-            text: TextPlace::Unknown,
         })
     }
 

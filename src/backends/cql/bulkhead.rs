@@ -5,9 +5,10 @@
 //!   that does not answer, leaves the permits of all other pages alone. An operation that waits for its share does not
 //!   hold up those behind it. The share holds even if nobody else waits: a permit cannot be taken back from an operation
 //!   that hangs.
-//! * An operation without an answer for a while is silent. After two silent operations in a row on one slug, further
-//!   operations on it are refused at once for a while. Silent operations on two slugs of a range have the same effect
-//!   on the whole range. At the end of each while one operation is admitted as a trial, until one is answered.
+//! * An operation without an answer for a while is silent. After silent operations on two slugs of a range, further
+//!   operations on the range are refused at once for a while. At the end of each while one operation is admitted as a
+//!   trial, until one is answered. Whoever shares the reads of one slug refuses them (`read_schedule`): one slug that is
+//!   silent says nothing about its range.
 //!
 //! A range is one of [`RANGES`] equal parts of the partitioner's tokens. The tablets of a table are ranges too, and their
 //! number is a power of two, so a range has whole tablets, or is a part of one.
@@ -28,12 +29,14 @@ pub(super) fn range_of(token: i64) -> u32 {
     u32::try_from(from_the_lowest >> (u64::BITS - RANGES.trailing_zeros())).unwrap_or_default()
 }
 
-/// Silent operations in a row after which a slug counts as sick, and slugs with such operations after which a range does.
+/// Slugs with silent operations after which their range counts as sick.
 const SILENT: usize = 2;
 
-/// Number of slugs without a running operation that are remembered because they were sick. If there are more, those
-/// whose time is over are forgotten.
-const REMEMBERED: usize = 1024;
+/// An operation without an answer after this time is silent: longer than a read that a second node answers takes.
+pub(super) const SILENT_AFTER: Duration = Duration::from_secs(1);
+
+/// How long the operations of a sick range are refused before one is let in to try.
+pub(super) const REFUSED_FOR: Duration = Duration::from_millis(250);
 
 /// How operations share the permits.
 #[derive(Clone, Copy, Debug)]
@@ -42,17 +45,8 @@ pub(super) struct Limits {
     pub(super) permits: usize,
     /// How many of them may belong to one slug, or to one range.
     pub(super) share: usize,
-    /// When an operation without an answer counts as silent; `None` if nothing is ever refused.
-    pub(super) silence: Option<Silence>,
-}
-
-/// The times of a [`Bulkhead`] that refuses.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Silence {
-    /// An operation without an answer after this time is silent.
-    pub(super) after: Duration,
-    /// How long operations are refused, and how often one is let in to try.
-    pub(super) refused_for: Duration,
+    /// Whether operations of a sick range are refused.
+    pub(super) refuses: bool,
 }
 
 /// The number of an operation.
@@ -65,26 +59,19 @@ pub(super) enum Entry {
     Runs(Ticket),
     /// It waits until another leaves.
     Waits(Ticket),
-    /// Its slug or range is sick.
+    /// Its range is sick.
     Refused,
 }
 
-/// A group of operations with a share.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Part {
-    Slug(Slug),
-    Range(u32),
-}
-
-/// The operations of a part.
+/// The operations of a range.
 #[derive(Debug, Default)]
-struct PartState {
+struct RangeState {
     running: Vec<Running>,
-    /// The slugs of operations that have ended in silence since the last answer, at most [`SILENT`].
+    /// The slugs of operations that have ended in silence since the last answer, at most [`SILENT`] different ones.
     ended_silently: Vec<Slug>,
     /// When the last answer came. Operations that began before that answer say nothing about the present.
     answered_at: Option<Instant>,
-    /// When the next trial is admitted; `None` if the part is not sick.
+    /// When the next trial is admitted; `None` if the range is not sick.
     next_try: Option<Instant>,
 }
 
@@ -95,9 +82,15 @@ struct Running {
     slug: Slug,
 }
 
+/// The subject of an operation.
+struct Subject {
+    slug: Slug,
+    range: u32,
+}
+
 struct Operation {
     began: Instant,
-    parts: [Part; 2],
+    subject: Subject,
 }
 
 /// All operations that run or wait.
@@ -105,91 +98,72 @@ pub(super) struct Bulkhead {
     limits: Limits,
     last_ticket: Ticket,
     running: HashMap<Ticket, Operation>,
-    waiting: VecDeque<(Ticket, [Part; 2])>,
-    parts: HashMap<Part, PartState>,
+    waiting: VecDeque<(Ticket, Subject)>,
+    /// How many operations run on each slug; never 0.
+    slugs: HashMap<Slug, usize>,
+    /// The ranges that an operation has had.
+    ranges: HashMap<u32, RangeState>,
 }
 
-impl PartState {
-    fn is_full(&self, limits: &Limits) -> bool {
-        self.running.len() >= limits.share
-    }
-
+impl RangeState {
     /// Whether an operation that arrives at `now` is refused.
-    fn refuses(&mut self, part: &Part, now: Instant, silence: &Silence) -> bool {
-        if self.next_try.is_none() && self.is_sick(part, now, silence) {
-            self.next_try = Some(now + silence.refused_for);
+    fn refuses(&mut self, now: Instant) -> bool {
+        if self.next_try.is_none() && self.is_sick(now) {
+            self.next_try = Some(now + REFUSED_FOR);
         }
         self.next_try.is_some_and(|at| at > now)
     }
 
-    fn is_sick(&self, part: &Part, now: Instant, silence: &Silence) -> bool {
+    fn is_sick(&self, now: Instant) -> bool {
         let is_silent = |running: &&Running| {
-            now.duration_since(running.began) >= silence.after
+            now.duration_since(running.began) >= SILENT_AFTER
                 && self.answered_at.is_none_or(|answered| answered < running.began)
         };
         let mut silent = self.running.iter().filter(is_silent).map(|running| &running.slug).chain(&self.ended_silently);
-        match part {
-            Part::Slug(_) => silent.count() >= SILENT,
-            Part::Range(_) => silent.next().is_some_and(|first| silent.any(|slug| slug != first)),
+        silent.next().is_some_and(|first| silent.any(|slug| slug != first))
+    }
+
+    /// An operation of a sick range is admitted as a trial.
+    fn tries(&mut self, now: Instant) {
+        if self.next_try.is_some() {
+            self.next_try = Some(now + REFUSED_FOR);
         }
     }
 
     fn ended_silently(&mut self, slug: Slug) {
-        let is_known = self.ended_silently.contains(&slug);
-        match self.ended_silently.len() {
-            SILENT.. if is_known => {}
-            // One slug may have filled the list; a second slug must get in, because two make a range sick.
-            SILENT.. => self.ended_silently[0] = slug,
-            _ => self.ended_silently.push(slug),
+        if self.ended_silently.len() < SILENT && !self.ended_silently.contains(&slug) {
+            self.ended_silently.push(slug);
         }
     }
 
-    /// An operation of a sick part is admitted as a trial.
-    fn tries(&mut self, now: Instant, silence: &Silence) {
-        if self.next_try.is_some() {
-            self.next_try = Some(now + silence.refused_for);
-        }
-    }
-
-    /// Whether there is nothing to remember at `now`.
-    fn is_over(&self, now: Instant) -> bool {
-        self.running.is_empty() && self.ended_silently.is_empty() && self.next_try.is_none_or(|at| at <= now)
+    fn answered(&mut self, now: Instant) {
+        (self.ended_silently, self.next_try, self.answered_at) = (Vec::new(), None, Some(now));
     }
 }
 
 impl Bulkhead {
     pub(super) fn new(limits: Limits) -> Self {
-        let (running, waiting, parts) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        Self { limits, last_ticket: 0, running, waiting, parts }
+        let (running, waiting) = (HashMap::new(), VecDeque::new());
+        Self { limits, last_ticket: 0, running, waiting, slugs: HashMap::new(), ranges: HashMap::new() }
     }
 
     /// An operation on `slug`, whose token is in `range`, wants to begin at `now`.
     pub(super) fn enter(&mut self, now: Instant, slug: &Slug, range: u32) -> Entry {
-        let parts = [Part::Slug(slug.clone()), Part::Range(range)];
-        if let Some(silence) = self.limits.silence {
-            if self.parts.len() > REMEMBERED {
-                self.parts.retain(|_, state| !state.running.is_empty() || state.next_try.is_some_and(|at| at > now));
-            }
-            // Both are asked, so that both notice silence.
-            let refused = parts
-                .each_ref()
-                .map(|part| self.parts.get_mut(part).is_some_and(|state| state.refuses(part, now, &silence)));
-            if refused.contains(&true) {
+        if self.limits.refuses {
+            let state = self.ranges.entry(range).or_default();
+            if state.refuses(now) {
                 return Entry::Refused;
             }
-            for part in &parts {
-                if let Some(state) = self.parts.get_mut(part) {
-                    state.tries(now, &silence);
-                }
-            }
+            state.tries(now);
         }
         self.last_ticket += 1;
         let ticket = self.last_ticket;
-        if self.has_room(&parts) {
-            self.run(now, ticket, parts);
+        let subject = Subject { slug: slug.clone(), range };
+        if self.has_room(&subject) {
+            self.run(now, ticket, subject);
             Entry::Runs(ticket)
         } else {
-            self.waiting.push_back((ticket, parts));
+            self.waiting.push_back((ticket, subject));
             Entry::Waits(ticket)
         }
     }
@@ -197,20 +171,21 @@ impl Bulkhead {
     /// The operation with `ticket` ends at `now`. `is_answered` says whether the database has answered it. Returns the
     /// operations that run from now on.
     pub(super) fn leave(&mut self, now: Instant, ticket: Ticket, is_answered: bool) -> Vec<Ticket> {
-        let Some(Operation { began, parts }) = self.running.remove(&ticket) else { return Vec::new() };
-        let is_silent =
-            !is_answered && self.limits.silence.is_some_and(|silence| now.duration_since(began) >= silence.after);
-        for part in parts {
-            let Some(state) = self.parts.get_mut(&part) else { continue };
-            let ended = state.running.iter().position(|running| running.ticket == ticket);
-            let ended = ended.map(|at| state.running.remove(at));
-            if is_answered {
-                (state.ended_silently, state.next_try, state.answered_at) = (Vec::new(), None, Some(now));
-            } else if let Some(ended) = ended.filter(|_| is_silent) {
-                state.ended_silently(ended.slug);
+        let Some(Operation { began, subject: Subject { slug, range } }) = self.running.remove(&ticket) else {
+            return Vec::new();
+        };
+        if let Some(running) = self.slugs.get_mut(&slug) {
+            *running -= 1;
+            if *running == 0 {
+                self.slugs.remove(&slug);
             }
-            if state.is_over(now) {
-                self.parts.remove(&part);
+        }
+        if let Some(state) = self.ranges.get_mut(&range) {
+            state.running.retain(|running| running.ticket != ticket);
+            if is_answered {
+                state.answered(now);
+            } else if now.duration_since(began) >= SILENT_AFTER {
+                state.ended_silently(slug);
             }
         }
         let mut admitted = Vec::new();
@@ -218,8 +193,8 @@ impl Bulkhead {
         while at < self.waiting.len() && self.running.len() < self.limits.permits {
             if !self.has_room(&self.waiting[at].1) {
                 at += 1;
-            } else if let Some((ticket, parts)) = self.waiting.remove(at) {
-                self.run(now, ticket, parts);
+            } else if let Some((ticket, subject)) = self.waiting.remove(at) {
+                self.run(now, ticket, subject);
                 admitted.push(ticket);
             }
         }
@@ -242,19 +217,17 @@ impl Bulkhead {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    fn has_room(&self, parts: &[Part; 2]) -> bool {
-        let is_full = |part| self.parts.get(part).is_some_and(|state| state.is_full(&self.limits));
-        self.running.len() < self.limits.permits && !parts.iter().any(is_full)
+    fn has_room(&self, subject: &Subject) -> bool {
+        let of_slug = self.slugs.get(&subject.slug).copied().unwrap_or_default();
+        let of_range = self.ranges.get(&subject.range).map_or(0, |state| state.running.len());
+        self.running.len() < self.limits.permits && of_slug.max(of_range) < self.limits.share
     }
 
-    fn run(&mut self, now: Instant, ticket: Ticket, parts: [Part; 2]) {
-        if let Part::Slug(slug) = &parts[0] {
-            for part in &parts {
-                let running = Running { ticket, began: now, slug: slug.clone() };
-                self.parts.entry(part.clone()).or_default().running.push(running);
-            }
-        }
-        self.running.insert(ticket, Operation { began: now, parts });
+    fn run(&mut self, now: Instant, ticket: Ticket, subject: Subject) {
+        let running = Running { ticket, began: now, slug: subject.slug.clone() };
+        self.ranges.entry(subject.range).or_default().running.push(running);
+        *self.slugs.entry(subject.slug.clone()).or_default() += 1;
+        self.running.insert(ticket, Operation { began: now, subject });
     }
 }
 
@@ -264,8 +237,7 @@ mod tests {
 
     use super::*;
 
-    const SILENCE: Silence = Silence { after: Duration::from_secs(1), refused_for: Duration::from_millis(250) };
-    const LIMITS: Limits = Limits { permits: 64, share: 16, silence: Some(SILENCE) };
+    const LIMITS: Limits = Limits { permits: 64, share: 16, refuses: true };
 
     fn slug(number: u32) -> Slug {
         Slug::parse(&format!("page-{number}-22222222")).unwrap()
@@ -312,7 +284,7 @@ mod tests {
 
     #[test]
     fn operations_run_in_the_order_of_their_arrival_and_one_that_gave_up_gets_no_permit() {
-        let (mut bulkhead, now) = (Bulkhead::new(Limits { permits: 2, share: 2, silence: None }), Instant::now());
+        let (mut bulkhead, now) = (Bulkhead::new(Limits { permits: 2, share: 2, refuses: false }), Instant::now());
         let [one, two] = [0, 1].map(|number| runs(bulkhead.enter(now, &slug(number), number)));
         let [third, fourth, fifth] = [2, 3, 4].map(|number| waits(bulkhead.enter(now, &slug(number), number)));
         bulkhead.give_up(third);
@@ -321,37 +293,49 @@ mod tests {
         assert!(bulkhead.leave(now, third, true).is_empty(), "it does not run");
         assert!(bulkhead.leave(now, fourth, true).is_empty());
         bulkhead.leave(now, fifth, true);
-        assert!(bulkhead.is_idle() && bulkhead.parts.is_empty());
+        assert!(bulkhead.is_idle() && bulkhead.slugs.is_empty());
+        assert!(bulkhead.ranges.values().all(|state| state.running.is_empty()));
     }
 
     #[test]
-    fn after_two_silent_reads_a_slug_is_refused_at_once_and_tried_again_every_quarter_of_a_second_until_it_answers() {
+    fn a_range_with_two_silent_slugs_is_refused_at_once_and_tried_again_every_quarter_of_a_second_until_it_answers() {
         let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
-        let first = runs(bulkhead.enter(start, &slug(1), 1));
-        runs(bulkhead.enter(start, &slug(1), 2));
-        let almost = start + SILENCE.after.mul_f64(0.9);
-        let third = runs(bulkhead.enter(almost, &slug(1), 3));
-        let silent = start + SILENCE.after;
+        let first = runs(bulkhead.enter(start, &slug(1), 4));
+        runs(bulkhead.enter(start, &slug(2), 4));
+        let almost = start + SILENT_AFTER.mul_f64(0.9);
+        let third = runs(bulkhead.enter(almost, &slug(3), 4));
+        let silent = start + SILENT_AFTER;
         assert_eq!(bulkhead.enter(silent, &slug(1), 4), Entry::Refused);
-        runs(bulkhead.enter(silent, &slug(2), 4));
-        let again = silent + SILENCE.refused_for;
+        runs(bulkhead.enter(silent, &slug(1), 5));
+        let again = silent + REFUSED_FOR;
         assert_eq!(bulkhead.enter(again - Duration::from_millis(1), &slug(1), 4), Entry::Refused);
         runs(bulkhead.enter(again, &slug(1), 4));
         assert_eq!(bulkhead.enter(again, &slug(1), 4), Entry::Refused, "one tries");
-        let later = again + SILENCE.refused_for;
+        let later = again + REFUSED_FOR;
         runs(bulkhead.enter(later, &slug(1), 4));
         bulkhead.leave(later, first, false);
         assert_eq!(bulkhead.enter(later, &slug(1), 4), Entry::Refused);
         bulkhead.leave(later, third, true);
-        for range in 5..8 {
-            runs(bulkhead.enter(later + Duration::from_millis(1), &slug(1), range));
+        for number in 5..8 {
+            runs(bulkhead.enter(later + Duration::from_millis(1), &slug(number), 4));
         }
+    }
+
+    #[test]
+    fn one_silent_slug_refuses_nothing_of_its_range() {
+        let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
+        for _ in 0..4 {
+            let ticket = runs(bulkhead.enter(start, &slug(1), 4));
+            bulkhead.leave(start + SILENT_AFTER, ticket, false);
+            runs(bulkhead.enter(start, &slug(1), 4));
+        }
+        runs(bulkhead.enter(start + SILENT_AFTER * 2, &slug(2), 4));
     }
 
     #[test]
     fn after_silent_reads_of_two_slugs_a_range_is_refused_whatever_the_slug() {
         let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
-        let end = start + SILENCE.after * 2;
+        let end = start + SILENT_AFTER * 2;
         for number in [1, 1, 2] {
             runs(bulkhead.enter(end, &slug(3), 9));
             let ticket = runs(bulkhead.enter(start, &slug(100 + number), 9));
@@ -364,20 +348,20 @@ mod tests {
     #[test]
     fn reads_that_fail_soon_or_are_answered_late_make_nothing_sick() {
         let (mut bulkhead, start) = (Bulkhead::new(LIMITS), Instant::now());
-        for (took, is_answered) in [(Duration::from_millis(10), false), (SILENCE.after * 2, true)] {
-            for _ in 0..10 {
-                let ticket = runs(bulkhead.enter(start, &slug(1), 1));
+        for (took, is_answered) in [(Duration::from_millis(10), false), (SILENT_AFTER * 2, true)] {
+            for number in 0..10 {
+                let ticket = runs(bulkhead.enter(start, &slug(number), 1));
                 bulkhead.leave(start + took, ticket, is_answered);
             }
         }
-        runs(bulkhead.enter(start + SILENCE.after * 3, &slug(1), 1));
+        runs(bulkhead.enter(start + SILENT_AFTER * 3, &slug(1), 1));
     }
 
     #[test]
     fn without_silence_nothing_is_refused() {
-        let (mut bulkhead, start) = (Bulkhead::new(Limits { silence: None, ..LIMITS }), Instant::now());
+        let (mut bulkhead, start) = (Bulkhead::new(Limits { refuses: false, ..LIMITS }), Instant::now());
         for seconds in 0..16 {
-            runs(bulkhead.enter(start + Duration::from_secs(seconds), &slug(1), 1));
+            runs(bulkhead.enter(start + Duration::from_secs(seconds.into()), &slug(seconds), 1));
         }
     }
 
@@ -414,7 +398,7 @@ mod tests {
     fn three_hot_slugs_on_a_hung_partition_cost_no_other_reader_anything() {
         assert_eq!(failures_beside_three_hung_slugs(LIMITS), 0);
         // The test sees the fault that the shares are there for.
-        assert!(failures_beside_three_hung_slugs(Limits { share: 64, silence: None, ..LIMITS }) > 1000);
+        assert!(failures_beside_three_hung_slugs(Limits { share: 64, refuses: false, ..LIMITS }) > 1000);
     }
 
     proptest! {
@@ -422,7 +406,7 @@ mod tests {
         fn neither_the_permits_nor_a_share_is_ever_exceeded_and_whoever_has_room_runs(
             steps in prop::collection::vec((0_u32..6, 0_u32..3, 0_u64..400, any::<bool>(), 0_usize..20), 1..300),
         ) {
-            let limits = Limits { permits: 8, share: 2, silence: Some(SILENCE) };
+            let limits = Limits { permits: 8, share: 2, refuses: true };
             let (mut bulkhead, mut now) = (Bulkhead::new(limits), Instant::now());
             for (number, range, millis, is_answered, leaving) in steps {
                 now += Duration::from_millis(millis);
@@ -433,11 +417,12 @@ mod tests {
                     bulkhead.leave(now, *ticket, is_answered);
                 }
                 prop_assert!(bulkhead.running.len() <= limits.permits);
-                for state in bulkhead.parts.values() {
-                    prop_assert!(state.running.len() <= limits.share);
+                let of_ranges = bulkhead.ranges.values().map(|state| state.running.len());
+                for running in of_ranges.chain(bulkhead.slugs.values().copied()) {
+                    prop_assert!(running <= limits.share);
                 }
-                for (_, parts) in &bulkhead.waiting {
-                    prop_assert!(!bulkhead.has_room(parts), "it waits although there is room");
+                for (_, subject) in &bulkhead.waiting {
+                    prop_assert!(!bulkhead.has_room(subject), "it waits although there is room");
                 }
             }
         }

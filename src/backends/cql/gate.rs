@@ -49,8 +49,8 @@ pub(super) enum Refusal {
     /// No permit was free in time.
     #[error("too many calls wait for the database")]
     Overloaded,
-    /// Operations on the same slug or token range get no answer.
-    #[error("the database does not answer for this page or its token range")]
+    /// Operations on the same token range get no answer.
+    #[error("the database does not answer for the token range of this page")]
     Silent,
 }
 
@@ -149,14 +149,12 @@ mod tests {
     use futures_util::FutureExt;
     use futures_util::future::join_all;
 
-    use super::super::bulkhead::Silence;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_millis(250);
 
     fn gate(permits: usize, share: usize) -> Gate {
-        let silence = Silence { after: Duration::from_secs(1), refused_for: Duration::from_millis(250) };
-        Gate::new(Limits { permits, share, silence: Some(silence) }, PATIENCE)
+        Gate::new(Limits { permits, share, refuses: true }, PATIENCE)
     }
 
     fn slug(number: u32) -> Slug {
@@ -200,8 +198,8 @@ mod tests {
         assert_eq!((running(), refused()), (1, [1, 0]));
         drop(pass);
         assert_eq!(running(), 0);
-        for _ in 0..2 {
-            let pass = gate.enter(&slug(1), 1).await.unwrap();
+        for number in 1..=2 {
+            let pass = gate.enter(&slug(number), 1).await.unwrap();
             tokio::time::sleep(Duration::from_secs(1)).await;
             drop(pass);
         }
@@ -264,18 +262,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn readers_of_a_slug_that_was_silent_twice_are_refused_at_once() {
+    async fn readers_of_a_range_in_which_two_slugs_were_silent_are_refused_at_once() {
         let gate = gate(64, 16);
-        for _ in 0..2 {
-            let pass = gate.enter(&slug(1), 1).await.unwrap();
+        for number in 1..=2 {
+            let pass = gate.enter(&slug(number), 1).await.unwrap();
             tokio::time::sleep(Duration::from_millis(2500)).await;
             drop(pass);
         }
-        assert_eq!(gate.enter(&slug(1), 2).now_or_never().unwrap().err(), Some(Refusal::Silent));
+        assert_eq!(gate.enter(&slug(3), 1).now_or_never().unwrap().err(), Some(Refusal::Silent));
         tokio::time::sleep(Duration::from_millis(250)).await;
-        let trying = gate.enter(&slug(1), 2).await.unwrap();
+        let trying = gate.enter(&slug(3), 1).await.unwrap();
         trying.answered();
         drop(trying);
-        assert!(gate.enter(&slug(1), 2).await.is_ok());
+        assert!(gate.enter(&slug(3), 1).await.is_ok());
     }
 }

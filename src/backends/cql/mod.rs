@@ -48,7 +48,7 @@
 //! Seeing acknowledged writes is not enough. A write with an unknown outcome may be on one replica only. A read whose quorum
 //! has that replica shows the write; a later read with another quorum would show an older value. Blocking read repair
 //! prevents this: if the replicas differ, the coordinator writes the newest value to a quorum before it answers. ScyllaDB
-//! always does this. Cassandra does it by the table's option `read_repair`, which a migration sets.
+//! always does this. Cassandra does it by the table's option `read_repair`, whose default is `BLOCKING`.
 //!
 //! A round is decided as soon as a quorum has accepted it, even before its commit. A plain read does not show the value
 //! of the round before that commit. This is harmless: the writer has no answer yet, so nobody can know that the round
@@ -105,6 +105,7 @@ mod single_attempts;
 mod statements;
 mod store;
 mod sweep;
+mod text_id;
 mod texts;
 mod write_outcome;
 mod write_times;

@@ -13,7 +13,7 @@ use crate::domain::slug::Slug;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// A store that refuses every call as unavailable until it is [set](PendingStore::set).
 ///
@@ -48,8 +48,8 @@ impl PageStore for PendingStore {
         self.store()?.lookup(slug).await
     }
 
-    fn keeps_texts_apart(&self) -> bool {
-        true
+    fn access(&self) -> Access<'_> {
+        Access::HeadFirst
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {

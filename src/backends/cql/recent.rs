@@ -1,15 +1,23 @@
-//! The heads that this process has read or written last, so that a write need not read its head again.
+//! The heads that this process has read or written last, so that a write need not read its head again, and a read of a
+//! text knows the name of its row.
 //!
 //! A write is conditional on the version and time of the head that it replaces. So a head that has changed since makes the
 //! write lose; it never makes the write wrong.
+//!
+//! A head is kept with a digest of its text, as soon as this process has read or written that text. A write whose page has
+//! the same text then leaves the text where it is. A text never changes under its name, so the digest stays true. Without a
+//! digest the text is written again.
 
 use std::num::NonZero;
 use std::sync::{Mutex, PoisonError};
 
 use lru::LruCache;
+use xxhash_rust::xxh3::Xxh3;
 
 use super::nonces::Nonces;
-use crate::domain::page::{PageHead, PageVersion, TextId};
+use super::text_id::TextId;
+use crate::domain::markdown::Rendered;
+use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
 
 /// How many heads are kept, of less than 2 KiB each.
@@ -20,25 +28,64 @@ const HEADS: NonZero<usize> = NonZero::new(2048).expect("it is not zero");
 pub(super) struct Base {
     pub(super) head: PageHead,
     pub(super) text: TextId,
+    /// The digest of that text, if this process has read or written it.
+    pub(super) digest: Option<TextDigest>,
     pub(super) nonces: Nonces,
 }
 
+/// A digest of a page's text. It misses a difference once in 2^128 times, and only this process knows its seed. Whoever could
+/// make two texts of one digest would lose nothing but an edit of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TextDigest(u128);
+
 /// The last heads, by slug.
-pub(super) struct RecentHeads(Mutex<LruCache<Slug, Base>>);
+pub(super) struct RecentHeads {
+    heads: Mutex<LruCache<Slug, Base>>,
+    seed: u64,
+}
 
 impl RecentHeads {
-    pub(super) fn new() -> Self {
-        Self(Mutex::new(LruCache::new(HEADS)))
+    /// No heads yet. `seed` is random.
+    pub(super) fn new(seed: u64) -> Self {
+        Self { heads: Mutex::new(LruCache::new(HEADS)), seed }
     }
 
     /// Keeps `base`, unless a newer head is kept.
-    pub(super) fn keep(&self, base: Base) {
+    pub(super) fn keep(&self, mut base: Base) {
         self.with(|heads| {
-            let is_newer = |kept: &Base| kept.head.updated_at > base.head.updated_at;
-            if !heads.peek(&base.head.slug).is_some_and(is_newer) {
-                heads.put(base.head.slug.clone(), base);
+            let kept = heads.peek(&base.head.slug);
+            if kept.is_some_and(|kept| kept.head.updated_at > base.head.updated_at) {
+                return;
             }
+            let known = kept.filter(|kept| kept.text == base.text).and_then(|kept| kept.digest);
+            base.digest = base.digest.or(known);
+            heads.put(base.head.slug.clone(), base);
         });
+    }
+
+    /// Notes that the head of `page` points to `text`, and that the text is that of `page`.
+    pub(super) fn learn_text(&self, page: &Page, text: TextId) {
+        let is_unknown = |base: &Base| base.text == text && base.digest.is_none();
+        if self.with(|heads| heads.peek(&page.slug).is_some_and(is_unknown)) {
+            let digest = self.digest(page);
+            self.with(|heads| {
+                if let Some(base) = heads.peek_mut(&page.slug).filter(|base| base.text == text) {
+                    base.digest = Some(digest);
+                }
+            });
+        }
+    }
+
+    /// The digest of the text of `page`.
+    pub(super) fn digest(&self, page: &Page) -> TextDigest {
+        let Rendered { html, renderer_version, .. } = &page.rendered;
+        let mut hasher = Xxh3::with_seed(self.seed);
+        for part in [page.content.as_str(), html] {
+            hasher.update(&part.len().to_le_bytes());
+            hasher.update(part.as_bytes());
+        }
+        hasher.update(&renderer_version.to_le_bytes());
+        TextDigest(hasher.digest128())
     }
 
     /// Forgets the head of `slug`.
@@ -51,8 +98,85 @@ impl RecentHeads {
         self.with(|heads| heads.get(slug).filter(|base| base.head.version == version).cloned())
     }
 
+    /// The name of the text of the page under `slug` in `state`, if its head is kept.
+    pub(super) fn text_at(&self, slug: &Slug, state: PageState) -> Option<TextId> {
+        self.with(|heads| heads.get(slug).filter(|base| base.head.state() == state).map(|base| base.text))
+    }
+
     fn with<T>(&self, work: impl FnOnce(&mut LruCache<Slug, Base>) -> T) -> T {
         // Nothing panics while the lock is held, so the list is consistent even if it is poisoned.
-        work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.heads.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::content::Content;
+    use crate::domain::edit_key::EditKey;
+    use crate::domain::timestamp::UnixMillis;
+    use crate::domain::title::Title;
+
+    fn page(content: &str, html: &str) -> Page {
+        Page {
+            slug: Slug::parse("a-page-22222222").unwrap(),
+            title: None,
+            content: Content::parse(content.to_owned()).unwrap(),
+            rendered: Rendered { html: html.to_owned(), renderer_version: 1, ..Rendered::default() },
+            key_hash: EditKey::random(|_| 0).hash(),
+            version: PageVersion::FIRST,
+            created_at: UnixMillis::new(1),
+            updated_at: UnixMillis::new(1),
+        }
+    }
+
+    fn text(version: u64) -> TextId {
+        TextId { version: PageVersion::new(version), nonce: [0; 16] }
+    }
+
+    /// The head of `page`, which points to `text`, as it is read.
+    fn base(page: &Page, text: TextId) -> Base {
+        Base { head: page.head(), text, digest: None, nonces: Nonces::none() }
+    }
+
+    #[test]
+    fn a_new_title_has_the_digest_of_the_text_and_nothing_else_has() {
+        let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
+        let digest = recent.digest(&first);
+        let title = Some(Some(Title::parse("A title").unwrap()));
+        assert_eq!(recent.digest(&first.clone().retitled(title, UnixMillis::new(2))), digest);
+        let rendered = Rendered { renderer_version: 2, ..first.rendered.clone() };
+        for other in [page("texts", "<p>text"), page("text<p>", "text"), Page { rendered, ..first }] {
+            assert_ne!(recent.digest(&other), digest);
+        }
+    }
+
+    #[test]
+    fn a_digest_stays_with_its_text_when_the_head_is_read_again_and_goes_with_it() {
+        let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
+        let known = || recent.at(&first.slug, first.version).unwrap().digest;
+        recent.learn_text(&first, text(1));
+        assert!(recent.at(&first.slug, first.version).is_none(), "its head was not read");
+        recent.keep(base(&first, text(1)));
+        recent.learn_text(&page("other", "<p>other"), text(2));
+        assert_eq!(known(), None, "the head points to another text");
+        recent.learn_text(&first, text(1));
+        recent.keep(base(&first, text(1)));
+        assert_eq!(known(), Some(recent.digest(&first)));
+        recent.keep(base(&first, text(3)));
+        assert_eq!(known(), None);
+    }
+
+    #[test]
+    fn the_name_of_a_text_is_known_for_the_present_state_alone() {
+        let (recent, first) = (RecentHeads::new(7), page("text", "<p>text"));
+        let next = first.clone().retitled(None, UnixMillis::new(2));
+        recent.keep(base(&first, text(1)));
+        assert_eq!(recent.text_at(&first.slug, first.state()), Some(text(1)));
+        recent.keep(base(&next, text(1)));
+        assert_eq!(recent.text_at(&first.slug, first.state()), None);
+        assert_eq!(recent.text_at(&first.slug, next.state()), Some(text(1)));
+        recent.keep(base(&first, text(1)));
+        assert_eq!(recent.text_at(&first.slug, next.state()), Some(text(1)), "a late answer does not replace it");
     }
 }

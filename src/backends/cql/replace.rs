@@ -6,7 +6,8 @@ use super::permit::Permit;
 use super::recent::Base;
 use super::rows::{HeadImage, NonceRow, Stored};
 use super::store::CqlStore;
-use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
+use super::text_id::TextId;
+use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::{CasResult, Record, StoreError};
@@ -25,7 +26,7 @@ impl CqlStore {
             return Ok(Some(base));
         }
         let base = match self.read_head(permit, slug).await? {
-            Stored::Active(head, text, nonces) if head.version == expected => Base { head, text, nonces },
+            Stored::Active(head, text, nonces) if head.version == expected => Base { head, text, digest: None, nonces },
             _ => return Ok(None),
         };
         Ok(Some(base).filter(is_expected))
@@ -76,18 +77,19 @@ impl CqlStore {
 
     async fn replace_page(&self, permit: &Permit<'_>, base: Base, page: &Page) -> Result<bool, StoreError> {
         let nonce = self.random_nonce();
-        let keeps_text = matches!(page.text, TextPlace::Stored(id) if id == base.text);
+        let digest = Some(self.recent.digest(page));
+        let keeps_text = base.digest == digest;
         let text = if keeps_text { base.text } else { TextId { version: page.version, nonce } };
         if !keeps_text {
             self.insert_text(permit, page, &text).await?;
         }
         let nonces = nonces_after(&base, page.version, nonce);
-        let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
+        let head = page.head();
         let image = HeadImage::of_page(&head, text, &nonces);
         let done = self.replace_head(permit, &base, image, page.version, &nonce).await?;
         let slug = &page.slug;
         if done {
-            self.recent.keep(Base { head, text, nonces });
+            self.recent.keep(Base { head, text, digest, nonces });
         }
         match (keeps_text, done) {
             (true, _) => {}

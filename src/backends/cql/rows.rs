@@ -13,11 +13,12 @@ use thiserror::Error;
 
 use super::future_times::StoredTimes;
 use super::nonces::{Nonce, Nonces};
+use super::text_id::TextId;
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::Takedown;
 use crate::domain::timestamp::UnixMillis;
@@ -136,7 +137,6 @@ impl HeadRow {
             updated_at: time(self.updated_at, "updated_at")?,
             link_origins: self.link_origins.unwrap_or_default(),
             renderer_version: renderer_version(self.renderer_version, "renderer_version")?,
-            text: TextPlace::Stored(text),
         };
         Ok(Stored::Active(head, text, Nonces::from_stored(self.nonces.unwrap_or_default())))
     }

@@ -25,7 +25,7 @@ use scylla::policies::speculative_execution::{self, SpeculativeExecutionPolicy};
 use scylla::statement::{Consistency, SerialConsistency};
 use tokio::time::{Instant, sleep};
 
-use super::bulkhead::{Limits, Silence};
+use super::bulkhead::Limits;
 use super::retry_budget::RetryBudget;
 use super::secrets::{self, FileLogin};
 use super::settings_error::SettingsError;
@@ -77,11 +77,8 @@ pub struct CqlTimeouts {
     pub in_flight: usize,
     /// How many of these may be on one page, or in one of 64 token ranges, in percent.
     pub share_percent: u8,
-    /// A read without an answer after this time is silent. After two in a row, further reads of the same page or token
-    /// range are refused.
-    pub silent_after: Duration,
-    /// How long they are refused at a time; zero refuses nothing.
-    pub refused_for: Duration,
+    /// Whether reads of a token range are refused after reads of two of its pages had no answer.
+    pub refuses_silent: bool,
 }
 
 impl CqlTimeouts {
@@ -93,8 +90,7 @@ impl CqlTimeouts {
         permit: COMMAND_OPERATION,
         in_flight: OPERATIONS_AT_ONCE,
         share_percent: 100,
-        silent_after: COMMAND_OPERATION,
-        refused_for: Duration::ZERO,
+        refuses_silent: false,
     };
 }
 
@@ -108,8 +104,7 @@ impl Default for CqlTimeouts {
             permit: Duration::from_millis(250),
             in_flight: OPERATIONS_AT_ONCE,
             share_percent: 25,
-            silent_after: Duration::from_secs(1),
-            refused_for: Duration::from_millis(250),
+            refuses_silent: true,
         }
     }
 }
@@ -117,13 +112,7 @@ impl Default for CqlTimeouts {
 impl CqlTimeouts {
     /// The limits of a service with `settings`.
     pub fn of(settings: &ClusterLoadSettings) -> Self {
-        Self {
-            in_flight: settings.scylla_in_flight.into(),
-            share_percent: settings.scylla_page_share,
-            silent_after: settings.scylla_silent_after,
-            refused_for: settings.scylla_refuse_for,
-            ..Self::default()
-        }
+        Self { in_flight: settings.scylla_in_flight.into(), ..Self::default() }
     }
 
     /// The end of an operation that begins at `now`, whose answer is needed at `needed_by`.
@@ -134,14 +123,13 @@ impl CqlTimeouts {
 
     /// How reads share their permits.
     pub(super) fn of_reads(&self) -> Limits {
-        let silence = Silence { after: self.silent_after, refused_for: self.refused_for };
-        Limits { silence: (!self.refused_for.is_zero()).then_some(silence), ..self.of_writes() }
+        Limits { refuses: self.refuses_silent, ..self.of_writes() }
     }
 
     /// How writes share theirs. A write is never refused because others are silent: its page's writers take turns.
     pub(super) fn of_writes(&self) -> Limits {
         let share = (self.in_flight * usize::from(self.share_percent)).div_ceil(100).max(1);
-        Limits { permits: self.in_flight, share, silence: None }
+        Limits { permits: self.in_flight, share, refuses: false }
     }
 }
 

@@ -23,12 +23,13 @@ use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
-use crate::domain::page::{Page, PageHead, PageVersion, TextId, TextPlace};
+use super::text_id::TextId;
+use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::clock::SharedClock;
 use crate::ports::deadline;
-use crate::ports::page_store::{CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::ports::random::Random;
 use crate::telemetry::cluster::ClusterMetrics;
 
@@ -75,7 +76,9 @@ impl CqlStore {
         random: Random,
         timeouts: CqlTimeouts,
     ) -> Result<Self, PrepareError> {
-        let retries = RetryBudget::new();
+        let mut seed = [0; 8];
+        (&random).fill_bytes(&mut seed);
+        let (retries, seed) = (RetryBudget::new(), u64::from_le_bytes(seed));
         let preparing = Preparing::new(&session, timeouts, &retries);
         let statements = Statements::prepare(&preparing, keyspace).await?;
         let operated = OperatedStatements::prepare(&preparing, keyspace).await?;
@@ -89,7 +92,7 @@ impl CqlStore {
             random,
             timeouts,
             retries,
-            recent: RecentHeads::new(),
+            recent: RecentHeads::new(seed),
             future_times: None,
             operated,
             estimate: Mutex::default(),
@@ -212,7 +215,7 @@ impl CqlStore {
         };
         let stored = self.repeat(permit, request).await?;
         if let Stored::Active(head, text, nonces) = &stored {
-            self.recent.keep(Base { head: head.clone(), text: *text, nonces: nonces.clone() });
+            self.recent.keep(Base { head: head.clone(), text: *text, digest: None, nonces: nonces.clone() });
         }
         Ok(stored)
     }
@@ -263,7 +266,7 @@ impl PageStore for CqlStore {
         let text = TextId { version: page.version, nonce };
         self.insert_text(&permit, &page, &text).await?;
         let nonces = Nonces::first(nonce);
-        let head = PageHead { text: TextPlace::Stored(text), ..page.head() };
+        let head = page.head();
         let classify = |row: Option<&NonceRow>| Verdict::of_insert(row, &page, &nonce);
         let write = Write {
             slug: &page.slug,
@@ -272,7 +275,7 @@ impl PageStore for CqlStore {
             classify: &classify,
         };
         if self.run(&permit, write).await? {
-            self.recent.keep(Base { head, text, nonces });
+            self.recent.keep(Base { head, text, digest: Some(self.recent.digest(&page)), nonces });
             return Ok(InsertResult::Inserted);
         }
         self.delete_text(&permit, &page.slug, text, page.updated_at).await;
@@ -283,8 +286,8 @@ impl PageStore for CqlStore {
         self.record_under(slug, &self.permit(&self.reads, slug).await?).await
     }
 
-    fn keeps_texts_apart(&self) -> bool {
-        true
+    fn access(&self) -> Access<'_> {
+        Access::HeadFirst
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
@@ -297,9 +300,15 @@ impl PageStore for CqlStore {
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        // Every head of this store says where its text is.
-        let Some(text) = head.text.stored() else { return Ok(None) };
         let permit = self.permit(&self.reads, &head.slug).await?;
+        let text = match self.recent.text_at(&head.slug, head.state()) {
+            Some(text) => text,
+            // The page was changed, or so many others were read since.
+            None => match self.read_head(&permit, &head.slug).await? {
+                Stored::Active(present, text, _) if present.state() == head.state() => text,
+                _ => return Ok(None),
+            },
+        };
         self.read_text(&permit, head, text).await
     }
 

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
 use super::store::{CqlStore, unreadable};
+use super::text_id::TextId;
 use super::write_times;
-use crate::domain::page::{Page, PageHead, TextId};
+use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_store::StoreError;
@@ -25,7 +26,11 @@ impl CqlStore {
             let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<TextRow>();
             row.map_err(unreadable)?.map(|row| row.into_page(head.clone())).transpose().map_err(unreadable)
         };
-        self.repeat(permit, request).await
+        let page = self.repeat(permit, request).await?;
+        if let Some(page) = &page {
+            self.recent.learn_text(page, text);
+        }
+        Ok(page)
     }
 
     /// Stores the text of `page` under `text`, where nobody sees it before a head points to it.

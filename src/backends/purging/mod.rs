@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 pub use self::caches::{Caches, PurgeError};
 pub use self::queue::Purges;
-use crate::domain::page::{Page, PageHead, PageState, PageVersion};
+use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
 use crate::ports::deadline;
-use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::spans::with_current_span;
 
 /// How long a write waits for its purge.
@@ -48,16 +48,8 @@ impl PageStore for Purging {
         self.inner.lookup(slug).await
     }
 
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        self.inner.lookup_now(slug, max_bytes)
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        self.inner.known_state(slug)
-    }
-
-    fn keeps_texts_apart(&self) -> bool {
-        self.inner.keeps_texts_apart()
+    fn access(&self) -> Access<'_> {
+        self.inner.access()
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {

@@ -80,7 +80,7 @@ pub fn check(data_dir: &Path, progress: &dyn Fn(u64, Option<u64>)) -> Result<Che
             // Closing a damaged database may panic as well.
             let _ = caught(|| drop(database));
         }
-        Err(error @ (OpenError::Damaged { .. } | OpenError::NewerFormat { .. } | OpenError::OlderFormat { .. })) => {
+        Err(error @ (OpenError::Damaged { .. } | OpenError::UnknownFormat { .. })) => {
             checked.fault(error.to_string());
         }
         Err(error) => return Err(error),

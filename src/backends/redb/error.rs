@@ -33,19 +33,9 @@ pub enum OpenError {
         /// The operating system's error.
         reason: io::Error,
     },
-    /// A later version of Handbill wrote the database in a format that this version does not know.
-    #[error("{} has format {found} and this Handbill knows up to {known}: start the version that wrote it", path.display())]
-    NewerFormat {
-        /// The database.
-        path: PathBuf,
-        /// The database's format.
-        found: u64,
-        /// The newest format that is known here.
-        known: u64,
-    },
-    /// An earlier version of Handbill wrote the database in a format that this version does not read.
-    #[error("{} has format {found}, which Handbill 0.2.0 and before wrote, and this Handbill reads only format {known}: start the version that wrote it, or choose another data directory", path.display())]
-    OlderFormat {
+    /// Another version of Handbill wrote the database in a format that this version does not read.
+    #[error("{} has format {found} and this Handbill reads only format {known}: start the version that wrote it, or choose another data directory", path.display())]
+    UnknownFormat {
         /// The database.
         path: PathBuf,
         /// The database's format.
@@ -99,8 +89,7 @@ impl OpenError {
     /// Whether opening the store again would fail even on a disk that works.
     pub(super) fn is_final(&self) -> bool {
         match self {
-            Self::NewerFormat { .. }
-            | Self::OlderFormat { .. }
+            Self::UnknownFormat { .. }
             | Self::Damaged { .. }
             | Self::NotALedger { .. }
             | Self::Missing(_)

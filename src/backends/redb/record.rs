@@ -19,7 +19,7 @@ use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
 use crate::domain::markdown::Rendered;
-use crate::domain::page::{Page, PageHead, PageVersion, TextPlace, Tombstone};
+use crate::domain::page::{Page, PageHead, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::takedown::{Takedown, TakedownReason};
 use crate::domain::timestamp::UnixMillis;
@@ -218,7 +218,6 @@ pub(super) fn decode(slug: Slug, bytes: &[u8]) -> Result<Record, RecordError> {
             version: PageVersion::new(page.version),
             created_at: UnixMillis::new(page.created_at),
             updated_at: UnixMillis::new(page.updated_at),
-            text: TextPlace::Unknown,
         })),
         StoredV1::Deleted(tombstone) => Record::Deleted(tombstone.into_tombstone(slug)),
     })
@@ -240,7 +239,6 @@ pub(super) fn decode_head(slug: Slug, bytes: &[u8]) -> Result<Head, RecordError>
             updated_at: UnixMillis::new(page.updated_at),
             link_origins: page.link_origins,
             renderer_version: page.renderer_version,
-            text: TextPlace::Unknown,
         }),
         BorrowedV1::Deleted(tombstone) => Head::Deleted(tombstone.into_tombstone(slug)),
     })
@@ -302,7 +300,6 @@ mod tests {
             version: PageVersion::new(300),
             created_at: UnixMillis::new(1),
             updated_at: UnixMillis::new(-1),
-            text: TextPlace::Unknown,
         }))
     }
 

@@ -17,7 +17,9 @@ use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
 use crate::ports::page_import::PageImport;
-use crate::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{
+    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
 
 use super::data_dir::DataDir;
 use super::error::{ClosedError, OpenError, WriterError};
@@ -218,8 +220,8 @@ impl PageStore for RedbStore {
         self.read(slug, tables::lookup).await
     }
 
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        self.now(slug, |database, slug| tables::lookup_up_to(max_bytes, database, slug))?
+    fn access(&self) -> Access<'_> {
+        Access::AtOnce(self)
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
@@ -236,12 +238,18 @@ impl PageStore for RedbStore {
         })
     }
 
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        self.shared.known.get(slug)
-    }
-
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         self.swap(Expected::Version(expected), next).await
+    }
+}
+
+impl ReadsNow for RedbStore {
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        self.now(slug, |database, slug| tables::lookup_up_to(max_bytes, database, slug))?
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.shared.known.get(slug)
     }
 }
 

@@ -36,8 +36,7 @@ pub(super) const META: TableDefinition<&str, u64> = TableDefinition::new("meta")
 /// The version of the tables and their meaning. Records have versions of their own.
 const FORMAT_KEY: &str = "format";
 
-/// The only format that this version of Handbill writes and reads. Records of format 1, which Handbill 0.2.0 wrote,
-/// have no checksum; tombstones of format 2 do not say whether an operator took the page down.
+/// The only format that this version of Handbill writes and reads.
 pub(super) const FORMAT: u64 = 3;
 
 /// The number of the last committed batch.
@@ -145,8 +144,7 @@ fn open_or_panic(path: &Path, backend: Boxed, cache_bytes: usize) -> Result<Data
         .map_err(|error| OpenError::database(path, error))?;
     match format(&database).map_err(|error| OpenError::database(path, error))? {
         Format::Known => Ok(database),
-        Format::Newer(found) => Err(OpenError::NewerFormat { path: path.to_owned(), found, known: FORMAT }),
-        Format::Older(found) => Err(OpenError::OlderFormat { path: path.to_owned(), found, known: FORMAT }),
+        Format::Unknown(found) => Err(OpenError::UnknownFormat { path: path.to_owned(), found, known: FORMAT }),
         Format::Foreign => Err(damaged("its tables are not Handbill's")),
         Format::Empty => {
             create_tables(&database).map_err(|error| OpenError::database(path, error))?;
@@ -158,8 +156,7 @@ fn open_or_panic(path: &Path, backend: Boxed, cache_bytes: usize) -> Result<Data
 enum Format {
     Empty,
     Known,
-    Newer(u64),
-    Older(u64),
+    Unknown(u64),
     Foreign,
 }
 
@@ -179,9 +176,8 @@ fn format(database: &Database) -> Result<Format, redb::Error> {
     let found = meta.get(FORMAT_KEY)?.map(|found| found.value());
     Ok(match found {
         Some(FORMAT) => Format::Known,
-        Some(found) if found > FORMAT => Format::Newer(found),
-        Some(found @ 1..FORMAT) => Format::Older(found),
-        _ => Format::Foreign,
+        Some(found) => Format::Unknown(found),
+        None => Format::Foreign,
     })
 }
 

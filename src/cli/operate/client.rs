@@ -16,7 +16,7 @@ use tokio::time::timeout;
 
 use super::super::healthcheck::reachable;
 use crate::app::operating::ClusterOperators;
-use crate::config::{OperatedSettings, OperatorAccess, StoreKind};
+use crate::config::{OperatedSettings, OperatorAccess};
 use crate::operators::guard::TokenFile;
 use crate::operators::types::ErrorBody;
 use crate::telemetry::logs::LogQueue;
@@ -46,9 +46,9 @@ pub(super) struct ProcessClient {
 impl Client {
     /// A client of what `settings` name. Work on the cluster itself is logged to `log`.
     pub(super) fn new(settings: &OperatedSettings, log: &LogQueue) -> Result<Self, String> {
-        match settings.cluster.store.store {
-            StoreKind::Embedded => Self::of_process(&settings.access),
-            StoreKind::Scylla => Ok(Self::Cluster(ClusterOperators::reach(&settings.cluster, log)?)),
+        match ClusterOperators::reach(&settings.cluster, log)? {
+            None => Self::of_process(&settings.access),
+            Some(cluster) => Ok(Self::Cluster(cluster)),
         }
     }
 

@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use super::client::Client;
 use super::lines::{print_line, progress};
 use crate::app::moving::{self, Ask, Counts, Destination, MoveError, Selection, Summary};
-use crate::config::{EmbeddedSettings, MovingSettings, StoreKind};
+use crate::config::{EmbeddedSettings, MovingSettings};
 
 /// The arguments of `handbill export`.
 #[derive(Args, Debug)]
@@ -78,9 +78,7 @@ impl Export {
 impl Backup {
     /// Exit code 1 if a record cannot be read.
     pub(in crate::cli) fn run(&self) -> Result<ExitCode, String> {
-        if self.settings.store.store == StoreKind::Scylla {
-            return Err("backup works on the embedded store: use export, or the snapshots of the cluster".to_owned());
-        }
+        moving::check_backup(&self.settings)?;
         let refused = |reason| format!("{} cannot be created: {reason}", self.to.display());
         fs::create_dir_all(&self.to).map_err(refused)?;
         let path = moving::new_backup_in(&self.to);

@@ -27,7 +27,7 @@ use thiserror::Error;
 use super::content::{Content, ContentError};
 use super::edit_key::EditKeyHash;
 use super::markdown::Rendered;
-use super::page::{Page, PageState, PageVersion, TextPlace, Tombstone};
+use super::page::{Page, PageState, PageVersion, Tombstone};
 use super::slug::{NotASlug, Slug};
 use super::takedown::TakedownError;
 use super::timestamp::UnixMillis;
@@ -104,8 +104,7 @@ impl ArchivedPage {
     /// The page, with the HTML in `rendered`, which was made from its content.
     pub fn into_page(self, rendered: Rendered) -> Page {
         let Self { slug, title, content, key_hash, version, created_at, updated_at } = self;
-        let text = TextPlace::Unknown;
-        Page { slug, title, content, rendered, key_hash, version, created_at, updated_at, text }
+        Page { slug, title, content, rendered, key_hash, version, created_at, updated_at }
     }
 
     /// The state of the page.

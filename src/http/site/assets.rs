@@ -28,19 +28,6 @@ pub static FAVICON: LazyLock<Asset> =
 pub static ROBOTS_TXT: LazyLock<Asset> =
     LazyLock::new(|| Asset::new("text/plain; charset=utf-8", include_bytes!("assets/robots.txt")));
 
-/// The current version of a file that a page of release 0.2 loads from `/assets/`. Release 0.2 put the hash of the file
-/// into its name. During a rolling update, older replicas still send such pages.
-pub fn legacy_asset(name: &str) -> Option<&'static Asset> {
-    let is = |prefix, extension| name.strip_prefix(prefix).is_some_and(|rest| rest.ends_with(extension));
-    if is("style-", ".css") {
-        Some(&STYLE)
-    } else if is("favicon-", ".svg") {
-        Some(&FAVICON)
-    } else {
-        None
-    }
-}
-
 /// The first 16 hexadecimal digits of the SHA-256 of `parts`. The length of each part is hashed too.
 ///
 /// 64 bits are enough to tell versions of a file apart. They are too few to resist a deliberate search for a collision.
@@ -67,15 +54,6 @@ mod tests {
 
     fn style_sheet() -> &'static str {
         std::str::from_utf8(STYLE.bytes).unwrap()
-    }
-
-    #[test]
-    fn a_page_of_an_older_release_is_shown_with_the_files_of_today() {
-        assert_eq!(legacy_asset("style-0123456789abcdef.css").unwrap().bytes, STYLE.bytes);
-        assert_eq!(legacy_asset("favicon-0123456789abcdef.svg").unwrap().bytes, FAVICON.bytes);
-        for absent in ["", "style.css", "style-0.svg", "other-0.css", "robots.txt"] {
-            assert!(legacy_asset(absent).is_none(), "{absent}");
-        }
     }
 
     #[test]

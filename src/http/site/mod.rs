@@ -23,7 +23,6 @@ use super::described::Described;
 use super::edge;
 use super::error::{error_response, service_error_response};
 use super::etag::REVALIDATE;
-use super::extract::SlugParam;
 use super::robots::mark_noindex;
 use super::state::Http;
 use super::static_response::{CACHE_ONE_HOUR, StaticResponse};
@@ -46,27 +45,6 @@ const PRIVATE_REVALIDATE: HeaderValue = HeaderValue::from_static("private, no-ca
 
 /// How long crawlers may cache `robots.txt`.
 const CACHE_ONE_DAY: HeaderValue = HeaderValue::from_static("public, max-age=86400");
-
-/// `GET /assets/<name>`. Only pages of an older release link to it.
-pub(in crate::http) async fn asset(
-    State(http): State<Arc<Http>>,
-    SlugParam(name): SlugParam,
-    request: Request,
-) -> Response {
-    match legacy_asset(&name) {
-        // The name has the hash of an older file, so the response must not be cached under it.
-        Some(asset) => asset.respond_to(request.headers()),
-        None => not_found_response(&http, &request),
-    }
-}
-
-/// The file that a page of release 0.2 loads from `/assets/<name>`.
-fn legacy_asset(name: &str) -> Option<&'static StaticResponse> {
-    static STYLE: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::STYLE, REVALIDATE));
-    static FAVICON: LazyLock<StaticResponse> = LazyLock::new(|| asset_response(&assets::FAVICON, REVALIDATE));
-    let asset = assets::legacy_asset(name)?;
-    Some(if std::ptr::eq(asset, &raw const *assets::STYLE) { &STYLE } else { &FAVICON })
-}
 
 /// `GET /robots.txt`.
 pub(in crate::http) async fn robots_txt(headers: HeaderMap) -> Response {

@@ -11,7 +11,7 @@ use handbill::backends::redb::RedbStore;
 use handbill::domain::page::Page;
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
-use handbill::ports::page_store::{Head, InsertResult, Lookup, PageStore, Record};
+use handbill::ports::page_store::{Head, InsertResult, Lookup, PageStore, ReadsNow, Record};
 
 use super::disk::Disk;
 use crate::support::pages::{CREATED, edited, page as new_page, slug};

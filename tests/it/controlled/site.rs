@@ -5,7 +5,7 @@ use std::sync::Arc;
 use handbill::domain::content::Content;
 use handbill::domain::edit_key::EditKey;
 use handbill::domain::markdown::{RENDERER_VERSION, Rendered};
-use handbill::domain::page::{Page, PageVersion, TextPlace};
+use handbill::domain::page::{Page, PageVersion};
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::page_store::{InsertResult, PageStore};
@@ -33,7 +33,6 @@ async fn page_with_links_to(app: &TestApp, origins: &[&str]) -> &'static str {
         version: PageVersion::FIRST,
         created_at: UnixMillis::new(0),
         updated_at: UnixMillis::new(0),
-        text: TextPlace::Unknown,
     };
     assert_eq!(app.store.insert_if_absent(Arc::new(page)).await.unwrap(), InsertResult::Inserted);
     slug

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageHead, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use tokio::task::yield_now;
 
 use super::app::{Setup, TestApp};
@@ -79,8 +79,8 @@ impl PageStore for HeadsFirst {
         Ok(self.read(slug, |reads| reads.lookups += 1).await)
     }
 
-    fn keeps_texts_apart(&self) -> bool {
-        true
+    fn access(&self) -> Access<'_> {
+        Access::HeadFirst
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {

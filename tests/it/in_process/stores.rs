@@ -9,7 +9,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{
+    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
 use tokio::sync::watch;
 
 /// One of the store's operations.
@@ -180,23 +182,11 @@ impl PageStore for WatchedStore {
         self.pass(Operation::Lookup, None, self.inner.lookup(slug)).await
     }
 
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
-        // A planned fault is for the next call, so a page that is ready must not take its place.
-        if self.is_planned(Operation::Lookup) { None } else { self.inner.known_state(slug) }
-    }
-
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        if self.is_planned(Operation::Lookup) {
-            return None;
+    fn access(&self) -> Access<'_> {
+        match self.inner.access() {
+            Access::AtOnce(_) => Access::AtOnce(self),
+            other => other,
         }
-        let found = self.inner.lookup_now(slug, max_bytes)?;
-        self.plan().calls.lookups += 1;
-        self.answered.send_modify(|calls| calls.lookups += 1);
-        Some(found)
-    }
-
-    fn keeps_texts_apart(&self) -> bool {
-        self.inner.keeps_texts_apart()
     }
 
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
@@ -209,5 +199,22 @@ impl PageStore for WatchedStore {
 
     async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
         self.pass(Operation::Swap, Some(CasResult::Stale), self.inner.compare_and_set(expected, next)).await
+    }
+}
+
+impl ReadsNow for WatchedStore {
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        if self.is_planned(Operation::Lookup) {
+            return None;
+        }
+        let found = self.inner.access().now()?.lookup_now(slug, max_bytes)?;
+        self.plan().calls.lookups += 1;
+        self.answered.send_modify(|calls| calls.lookups += 1);
+        Some(found)
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        // A planned fault is for the next call, so a page that is ready must not take its place.
+        if self.is_planned(Operation::Lookup) { None } else { self.inner.access().now()?.known_state(slug) }
     }
 }

@@ -12,12 +12,10 @@ use crate::support::exchange::{Answer, Request};
 fn validated(page: &Published) -> Vec<(String, &'static str)> {
     let mut asked: Vec<(String, &str)> = representations(page).map(|target| (target, "*/*")).to_vec();
     asked.push((format!("/{}", page.slug), "text/markdown"));
-    let style = "/assets/style-0123456789abcdef.css";
     let fixed = [
         "/",
         "/help",
         "/never-was-2222bbbb/edit",
-        style,
         "/assets/0/editor.js",
         "/robots.txt",
         path::REGISTRY_ENTRY,

@@ -346,20 +346,6 @@ async fn a_page_asks_for_no_file_that_a_replica_of_another_version_may_lack() {
 }
 
 #[tokio::test]
-async fn a_page_of_release_0_2_gets_the_style_sheet_and_icon_of_today_and_keeps_neither() {
-    let app = TestApp::new();
-    for (path, content_type) in [
-        ("/assets/style-0123456789abcdef.css", "text/css; charset=utf-8"),
-        ("/assets/favicon-0123456789abcdef.svg", "image/svg+xml"),
-    ] {
-        let answer = app.get(path).await;
-        assert_eq!(answer.expect_status(200).header("content-type"), content_type);
-        assert_eq!(answer.header("cache-control"), "no-cache");
-    }
-    app.get("/assets/other-0123456789abcdef.css").await.expect_status(404);
-}
-
-#[tokio::test]
 async fn robots_txt_and_favicon_are_there() {
     let app = TestApp::new();
     let robots = app.get("/robots.txt").await;

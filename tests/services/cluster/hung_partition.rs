@@ -46,8 +46,7 @@ const LIMITS: CqlTimeouts = CqlTimeouts {
     permit: Duration::from_mins(1),
     in_flight: 64,
     share_percent: 25,
-    silent_after: Duration::from_secs(1),
-    refused_for: Duration::from_millis(250),
+    refuses_silent: true,
 };
 
 #[derive(Parser)]

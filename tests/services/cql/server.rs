@@ -33,8 +33,7 @@ pub(crate) const PATIENT: CqlTimeouts = CqlTimeouts {
     permit: Duration::from_mins(1),
     in_flight: 256,
     share_percent: 100,
-    silent_after: Duration::from_mins(1),
-    refused_for: Duration::ZERO,
+    refuses_silent: false,
 };
 
 /// The nodes of the server, as `host:port,…`; one node is enough.

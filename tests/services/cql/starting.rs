@@ -60,14 +60,14 @@ async fn a_store_serves_on_a_newer_schema_that_was_only_expanded_and_refuses_a_c
         phase: Phase::Expand,
         name: "note",
         only_on: None,
-        statement: "ALTER TABLE pages ADD note text",
+        cql: "ALTER TABLE pages ADD note text",
     };
     const CONTRACTED: Migration = Migration {
         number: NEXT + 1,
         phase: Phase::Contract,
         name: "no_html",
         only_on: None,
-        statement: "ALTER TABLE pages DROP html",
+        cql: "ALTER TABLE pages DROP html",
     };
     let session = session().await;
     let keyspace = fresh_keyspace();

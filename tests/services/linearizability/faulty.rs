@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use handbill::domain::page::{Page, PageHead, PageState, PageVersion};
 use handbill::domain::slug::Slug;
-use handbill::ports::page_store::{CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use handbill::ports::page_store::{
+    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
 
 /// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,25 +102,15 @@ impl PageStore for FaultyStore {
         self.inner.lookup(slug).await.map(|found| self.shown(slug, found))
     }
 
-    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
-        self.inner.lookup_now(slug, max_bytes).map(|found| self.shown(slug, found))
-    }
-
-    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+    fn access(&self) -> Access<'_> {
         match self.fault {
-            Fault::StaleState => self.before(slug).map(|page| page.state()).or_else(|| self.inner.known_state(slug)),
-            Fault::Silence => self.inner.known_state(slug),
-            // Pages that are ready would hide the faults of the store.
-            _ => None,
+            Fault::TextsApart | Fault::StaleHead => Access::HeadFirst,
+            _ => Access::AtOnce(self),
         }
     }
 
-    fn keeps_texts_apart(&self) -> bool {
-        matches!(self.fault, Fault::TextsApart | Fault::StaleHead)
-    }
-
     async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
-        if self.keeps_texts_apart() {
+        if matches!(self.access(), Access::HeadFirst) {
             let found = self.inner.head(slug).await?;
             return Ok(match (found, self.before(slug)) {
                 (Head::Active(_), Some(before)) if self.strikes(Fault::StaleHead) => Head::Active(before.head()),
@@ -133,7 +125,7 @@ impl PageStore for FaultyStore {
     }
 
     async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
-        if self.keeps_texts_apart() {
+        if matches!(self.access(), Access::HeadFirst) {
             return self.inner.page(head).await;
         }
         let before = self.before(&head.slug).filter(|before| before.state() == head.state());
@@ -160,5 +152,21 @@ impl PageStore for FaultyStore {
             _ => expected,
         };
         self.swap(expected, next).await
+    }
+}
+
+impl ReadsNow for FaultyStore {
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        self.inner.access().now()?.lookup_now(slug, max_bytes).map(|found| self.shown(slug, found))
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        let known = || self.inner.access().now()?.known_state(slug);
+        match self.fault {
+            Fault::StaleState => self.before(slug).map(|page| page.state()).or_else(known),
+            Fault::Silence => known(),
+            // Pages that are ready would hide the faults of the store.
+            _ => None,
+        }
     }
 }

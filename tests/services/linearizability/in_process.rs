@@ -4,10 +4,10 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use async_trait::async_trait;
-use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use handbill::domain::client::Peer;
+use handbill::http::Front;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use tower::ServiceExt;
@@ -15,7 +15,7 @@ use tower::ServiceExt;
 use crate::linearizability::histories::transport::{Connection, Transport};
 
 /// The public routers of the replicas.
-pub(crate) struct InProcess(pub(crate) Vec<Router>);
+pub(crate) struct InProcess(pub(crate) Vec<Front>);
 
 impl Transport for InProcess {
     fn connect(&self, client: usize) -> Box<dyn Connection> {
@@ -24,7 +24,7 @@ impl Transport for InProcess {
 }
 
 struct Calls {
-    replicas: Vec<Router>,
+    replicas: Vec<Front>,
     next: usize,
 }
 

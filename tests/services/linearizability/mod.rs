@@ -12,9 +12,9 @@ pub(crate) mod in_process;
 use std::ffi::OsStr;
 use std::sync::Arc;
 
-use axum::Router;
 use handbill::app::Deps;
 use handbill::backends::redb::RedbStore;
+use handbill::http::Front;
 use handbill::ports::page_store::PageStore;
 
 use self::faulty::{Fault, FaultyStore};
@@ -31,7 +31,7 @@ fn plan() -> Plan {
 }
 
 /// A replica in this process, over `store`, without limits.
-pub(crate) fn replica(store: Arc<dyn PageStore>) -> Router {
+pub(crate) fn replica(store: Arc<dyn PageStore>) -> Front {
     unlimited::front(store, &Deps::system())
 }
 

@@ -122,9 +122,6 @@ fn a_value_of_the_cluster_or_redis_that_makes_no_sense_stops_the_start_with_one_
         (&[&scylla[..], &redis].concat(), "scylla-ca-file", &absent),
         (&[&scylla[..], &redis].concat(), "schema-wait", "soon"),
         (&[&scylla[..], &redis].concat(), "scylla-in-flight", "3"),
-        (&[&scylla[..], &redis].concat(), "scylla-page-share", "101"),
-        (&[&scylla[..], &redis].concat(), "scylla-silent-after", "3s"),
-        (&[&scylla[..], &redis].concat(), "scylla-refuse-for", "soon"),
         (&[&scylla[..], &redis, &["--scylla-username", "user"]].concat(), "scylla-password-file", &absent),
         (&Vec::new(), "redis-url", "nonsense"),
         (&redis.to_vec(), "redis-mode", "nonsense"),
@@ -186,14 +183,11 @@ const OF_SCYLLA: [&str; 14] = [
     "schema-wait",
 ];
 
-/// The options of the load that a replica puts on the cluster.
-const OF_LOAD: [&str; 4] = ["scylla-in-flight", "scylla-page-share", "scylla-silent-after", "scylla-refuse-for"];
-
 #[test]
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
     let directory = tempdir().unwrap();
     let mut by_variable = handbill::<&str>([]);
-    let of_cluster = [&OF_SCYLLA[..], &OF_LOAD[..]].concat();
+    let of_cluster = [&OF_SCYLLA[..], &["scylla-in-flight"]].concat();
     for option in &of_cluster {
         by_variable.env(variable(option), "not\none, at all");
     }
@@ -406,9 +400,9 @@ fn help_lists_every_option_with_its_variable_and_its_default() {
     // Settings of servers that are not used by default have no default either.
     let of_servers =
         help.lines().filter(|line| ["      --scylla-", "      --redis-"].iter().any(|start| line.starts_with(start)));
-    assert_eq!(of_servers.count(), 26, "{help}");
+    assert_eq!(of_servers.count(), 23, "{help}");
     let options = help.lines().filter(|line| line.starts_with("      --")).count();
-    assert_eq!(options, 72, "an option that this test does not know:\n{help}");
+    assert_eq!(options, 68, "an option that this test does not know:\n{help}");
 }
 
 #[test]

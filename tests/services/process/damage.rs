@@ -64,7 +64,7 @@ fn a_damaged_file_stops_the_start_with_one_line_in_either_log_format() {
 }
 
 #[test]
-fn a_file_of_0_2_0_stops_the_start_with_one_line_that_says_what_to_do() {
+fn a_file_in_another_format_stops_the_start_with_one_line_that_says_what_to_do() {
     const META: TableDefinition<&str, u64> = TableDefinition::new("meta");
     let directory = tempdir().unwrap();
     with_a_page(directory.path());

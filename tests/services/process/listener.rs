@@ -57,7 +57,7 @@ impl Listener {
         Self::serving(limits, app())
     }
 
-    fn serving(limits: ServerLimits, app: Router) -> Self {
+    fn serving(limits: ServerLimits, app: impl App) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();

@@ -1,7 +1,6 @@
 //! `handbill migrate`: brings a keyspace up to date, one process at a time.
 //!
-//! Every numbered file in `migrations/` holds one statement, so nothing here has to find where a statement ends. The
-//! server gets the whole file and ignores the comments.
+//! The server gets the statements of a numbered file in `migrations/` one after the other. It ignores the comments.
 
 mod lease;
 pub mod schema;
@@ -172,7 +171,9 @@ async fn apply(session: &Session, keyspace: &str, migrations: &[Migration]) -> R
             continue;
         }
         if migration.only_on.is_none_or(|server| server == server_of(session)) {
-            change_schema(session, migration.statement).await?;
+            for statement in migration.statements() {
+                change_schema(session, statement).await?;
+            }
         }
         record(session, migration).await?;
         names.push(format!("{:04} {}", migration.number, migration.name));

@@ -24,53 +24,16 @@ pub(super) const OWN_TABLES: [&str; 3] = [
 ];
 
 /// Every migration of this program, in order.
-pub const MIGRATIONS: &[Migration] = &[
-    Migration {
-        number: 1,
-        phase: Phase::Expand,
-        name: "pages",
-        only_on: None,
-        statement: include_str!("../../../../migrations/0001_expand_pages.cql"),
-    },
-    Migration {
-        number: 2,
-        phase: Phase::Expand,
-        name: "read_repair",
-        only_on: Some(Server::Cassandra),
-        statement: include_str!("../../../../migrations/0002_expand_read_repair.cassandra.cql"),
-    },
-    Migration {
-        number: 3,
-        phase: Phase::Expand,
-        name: "deletions",
-        only_on: None,
-        statement: include_str!("../../../../migrations/0003_expand_deletions.cql"),
-    },
-    Migration {
-        number: 4,
-        phase: Phase::Expand,
-        name: "audit",
-        only_on: None,
-        statement: include_str!("../../../../migrations/0004_expand_audit.cql"),
-    },
-    Migration {
-        number: 5,
-        phase: Phase::Expand,
-        name: "takedowns_begun",
-        only_on: None,
-        statement: include_str!("../../../../migrations/0005_expand_takedowns_begun.cql"),
-    },
-    Migration {
-        number: 6,
-        phase: Phase::Expand,
-        name: "creates",
-        only_on: None,
-        statement: include_str!("../../../../migrations/0006_expand_creates.cql"),
-    },
-];
+pub const MIGRATIONS: &[Migration] = &[Migration {
+    number: 1,
+    phase: Phase::Expand,
+    name: "baseline",
+    only_on: None,
+    cql: include_str!("../../../../migrations/0001_expand_baseline.cql"),
+}];
 
 /// One numbered file of `migrations/`. The file's name contains the first four fields:
-/// `0002_expand_read_repair.cassandra.cql`.
+/// `0002_expand_note.cassandra.cql`.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
     /// The migration's place in the order, from 1.
@@ -79,10 +42,10 @@ pub struct Migration {
     pub phase: Phase,
     /// The migration's subject, in a few words.
     pub name: &'static str,
-    /// The only server that needs the migration; the other one skips the statement. `None` if both servers need it.
+    /// The only server that needs the migration; the other one skips it. `None` if both servers need it.
     pub only_on: Option<Server>,
-    /// The whole file: comments and one statement that can be repeated.
-    pub statement: &'static str,
+    /// The whole file: comments and statements that can be repeated.
+    pub cql: &'static str,
 }
 
 /// The effect of a migration on programs that do not know it.
@@ -106,7 +69,13 @@ pub enum Server {
 impl Migration {
     /// The SHA-256 of the file in hexadecimal.
     pub fn checksum(&self) -> String {
-        hex::encode(&Sha256::digest(self.statement))
+        hex::encode(&Sha256::digest(self.cql))
+    }
+
+    /// The statements of the file, each with the comments before it. A statement ends with a semicolon at the end of a
+    /// line, and no line of a comment ends so.
+    pub(super) fn statements(&self) -> impl Iterator<Item = &'static str> {
+        self.cql.split_inclusive(";\n")
     }
 }
 
@@ -219,10 +188,8 @@ pub(super) fn compare(known: &[Migration], applied: &[AppliedMigration]) -> Resu
 mod tests {
     use super::*;
 
-    const FIRST: Migration =
-        Migration { number: 1, phase: Phase::Expand, name: "first", only_on: None, statement: "one" };
-    const SECOND: Migration =
-        Migration { number: 2, phase: Phase::Expand, name: "second", only_on: None, statement: "two" };
+    const FIRST: Migration = Migration { number: 1, phase: Phase::Expand, name: "first", only_on: None, cql: "one" };
+    const SECOND: Migration = Migration { number: 2, phase: Phase::Expand, name: "second", only_on: None, cql: "two" };
 
     fn row(migration: &Migration, phase: Phase) -> AppliedMigration {
         AppliedMigration { number: migration.number, phase: phase.name().to_owned(), checksum: migration.checksum() }
@@ -245,6 +212,20 @@ mod tests {
         let changed = AppliedMigration { checksum: SECOND.checksum(), ..row(&FIRST, Phase::Expand) };
         let error = compare(&[FIRST, SECOND], &[changed]).unwrap_err();
         assert!(matches!(error, SchemaError::Changed { number: 1 }), "{error}");
+    }
+
+    #[test]
+    fn a_file_is_sent_statement_by_statement() {
+        let file = "-- A table; it is new.\nCREATE one;\n\n-- Another.\nCREATE two (\n    x int\n);\n";
+        let statements: Vec<_> = Migration { cql: file, ..FIRST }.statements().collect();
+        assert_eq!(
+            statements,
+            ["-- A table; it is new.\nCREATE one;\n", "\n-- Another.\nCREATE two (\n    x int\n);\n"]
+        );
+        for migration in MIGRATIONS {
+            let heads = migration.cql.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase())).count();
+            assert_eq!(migration.statements().count(), heads, "{}", migration.name);
+        }
     }
 
     #[test]
