@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
+use super::host_name::is_short_enough;
 use super::html_text::{Piece, pieces};
 
 /// The hosts in the addresses of `html`, which the renderer wrote: those of links and of images. An IPv6 address is in
@@ -20,6 +21,9 @@ pub fn link_hosts(html: &str) -> BTreeSet<String> {
 /// `text` as [`link_hosts`] writes hosts; `None` if it is no host. A final dot is left out.
 pub fn parse_host(text: &str) -> Option<String> {
     let text = text.trim();
+    if !is_short_enough(text) {
+        return None;
+    }
     let is_bare_ipv6 = text.contains(':') && !text.starts_with('[');
     let host = if is_bare_ipv6 { Host::parse(&format!("[{text}]")) } else { Host::parse(text) }.ok()?;
     // The URL standard allows more in names than any name has, such as `*`.

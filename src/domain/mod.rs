@@ -16,6 +16,7 @@ pub mod edit_key;
 pub mod excerpt;
 pub mod fingerprint;
 pub mod hex;
+pub mod host_name;
 pub mod html_text;
 pub mod invisible;
 pub mod language;

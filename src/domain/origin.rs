@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use thiserror::Error;
 use url::Url;
 
-use super::authority::{Authority, is_local};
+use super::authority::{Authority, MAX_AUTHORITY_BYTES, is_local};
 
 /// An `http` or `https` origin, serialised as the URL standard does: no trailing slash, no default port.
 ///
@@ -31,6 +31,9 @@ pub enum OriginError {
 impl Origin {
     /// Accepts `scheme://host[:port]`, with or without a trailing slash.
     pub fn parse(text: &str) -> Result<Self, OriginError> {
+        if text.len() > MAX_AUTHORITY_BYTES + "https://".len() {
+            return Err(OriginError::NotAUrl);
+        }
         let url = Url::parse(text).map_err(|_| OriginError::NotAUrl)?;
         let origin = Self::of(&url).ok_or(OriginError::Scheme)?;
         let is_bare = url.path() == "/"

@@ -17,8 +17,8 @@ use crate::domain::page::Page;
 /// them are in memory only if ten thousand connections are answered at the same moment.
 pub(super) const LARGE_BYTES: usize = 64 * 1024;
 
-/// Large pages that are being read and turned into responses have at most this many bytes together: 40 of the largest,
-/// several for each core.
+/// Large pages that are being read, changed and turned into responses have at most this many bytes together: 20 of the
+/// largest, each counted twice, because a response or a changed page is made from it.
 const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// Longest wait for a permit to read a large page.
@@ -51,7 +51,7 @@ impl LargeReads {
             return Ok(ReadPermit::default());
         }
         // Even the largest page fits.
-        let bytes = u32::try_from(bytes.min(MAX_BYTES)).unwrap_or(u32::MAX);
+        let bytes = u32::try_from((2 * bytes).min(MAX_BYTES)).unwrap_or(u32::MAX);
         Arc::clone(&self.0)
             .try_acquire_many_owned(bytes)
             .map(|permit| ReadPermit(Some(permit)))
@@ -111,7 +111,7 @@ mod tests {
     async fn large_pages_in_memory_are_bounded_in_bytes_and_small_ones_never_wait() {
         let (reads, large, small) = (LargeReads::new(), page(1_000_000), page(LARGE_BYTES - 1));
         let (permits, needed) = acquire_all(&reads, &large);
-        assert_eq!(permits.len(), MAX_BYTES / 1_000_001);
+        assert_eq!(permits.len(), MAX_BYTES / 2_000_002);
         assert!(reads.acquire(needed).now_or_never().is_none());
         for _ in 0..10_000 {
             assert!(reads.try_acquire(&small).is_ok());
@@ -135,10 +135,10 @@ mod tests {
     async fn those_who_get_no_turn_in_time_are_told_so_and_leave_nothing_behind() {
         let (reads, large) = (LargeReads::new(), page(1_000_000));
         let (permits, _) = acquire_all(&reads, &large);
-        let waiting = (0..400).map(|_| async { reads.acquire(NeededBytes(1_000_001)).await });
+        let waiting = (0..400).map(|_| async { reads.acquire(NeededBytes(2_000_002)).await });
         assert!(join_all(waiting).await.into_iter().all(|permit| matches!(permit, Err(ServiceError::Overloaded))));
         drop(permits);
-        assert_eq!(acquire_all(&reads, &large).0.len(), MAX_BYTES / 1_000_001);
+        assert_eq!(acquire_all(&reads, &large).0.len(), MAX_BYTES / 2_000_002);
     }
 
     #[tokio::test]

@@ -7,6 +7,7 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::error::{BodyError, ServiceError};
+use super::large_reads::ReadPermit;
 use super::request::{Body, Credential, Precondition, TextUpdate, Update, UpdateFields};
 use super::write_turns::Place;
 use super::{Limited, PageService, StoreBudget, back_off, within_deadline};
@@ -44,6 +45,14 @@ impl Edit<'_> {
         self.precondition.check(state)?;
         self.update.check_state(state)
     }
+}
+
+/// The memory of the page that a write makes, until the store has answered.
+enum Held {
+    /// The HTML was rendered before the write began, and is held by the [`Edit`].
+    Rendered,
+    Html(#[expect(dead_code, reason = "it is given back when this is dropped")] Memory),
+    Page(#[expect(dead_code, reason = "it is given back when this is dropped")] ReadPermit),
 }
 
 /// The page that a write is made from.
@@ -159,7 +168,7 @@ impl PageService {
         let edit = Edit { update, rendered, key, precondition, purpose };
         edit.check_state(head.state())?;
         if edit.update.is_empty() {
-            let page = self.page_of(head, &mut store_budget).await?;
+            let (page, _permit) = self.page_with_permit(head, &mut store_budget).await?;
             edit.check_state(page.state())?;
             return Ok(self.rendering.current(page).await);
         }
@@ -170,7 +179,7 @@ impl PageService {
             None => Base::Read(head),
         };
         loop {
-            let (expected, next, _memory) = self.next(base, &edit, &mut store_budget).await?;
+            let (expected, next, _held) = self.next(base, &edit, &mut store_budget).await?;
             let next = Arc::new(next);
             let swapped = self.store.compare_and_set(expected, Record::Active(Arc::clone(&next)));
             match store_budget.wait(swapped).await? {
@@ -186,48 +195,73 @@ impl PageService {
         }
     }
 
-    /// The version that `edit` replaces, the page that it makes of `base`, and the memory of that page's HTML if it was
-    /// rendered for this.
+    /// The version that `edit` replaces, the page that it makes of `base`, and the memory of that page, if it was not
+    /// rendered before.
     async fn next(
         &self,
         base: Base,
         edit: &Edit<'_>,
         store_budget: &mut StoreBudget,
-    ) -> Result<(PageVersion, Page, Option<Memory>), ServiceError> {
+    ) -> Result<(PageVersion, Page, Held), ServiceError> {
         let Edit { update, rendered, .. } = edit;
         edit.check_state(base.state())?;
         if let (TextUpdate::Replace(content), Some(Made { rendered, .. })) = (&update.text, rendered) {
             let head = base.into_head();
             let next = head.rewritten(update.title.clone(), content.clone(), rendered.clone(), self.clock.now());
-            return Ok((head.version, next, None));
+            return Ok((head.version, next, Held::Rendered));
         }
-        let page = match base {
-            Base::Written(page) => page,
-            Base::Read(head) => self.page_of(head, store_budget).await?,
+        let (page, permit) = match base {
+            // Those who wait for a permit share this page.
+            Base::Written(page) => match self.large_reads.try_acquire(&page) {
+                Ok(permit) => (page, permit),
+                Err(needed) => (page, self.large_reads.acquire(needed).await?),
+            },
+            Base::Read(head) => self.page_with_permit(head, store_budget).await?,
         };
         edit.check_state(page.state())?;
         let version = page.version;
-        let (next, memory) = self.with_parts_replaced(page, edit).await?;
-        Ok((version, next, memory))
+        let (next, held) = self.with_parts_replaced(page, permit, edit).await?;
+        Ok((version, next, held))
+    }
+
+    /// The page of `head`, and the memory for it and for a page that is made of it.
+    async fn page_with_permit(
+        &self,
+        head: PageHead,
+        store_budget: &mut StoreBudget,
+    ) -> Result<(Arc<Page>, ReadPermit), ServiceError> {
+        let page = self.page_of(head.clone(), store_budget).await?;
+        match self.large_reads.try_acquire(&page) {
+            Ok(permit) => Ok((page, permit)),
+            Err(needed) => {
+                drop(page);
+                let permit = self.large_reads.acquire(needed).await?;
+                Ok((self.page_of(head, store_budget).await?, permit))
+            }
+        }
     }
 
     /// `page` after an update that keeps its source, or replaces parts of it.
     async fn with_parts_replaced(
         &self,
         page: Arc<Page>,
+        permit: ReadPermit,
         edit: &Edit<'_>,
-    ) -> Result<(Page, Option<Memory>), ServiceError> {
+    ) -> Result<(Page, Held), ServiceError> {
         let Edit { update, key, purpose, .. } = edit;
         let title = update.title.clone();
         let TextUpdate::Edit(edits) = &update.text else {
             // The page is stored with HTML of the newest renderer.
             let page = self.rendering.current(page).await;
-            return Ok((Arc::unwrap_or_clone(page).retitled(title, self.clock.now()), None));
+            return Ok((Arc::unwrap_or_clone(page).retitled(title, self.clock.now()), Held::Page(permit)));
         };
         let text = text_edits::apply(page.content.as_str(), edits).map_err(BodyError::Edit)?;
         let content = Content::parse(text).map_err(BodyError::Content)?;
+        // Many may wait to be rendered, and none of them needs the old text.
+        let head = page.head();
+        drop((page, permit));
         let Made { rendered, memory, .. } = self.publishable(&content, key, *purpose).await?;
-        Ok((page.head().rewritten(title, content, rendered, self.clock.now()), Some(memory)))
+        Ok((head.rewritten(title, content, rendered, self.clock.now()), Held::Html(memory)))
     }
 
     /// The HTML of `content`, if neither of them contains `key` and operators publish it. Markup and character

@@ -41,9 +41,9 @@ const WRITE_BYTES: usize = 4096;
 /// How long a call waits for its share of the queue, or for permission to read.
 const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Maximum number of lookups that run at the same time, each on a thread of its own: more than a disk can serve at a
-/// time, and few enough to leave threads for other blocking work.
-const READS_AT_ONCE: usize = 64;
+/// Maximum number of lookups that run at the same time, each on a thread of its own. Each may hold 1.5 MB of the file and of
+/// a page before anything counts it.
+const READS_AT_ONCE: usize = 16;
 
 /// The pages of one data directory, which no other process may use while the store is open.
 ///

@@ -14,6 +14,8 @@ use std::borrow::Cow;
 
 use url::Url;
 
+use crate::domain::host_name::is_short_enough;
+
 /// Whether `html` is of the grammar.
 pub(super) fn is_canonical(html: &str) -> bool {
     let mut reader = Reader { rest: html, open: Vec::new(), links: 0 };
@@ -277,7 +279,8 @@ fn has_host(scheme: &str, rest: &str) -> bool {
     // A host whose last part is a number is an IPv4 address, and one with `xn--` is decoded: both may be invalid.
     let begins_last_part = host.rsplit('.').next().and_then(|part| part.bytes().next());
     let is_name = is_plain && begins_last_part.is_some_and(|byte| byte.is_ascii_lowercase()) && !host.contains("xn--");
-    is_name || Url::parse(&format!("{scheme}://{}/", decoded(host))).is_ok()
+    let is_parsed = |host: &str| is_short_enough(host) && Url::parse(&format!("{scheme}://{host}/")).is_ok();
+    is_name || is_parsed(&decoded(host))
 }
 
 /// `value` with its references replaced by their characters.

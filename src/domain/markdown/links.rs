@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use url::Url;
 
+use crate::domain::host_name::is_short_enough;
 use crate::domain::origin::Origin;
 
 /// The base against which a same-site address is resolved to see whether it stays on the site. No page is ever served
@@ -21,6 +22,9 @@ pub(super) struct LinkAddress {
 
 /// The address of a link written `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
 pub(super) fn link(written: &str) -> Option<LinkAddress> {
+    if !has_possible_host(written) {
+        return None;
+    }
     match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && !has_credentials(&url) => {
             Some(LinkAddress { origin: Origin::of(&url), href: url.into() })
@@ -43,7 +47,29 @@ pub(super) fn bare(written: &str) -> Option<LinkAddress> {
 
 /// The address of an image: `https` only.
 pub(super) fn image(written: &str) -> Option<String> {
-    Url::parse(written).ok().filter(|url| url.scheme() == "https" && !has_credentials(url)).map(String::from)
+    has_possible_host(written)
+        .then(|| Url::parse(written).ok())
+        .flatten()
+        .filter(|url| url.scheme() == "https" && !has_credentials(url))
+        .map(String::from)
+}
+
+/// Whether the host that `written` names, if it names one, is not longer than any host.
+fn has_possible_host(written: &str) -> bool {
+    // The URL standard's parser drops these wherever they stand.
+    let written = written.replace(['\t', '\n', '\r'], "");
+    let address = written.trim_start_matches(|c: char| c <= ' ');
+    let is_slash = |c: char| matches!(c, '/' | '\\');
+    let rest = match address.split_once(':') {
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("mailto") => return true,
+        Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => rest,
+        _ if address.chars().take_while(|c| is_slash(*c)).count() > 1 => address,
+        _ => return true,
+    };
+    let authority = rest.trim_start_matches(is_slash).split(|c| is_slash(c) || matches!(c, '?' | '#')).next();
+    let host = authority.and_then(|authority| authority.rsplit('@').next()).unwrap_or_default();
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    is_short_enough(if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host })
 }
 
 /// Whether `url` has a user name or a password. `https://bank.example@evil.example` leads to `evil.example`.

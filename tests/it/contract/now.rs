@@ -17,7 +17,7 @@ use super::disk::Disk;
 use crate::support::pages::{CREATED, edited, page as new_page, slug};
 
 /// The lookups that may wait for the disk at the same time.
-const LOOKUPS_AT_ONCE: usize = 64;
+const LOOKUPS_AT_ONCE: usize = 16;
 
 /// Longest wait for a call that must not wait. Nothing depends on it being short.
 const MAX_WAIT: Duration = Duration::from_mins(1);

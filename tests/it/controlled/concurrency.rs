@@ -196,3 +196,18 @@ async fn a_writer_that_waits_for_one_that_deletes_the_page_answers_410() {
     told.await.unwrap().await.unwrap().expect_error(410, "gone");
     app.read(&page.slug).await.expect_error(410, "gone");
 }
+
+#[tokio::test(start_paused = true)]
+async fn those_who_change_the_title_of_a_large_page_at_once_hold_no_more_pages_than_readers_may() {
+    let store = HeadsFirst::new();
+    let app = Setup::unlimited().over(Arc::clone(&store) as Arc<dyn PageStore>).start();
+    let page = app.publish("Large", &"<a@b.c>".repeat(14_000)).await;
+    app.store.always(Operation::Swap, || Fault::Hang);
+    let before = app.store.calls().swaps;
+    // The first has its turn, and hangs. After 2 s the others go on without one.
+    let answers = join_all((0..100).map(|number| app.update(&page, json!({"title": format!("Title {number}")})))).await;
+    assert!(answers.iter().all(|answer| answer.status == 503), "{answers:?}");
+    // Each of them counts as two times 0.7 MB of 32 MiB.
+    let begun = app.store.calls().swaps - before;
+    assert!((1..=24).contains(&begun), "{begun}");
+}
