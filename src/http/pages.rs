@@ -145,8 +145,7 @@ pub(super) async fn update(
     body: JsonBody<UpdatePage>,
 ) -> Response {
     let body = async { body.read().await.map(Into::into) };
-    // The future is on the heap, because it is large and many layers of futures surround it.
-    let attempt = Box::pin(http.service.update(requester, &slug, &credential, body, &precondition)).await;
+    let attempt = http.service.update(requester, &slug, &credential, body, &precondition).await;
     respond(attempt, &http, |page| {
         (page_fields(&*page, &http), edge::invalidation(&slug), page_body(&page, &http)).into_response()
     })

@@ -111,7 +111,9 @@ impl PageService {
         let purpose = Purpose::Write(self.tiers.believed(requester));
         match Slug::parse(slug) {
             Ok(slug) => {
-                self.admit(LimitKind::Edit, requester, self.edit(&slug, credential, body, precondition, purpose)).await
+                // The future is on the heap, because it is large and many layers of futures surround it.
+                let editing = Box::pin(self.edit(&slug, credential, body, precondition, purpose));
+                self.admit(LimitKind::Edit, requester, editing).await
             }
             Err(_) => Limited::rejected_before_limit(ServiceError::NotFound),
         }

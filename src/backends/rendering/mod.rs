@@ -53,7 +53,7 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Work that takes longer has no end. Rendering takes at most 250 ms of CPU (contract decision 12), and a thread that
 /// gives way may wait long for a core: with a quarter of a core beside readers, some texts took 10 s.
-const HUNG_AFTER: Duration = Duration::from_secs(60);
+const HUNG_AFTER: Duration = Duration::from_mins(1);
 
 /// Threads that may hang in the life of a process. Each holds its memory and a core for good.
 pub const MAX_HUNG: u64 = 4;

@@ -14,7 +14,7 @@ use handbill::app::Deps;
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::server::drain::Phase;
-use handbill::server::{ServerLimits, ServerMetrics, serve};
+use handbill::server::{App, ServerLimits, ServerMetrics, serve};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
