@@ -100,7 +100,7 @@ impl Actor<'_> {
 
     async fn read(&self, service: &PageService) {
         let began = self.history.tick();
-        let seen = match service.read(self.slug.as_str()).await {
+        let seen = match service.read(&self.slug).await {
             Ok(page) => Seen::of(&page),
             Err(ServiceError::Gone) => Seen::Gone,
             Err(error) => return self.failed(&error, None),

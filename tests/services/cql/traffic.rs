@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use axum::Router;
 use bytes::Bytes;
 use handbill::backends::coalescing::Coalescing;
+use handbill::http::Front;
 use handbill::telemetry::metrics::Metrics;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HOST, IF_NONE_MATCH};
 use http::{Method, Request, Response, StatusCode};
@@ -70,13 +70,13 @@ impl Traffic {
 }
 
 /// A replica in this process over `proxied`, which shares reads as a real one does.
-pub(crate) fn replica_over(proxied: &Proxied) -> Router {
+pub(crate) fn replica_over(proxied: &Proxied) -> Front {
     replica(Arc::new(Coalescing::new(proxied.store.clone(), &Arc::new(Metrics::new()))))
 }
 
 /// Sends a request to `replica`.
 pub(crate) async fn send(
-    replica: &Router,
+    replica: &Front,
     method: Method,
     path: &str,
     fields: &[(http::HeaderName, &str)],
@@ -92,7 +92,7 @@ pub(crate) async fn send(
 }
 
 /// Publishes a page. Returns its slug and key.
-pub(crate) async fn publish(replica: &Router, content: &str) -> (String, String) {
+pub(crate) async fn publish(replica: &Front, content: &str) -> (String, String) {
     let body = json!({"title": "A title of usual length", "content": content});
     let created = send(replica, Method::POST, "/api/pages", &[], Some(body)).await;
     assert_eq!(created.status(), StatusCode::CREATED, "{created:?}");
@@ -102,7 +102,7 @@ pub(crate) async fn publish(replica: &Router, content: &str) -> (String, String)
 }
 
 /// Reads `path`, with the entity tag that the client holds.
-async fn get(replica: &Router, path: &str, held: Option<&str>) -> Response<Bytes> {
+async fn get(replica: &Front, path: &str, held: Option<&str>) -> Response<Bytes> {
     let fields = held.map(|tag| (IF_NONE_MATCH, tag)).into_iter().chain([(ACCEPT, "*/*")]).collect::<Vec<_>>();
     send(replica, Method::GET, path, &fields, None).await
 }

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::Router;
 use futures_util::future::join_all;
 use handbill::backends::cql::{CqlStore, CqlTimeouts};
 use handbill::domain::page::Page;
 use handbill::domain::slug::Slug;
 use handbill::domain::timestamp::UnixMillis;
+use handbill::http::Front;
 use handbill::ports::page_store::{CasResult, Lookup, PageStore, Record};
 use http::header::AUTHORIZATION;
 use http::{Method, StatusCode};
@@ -66,7 +66,7 @@ impl Edited {
 }
 
 /// Lets `writers` edit one page, each through one of `replicas`, until [`EDITS`] edits were asked for.
-async fn edit(replicas: &[Router], writers: usize, slug: &str, key: &str) -> Edited {
+async fn edit(replicas: &[Front], writers: usize, slug: &str, key: &str) -> Edited {
     let (asked, done, refused) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let slowest = AtomicU64::new(0);
     let authorization = format!("Bearer {key}");
