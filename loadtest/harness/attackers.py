@@ -19,7 +19,7 @@ CONNECTING = 400  # at once: fewer than fit into the server's queue of connectio
 IP_BIND_ADDRESS_NO_PORT = 24
 
 # The kinds that send their request again after each answer, on the same connection.
-REPEATING = ("calls", "meta", "creates", "previews", "forms", "untitled")
+REPEATING = ("calls", "meta", "creates", "retitles", "previews", "forms", "untitled")
 
 # Among the texts that take a renderer the most memory.
 TEXT = "<a@b.c>" * 14_000
@@ -55,6 +55,9 @@ def request(kind, host, page):
         return whole("POST", "/mcp", tool_call("get_page", {"slug": page}, f'{{"x":[{nested}]}}'), *MCP_FIELDS)
     if kind == "creates":
         return whole("POST", "/mcp", tool_call("create_page", {"title": "a", "content": TEXT}), *MCP_FIELDS)
+    if kind == "retitles":
+        slug, key = page.split()
+        return whole("PATCH", f"/api/pages/{slug}", '{"title": "b"}', "Content-Type: application/json", f"Authorization: Bearer {key}")
     if kind == "previews":
         return whole("POST", "/?action=preview", TEXT, "Content-Type: text/markdown", "Accept: application/json")
     if kind == "untitled":
