@@ -56,6 +56,9 @@ pub(super) fn image(written: &str) -> Option<String> {
 
 /// Whether the host that `written` names, if it names one, is not longer than any host.
 fn has_possible_host(written: &str) -> bool {
+    if is_short_enough(written) {
+        return true;
+    }
     // The URL standard's parser drops these wherever they stand.
     let written = written.replace(['\t', '\n', '\r'], "");
     let address = written.trim_start_matches(|c: char| c <= ' ');
