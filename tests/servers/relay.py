@@ -235,14 +235,16 @@ def start(folder, *addresses):
             command = [sys.executable, __file__, "serve", folder, *addresses]
             relay = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
         Path(folder, "pid").write_text(f"{relay.pid}\n")
-        # It listens on the socket last.
-        end = time.monotonic() + PATIENCE
-        while not Path(folder, "control").exists() and relay.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
-    try:
-        tell(folder, "pass")
-    except OSError as error:
-        sys.exit(f"a relay did not start: {error}: {Path(folder, 'log').read_text()}")
+    # The file of the socket is there shortly before the relay listens on it.
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return tell(folder, "pass")
+        except OSError as error:
+            if process_of(folder) is not None and time.monotonic() < end:
+                time.sleep(0.02)
+                continue
+            sys.exit(f"a relay did not start: {error}: {Path(folder, 'log').read_text()}")
 
 
 def stop(folder):
