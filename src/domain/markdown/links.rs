@@ -95,3 +95,27 @@ fn same_site(written: &str) -> Option<LinkAddress> {
     // `/.//host` resolves to the path `//host`, which alone would name a host.
     (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parser takes time in the square of a label's length.
+    #[test]
+    fn an_address_whose_host_is_longer_than_any_is_none() {
+        let beginnings =
+            ["https://", "HTTP:\\\\", "https:", "https:/", " h\ttps://", "https://user@", "//", "/\\", "/\t/"];
+        for before in beginnings.into_iter().chain(["ftp://", "ws://"]) {
+            for (letter, after) in [("一", "/x"), ("%C3%A4", ":8080?q"), ("a", "\\x"), ("ä", "#x")] {
+                let address = |letters: usize| format!("{before}{}.example{after}", letter.repeat(letters));
+                assert!(has_possible_host(&address(63)), "{before} {letter}");
+                assert!(!has_possible_host(&address(64)), "{before} {letter}");
+                assert!(link(&address(64)).is_none() && image(&address(64)).is_none(), "{before} {letter}");
+            }
+        }
+        let long = "a".repeat(100);
+        for allowed in ["/", "#", "mailto:a@a.example?subject=", "https://a.example/:"] {
+            assert!(link(&format!("{allowed}{long}")).is_some(), "{allowed}");
+        }
+    }
+}
