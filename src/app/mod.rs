@@ -27,6 +27,7 @@ use tokio::sync::watch;
 
 use self::backends::{Backends, OperatedStore, STORE};
 pub use self::deps::Deps;
+use self::deps::in_memory;
 pub use self::error::{FailoverError, MigrateError, StartError, SweepError};
 pub use self::failover::failover;
 use self::moderation::Moderation;
@@ -37,7 +38,7 @@ pub use self::sweep::sweep;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::backends::{cql, redis};
-use crate::config::{self, ClusterSettings, ContactSettings, HttpSettings, Settings, TraceChoice};
+use crate::config::{self, Budgets, ContactSettings, HttpSettings, MigrateSettings, Settings, TraceChoice};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Front, Http, SiteSettings, front};
@@ -88,8 +89,7 @@ impl Publishing {
             edge_caching: settings.edge.caching(),
         };
         let tiers = LimitTiers::new(&limits.limit_tier, limits.rate_window);
-        let subjects =
-            SubjectNames { header: limits.limit_subject_header.clone(), meta: limits.limit_subject_meta.clone() };
+        let subjects = SubjectNames { header: limits.limit_subject_header.clone() };
         Self { policy, tiers, subjects, site }
     }
 }
@@ -116,7 +116,7 @@ pub fn public(store: Arc<dyn PageStore>, settings: PublicSettings, deps: &Deps) 
 fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Front {
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
-    let Deps { clock, random, metrics, .. } = deps;
+    let Deps { clock, random, metrics, budgets, .. } = deps;
     let mut service = PageService::new(
         backends.store,
         backends.limiter,
@@ -128,13 +128,14 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
     .with_policy(policy)
     .with_tiers(tiers)
     .keeping_pages_in(PageCache::new(
-        backends.page_cache_bytes,
+        budgets.ready_pages,
         PageCacheMetrics {
             hits: metrics.page_cache_hits.clone(),
             misses: metrics.page_cache_misses.clone(),
             bytes: metrics.page_cache_bytes.clone(),
         },
     ))
+    .within(in_memory(budgets.large_pages), in_memory(budgets.renewed_pages))
     .counting_turns_in(turn_metrics(metrics));
     if backends.renewed_pages_are_written_back {
         service = service.writing_renewed_pages_back();
@@ -164,12 +165,8 @@ fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
 /// Checks what the settings mean together, and the files that they name. It connects to nothing, listens nowhere and
 /// does not touch the store's files, so that it can run beside the process that serves.
 pub fn check(settings: &Settings) -> Result<(), StartError> {
+    settings.memory.memory()?;
     let has_redis = !settings.redis.redis_url.is_empty();
-    let limits = &settings.rate_limits;
-    let names_subjects = limits.limit_subject_header.is_some() || limits.limit_subject_meta.is_some();
-    if limits.limit_tier.iter().any(|tier| tier.subject.is_some()) && !names_subjects {
-        return Err(StartError::NoSubjectNames);
-    }
     backends::check_store(settings)?;
     if has_redis {
         redis::check(&settings.redis)?;
@@ -198,11 +195,12 @@ pub fn serve(settings: Settings, log: &LogQueue) -> Result<ExitCode, StartError>
 }
 
 fn drain_limits(settings: &HttpSettings) -> DrainLimits {
-    DrainLimits { delay: settings.drain_delay, timeout: settings.drain_timeout }
+    DrainLimits { delay: settings.drain_delay(), timeout: settings.drain_timeout }
 }
 
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
-    let deps = Deps::counting_in(Metrics::with_log(log.dropped()));
+    let memory = settings.memory.memory()?;
+    let deps = Deps::within(Budgets::of(memory.bytes), Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
     let TraceChoice { traces, warnings } = config::traces(&settings.traces);
     let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
@@ -229,12 +227,11 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let store = Arc::clone(&backends.store);
     let policy = moderation.policy();
     let publishing = Publishing::of(&settings, policy.clone());
-    let backends = Backends { page_cache_bytes: settings.http.page_cache.0, ..backends };
     let public = PublicSettings { quotas, base_url: base_url.clone(), proxies: proxies.clone(), hosts, publishing };
     let public = public_over(backends, public, &deps);
 
     let (phase, phases) = watch::channel(Phase::Serving);
-    let limits = server_limits(&settings.http, server::room_for_connections());
+    let limits = server_limits(&settings.http, &deps.budgets, server::room_for_connections());
     // The gauge is set before the first scrape, since alerts divide by its value.
     metrics.connections_max.set(i64::try_from(limits.connections).unwrap_or(i64::MAX));
     // The operators' listener outlives the public listener, so that operators can watch it drain.
@@ -248,7 +245,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let (_admin_phase, admin_phases) = watch::channel(Phase::Serving);
     operators::start(admin_listener, admin, admin_phases)?;
 
-    announce(&base_url, address, admin_address, &handle.location(&settings));
+    announce(&base_url, address, admin_address, &handle.location(&settings), &memory);
     let serving = server::serve(listener, public, limits, proxies, server_metrics(metrics), phases);
     let hung = async {
         deps.too_many_hung.cancelled().await;
@@ -285,13 +282,13 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
 }
 
 /// Updates the store's schema. Returns a summary for the operator.
-pub fn migrate(settings: &ClusterSettings, log: &LogQueue) -> Result<String, MigrateError> {
-    logs::install(&settings.logs, log, None);
+pub fn migrate(settings: &MigrateSettings, log: &LogQueue) -> Result<String, MigrateError> {
+    logs::install(&settings.cluster.logs, log, None);
     let Some(cluster) = backends::migrated(settings) else {
         return Ok("The embedded store needs no migration.".to_owned());
     };
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(cql::migrate(cluster, &Random::System)).map_err(Box::new)?.to_string())
+    Ok(runtime.block_on(cql::migrate(&cluster, &Random::System)).map_err(Box::new)?.to_string())
 }
 
 #[cfg(test)]

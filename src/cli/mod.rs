@@ -18,7 +18,7 @@ use clap_complete::Shell;
 use crate::app::{self, LOG_FLUSH_TIME};
 use crate::client::{self, ClientCommand};
 use crate::config::{
-    AdminSettings, ClusterSettings, DocumentSettings, FailoverSettings, ServeSettings, SweepSettings,
+    AdminSettings, DocumentSettings, FailoverSettings, MigrateSettings, ServeSettings, SweepSettings,
     unknown_variables, variables,
 };
 use crate::http::openapi_document;
@@ -45,7 +45,7 @@ enum Subcommands {
     /// Serve pages (the default)
     Serve(Box<ServeSettings>),
     /// Update the store's schema
-    Migrate(Box<ClusterSettings>),
+    Migrate(Box<MigrateSettings>),
     /// Delete texts that a crash has left in the cluster and that no page shows any more
     Sweep(Box<SweepSettings>),
     /// Move the writing of pages to another datacentre of the cluster

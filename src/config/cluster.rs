@@ -2,16 +2,42 @@
 
 use clap::Args;
 
-use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
+use super::{CqlSettings, KeyspaceSettings, LogSettings, StoreKind, StoreSettings, WaitSettings};
 
-/// The settings of the cluster, and of the log. `migrate` has only these.
+/// The settings of the cluster, and of the log.
 #[derive(Args, Debug)]
 #[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct ClusterSettings {
     #[command(flatten, next_help_heading = "Store")]
     pub store: StoreSettings,
     #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
-    pub cql: CqlSettings,
+    cql: CqlSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    wait: WaitSettings,
     #[command(flatten, next_help_heading = "Logs")]
     pub logs: LogSettings,
+}
+
+impl ClusterSettings {
+    /// The cluster, and how long the command waits for it.
+    pub fn cql(&self) -> CqlSettings {
+        self.cql.clone().awaited(&self.wait)
+    }
+}
+
+/// The settings of `migrate`.
+#[derive(Args, Debug)]
+#[expect(missing_docs, reason = "as for `ClusterSettings`")]
+pub struct MigrateSettings {
+    #[command(flatten)]
+    pub cluster: ClusterSettings,
+    #[command(flatten, next_help_heading = StoreKind::Scylla.help_heading())]
+    keyspace: KeyspaceSettings,
+}
+
+impl MigrateSettings {
+    /// The cluster, and the keyspace that is made in it.
+    pub fn cql(&self) -> CqlSettings {
+        CqlSettings { new_keyspace: self.keyspace.clone(), ..self.cluster.cql() }
+    }
 }

@@ -8,6 +8,12 @@ use clap::{Args, ValueEnum};
 /// Longest name of a keyspace that the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
 
+/// Copies of each page: one may be lost or restarted, and two are still a quorum.
+const COPIES: u8 = 3;
+
+/// Longest wait of `serve` for its schema: a migration takes far less, and one that does not run is not worth waiting for.
+pub(super) const SCHEMA_WAIT: Duration = Duration::from_mins(5);
+
 /// Settings of the page store in ScyllaDB or Cassandra.
 #[derive(Args, Clone, Debug)]
 pub struct CqlSettings {
@@ -32,22 +38,6 @@ pub struct CqlSettings {
         default_value = "local-quorum"
     )]
     pub scylla_fence_consistency: FenceConsistency,
-    /// Copies of each page in the datacentre; applies only when migrate creates the keyspace
-    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=32))]
-    pub scylla_replication_factor: u8,
-    /// Whether the keyspace uses tablets: true or false; applies only when migrate creates it [default: the server's choice]
-    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
-    pub scylla_tablets: Option<bool>,
-    /// Compression of requests to the nodes and of their answers: none or lz4
-    #[arg(
-        long,
-        env = "HANDBILL_SCYLLA_COMPRESSION",
-        value_name = "COMPRESSION",
-        value_enum,
-        default_value = "none",
-        hide_possible_values = true
-    )]
-    pub scylla_compression: CqlCompression,
     /// User to log in as [default: no login]
     #[arg(long, env = "HANDBILL_SCYLLA_USERNAME", value_name = "NAME")]
     pub scylla_username: Option<String>,
@@ -63,7 +53,42 @@ pub struct CqlSettings {
     /// Private key (PEM) of the certificate in --scylla-client-cert-file
     #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_KEY_FILE", value_name = "FILE")]
     pub scylla_client_key_file: Option<PathBuf>,
-    /// How long serve waits for migrate to update the schema, and migrate for the cluster to answer
+    /// How the keyspace is made.
+    #[arg(skip)]
+    pub new_keyspace: KeyspaceSettings,
+    /// How long a command waits for the cluster and its schema, and `serve` for its schema.
+    #[arg(skip = SCHEMA_WAIT)]
+    pub schema_wait: Duration,
+}
+
+impl CqlSettings {
+    /// The same for a command that waits as `wait` says.
+    pub(super) fn awaited(self, wait: &WaitSettings) -> Self {
+        Self { schema_wait: wait.schema_wait, ..self }
+    }
+}
+
+/// How `migrate` makes the keyspace.
+#[derive(Args, Clone, Debug)]
+pub struct KeyspaceSettings {
+    /// Copies of each page in the datacentre; applies only when the keyspace is created
+    #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32))]
+    pub scylla_replication_factor: u8,
+    /// Whether the keyspace uses tablets: true or false; applies only when it is created [default: the server's choice]
+    #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
+    pub scylla_tablets: Option<bool>,
+}
+
+impl Default for KeyspaceSettings {
+    fn default() -> Self {
+        Self { scylla_replication_factor: COPIES, scylla_tablets: None }
+    }
+}
+
+/// How long a command waits.
+#[derive(Args, Debug)]
+pub struct WaitSettings {
+    /// How long to wait for the cluster to answer, and for migrate to update its schema
     #[arg(long, env = "HANDBILL_SCHEMA_WAIT", value_name = "DURATION", default_value = "5m", value_parser = humantime::parse_duration)]
     pub schema_wait: Duration,
 }
@@ -75,15 +100,6 @@ pub enum FenceConsistency {
     LocalQuorum,
     /// At a majority of the copies in all datacentres: without it nobody writes, also in a cut
     Quorum,
-}
-
-/// How the bodies of requests and answers are compressed between this process and the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CqlCompression {
-    /// They are not.
-    None,
-    /// LZ4.
-    Lz4,
 }
 
 /// `host:port`, with an IPv6 address in brackets.
@@ -136,8 +152,9 @@ mod tests {
 
     #[test]
     fn tablets_are_the_servers_choice_unless_said() {
-        assert_eq!(parse(&[]).unwrap().scylla_tablets, None);
-        assert_eq!(parse(&["--scylla-tablets", "false"]).unwrap().scylla_tablets, Some(false));
-        assert!(parse(&["--scylla-tablets", "maybe"]).is_err());
+        let tablets = |args: &[&str]| parse_args(args).map(|settings: KeyspaceSettings| settings.scylla_tablets).ok();
+        assert_eq!(tablets(&[]), Some(None));
+        assert_eq!(tablets(&["--scylla-tablets", "false"]), Some(Some(false)));
+        assert_eq!(tablets(&["--scylla-tablets", "maybe"]), None);
     }
 }

@@ -83,6 +83,12 @@ pub const DEADLINE: Duration = Duration::from_secs(5);
 /// Longest pause before a lost compare-and-set is tried again. Each pause is a random part of this time.
 const LONGEST_JITTER: Duration = Duration::from_millis(25);
 
+/// Memory for large pages, unless [`PageService::within`] says otherwise: as much as there is in a process of 256 MiB.
+const LARGE_PAGES_BYTES: usize = 8 * 1024 * 1024;
+
+/// The same for pages that were rendered again.
+const RENEWED_BYTES: usize = 2 * 1024 * 1024;
+
 /// The service over its backends. Cheap to clone.
 #[derive(Clone)]
 pub struct PageService {
@@ -125,7 +131,8 @@ impl PageService {
         random: Random,
         quotas: Quotas,
     ) -> Self {
-        let (rendering, large_reads) = (Rendering::new(renderer, None), LargeReads::new());
+        let rendering = Rendering::new(renderer, None, RENEWED_BYTES);
+        let large_reads = LargeReads::new(LARGE_PAGES_BYTES);
         let pages = PageCache::new(0, PageCacheMetrics::default());
         let policy = PublishingPolicy::default();
         let (tiers, turns) = (LimitTiers::default(), WriteTurns::default());
@@ -136,6 +143,13 @@ impl PageService {
     #[must_use]
     pub fn keeping_pages_in(self, pages: PageCache) -> Self {
         Self { pages, ..self }
+    }
+
+    /// Makes large pages that are read or changed take at most `large_bytes`, and pages that were rendered again `renewed_bytes`.
+    #[must_use]
+    pub fn within(self, large_bytes: usize, renewed_bytes: usize) -> Self {
+        self.rendering.keep_at_most(renewed_bytes);
+        Self { large_reads: LargeReads::new(large_bytes), ..self }
     }
 
     /// Makes the service count the turns of those who change a page in `metrics`.

@@ -29,7 +29,7 @@ fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
     let login = ["--scylla-username", LOGIN, "--scylla-password-file", password, "--scylla-ca-file", &ca];
     let mut settings = settings(keyspace, &login);
     settings.scylla_nodes = vec![from_the_runner("HANDBILL_TEST_CQL_SECURED")];
-    settings.scylla_replication_factor = 1;
+    settings.new_keyspace.scylla_replication_factor = 1;
     settings
 }
 

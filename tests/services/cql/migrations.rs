@@ -244,7 +244,7 @@ async fn a_keyspace_that_the_operator_made_is_used_as_it_is() {
     let made = format!("CREATE KEYSPACE {keyspace} WITH replication = {replication} AND durable_writes = false");
     change_schema(&session, made).await;
     let mut settings = settings(&keyspace, &[]);
-    settings.scylla_replication_factor = 3;
+    settings.new_keyspace.scylla_replication_factor = 3;
     assert!(!migrating(&session, &settings, MIGRATIONS).await.unwrap().made_keyspace);
     let cql = "SELECT durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let answer = session.query_unpaged(cql, (&keyspace,)).await.unwrap().into_rows_result().unwrap();

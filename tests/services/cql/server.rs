@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration};
 use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate, migrate_with};
-use handbill::config::{CqlSettings, FenceConsistency};
+use handbill::config::{CqlSettings, FenceConsistency, KeyspaceSettings};
 use handbill::domain::hex;
 use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
@@ -44,9 +44,11 @@ pub(crate) fn nodes() -> String {
 /// The settings with `args` and the server's nodes.
 pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
     let nodes = nodes();
-    let copies = nodes.split(',').count().min(3).to_string();
-    let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace, "--scylla-replication-factor", &copies];
-    environment::settings(&[&server[..], args].concat())
+    let copies = u8::try_from(nodes.split(',').count().min(3)).unwrap();
+    let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace];
+    let settings = environment::settings(&[&server[..], args].concat());
+    let new_keyspace = KeyspaceSettings { scylla_replication_factor: copies, ..KeyspaceSettings::default() };
+    CqlSettings { new_keyspace, ..settings }
 }
 
 /// A session directly with the server.

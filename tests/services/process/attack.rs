@@ -18,9 +18,9 @@ const SENDERS: usize = 2000;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Most bytes that a process may grow by under attack: the larger budget of the default options, and 64 MiB for things limited
-/// by number, for the buffers of threads and for memory that an allocator keeps.
-const MAX_GROWTH: f64 = (64.0 + 64.0) * MIB;
+/// Most bytes that a process of 256 MiB may grow by under attack: its largest budget, which is that of answers, and 64 MiB for
+/// things limited by number, for the buffers of threads and for memory that an allocator keeps.
+const MAX_GROWTH: f64 = (40.0 + 64.0) * MIB;
 
 /// Most bytes that it may keep after an attack, above its size before.
 const MAX_KEPT: f64 = 64.0 * MIB;
@@ -33,7 +33,8 @@ const HONEST: (&str, &str) = ("X-Forwarded-For", "198.51.100.2");
 
 fn server() -> (TempDir, Server) {
     let directory = tempdir().unwrap();
-    let server = Server::start(directory.path(), &["--trusted-proxies", "127.0.0.0/8"]);
+    let options = ["--memory", "256MiB", "--trusted-proxies", "127.0.0.0/8", "--drain-delay", "0s"];
+    let server = Server::start(directory.path(), &options);
     (directory, server)
 }
 

@@ -148,14 +148,17 @@ pub async fn enter_keyspace(session: &Session, keyspace: &str, max_wait: Duratio
 
 /// The statement that creates the keyspace, as `migrations/keyspace.cql` shows it.
 fn keyspace_statement(settings: &CqlSettings, datacenter: &str) -> String {
-    let tablets =
-        settings.scylla_tablets.map(|enabled| format!(" AND tablets = {{'enabled': {enabled}}}")).unwrap_or_default();
+    let tablets = settings
+        .new_keyspace
+        .scylla_tablets
+        .map(|enabled| format!(" AND tablets = {{'enabled': {enabled}}}"))
+        .unwrap_or_default();
     format!(
         "CREATE KEYSPACE IF NOT EXISTS {keyspace}\nWITH replication = {{'class': 'NetworkTopologyStrategy', \
          '{datacenter}': {copies}}}{tablets}",
         keyspace = settings.scylla_keyspace,
         datacenter = datacenter.replace('\'', "''"),
-        copies = settings.scylla_replication_factor,
+        copies = settings.new_keyspace.scylla_replication_factor,
     )
 }
 
@@ -245,7 +248,7 @@ fn is_already_done(error: &ExecutionError) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{CqlCompression, FenceConsistency};
+    use crate::config::{FenceConsistency, KeyspaceSettings};
 
     fn settings() -> CqlSettings {
         CqlSettings {
@@ -254,14 +257,12 @@ mod tests {
             scylla_datacenter: None,
             scylla_rack: None,
             scylla_fence_consistency: FenceConsistency::LocalQuorum,
-            scylla_replication_factor: 3,
-            scylla_tablets: None,
-            scylla_compression: CqlCompression::None,
             scylla_username: None,
             scylla_password_file: None,
             scylla_ca_file: None,
             scylla_client_cert_file: None,
             scylla_client_key_file: None,
+            new_keyspace: KeyspaceSettings::default(),
             schema_wait: Duration::ZERO,
         }
     }
@@ -294,7 +295,8 @@ mod tests {
 
     #[test]
     fn tablets_are_named_only_when_they_were_chosen() {
-        let without = CqlSettings { scylla_tablets: Some(false), scylla_replication_factor: 1, ..settings() };
+        let new_keyspace = KeyspaceSettings { scylla_tablets: Some(false), scylla_replication_factor: 1 };
+        let without = CqlSettings { new_keyspace, ..settings() };
         let statement = keyspace_statement(&without, "it's");
         assert!(statement.ends_with("'it''s': 1} AND tablets = {'enabled': false}"), "{statement}");
     }
