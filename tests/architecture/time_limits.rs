@@ -1,4 +1,4 @@
-//! The time limits: the table in `docs/architecture.md` has the values of the code, and each limit fits into the next.
+//! The time limits: the table in `docs/internals/architecture.md` has the values of the code, and each limit fits into the next.
 //!
 //! Values are read from the sources, so that constants need not be public for this test. The numbers in the comments
 //! are those of the list "How they nest".
@@ -77,7 +77,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let document = text("docs/architecture.md");
+    let document = text("docs/internals/architecture.md");
     let (_, table) = document.split_once("| limit | value |").expect("the table of time limits");
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
     rows.filter(|line| !line.starts_with("| **"))

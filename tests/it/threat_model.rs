@@ -1,4 +1,4 @@
-//! `docs/threat-model.md` names a proof for every threat, and each one exists.
+//! `docs/internals/threat-model.md` names a proof for every threat, and each one exists.
 //!
 //! A proof is `file::name`: a test of Rust or Python, or a case of the chart's. A row without a proof gives the reason
 //! after **no proof**, and the document says how many such rows it has.
@@ -49,7 +49,7 @@ fn read(path: &str) -> Option<String> {
 }
 
 fn document() -> String {
-    read("docs/threat-model.md").expect("the document is there")
+    read("docs/internals/threat-model.md").expect("the document is there")
 }
 
 /// The rows of all tables, each with the heading above it.
