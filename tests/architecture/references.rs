@@ -111,6 +111,35 @@ fn every_link_and_image_of_a_document_leads_to_a_file_and_to_a_heading_in_it() {
     assert_eq!(broken, Vec::<String>::new());
 }
 
+/// The number behind each `marker` in `text`, such as `4.7`.
+fn numbers_after<'a>(text: &'a str, marker: &'a str) -> impl Iterator<Item = &'a str> {
+    let ends = |rest: &str| rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+    let numbers = text.split(marker).skip(1).map(move |rest| rest[..ends(rest)].trim_end_matches('.'));
+    numbers.filter(|number| !number.is_empty())
+}
+
+#[test]
+fn every_section_and_decision_that_a_comment_names_is_in_the_contract() {
+    let contract = fs::read_to_string(root().join("docs/internals/contract.md")).unwrap();
+    let has = |start: String| contract.lines().any(|line| line.starts_with(&start));
+    let (mut found, mut missing) = (0, Vec::new());
+    for path in ["src", "tests", "fuzz/checks"].into_iter().flat_map(|folder| files(folder, usize::MAX, &["rs"])) {
+        let text = fs::read_to_string(&path).unwrap();
+        let sections = numbers_after(&text, "spec §").map(|number| format!("| {number}"));
+        let decisions = ["contract, decision ", "contract decision "]
+            .into_iter()
+            .flat_map(|marker| numbers_after(&text, marker).map(|number| format!("{number}. **")));
+        for start in sections.chain(decisions) {
+            found += 1;
+            if !has(start.clone()) {
+                missing.push(format!("{}: {start}", path.display()));
+            }
+        }
+    }
+    assert!(found > 60, "references were found: {found}");
+    assert_eq!(missing, Vec::<String>::new());
+}
+
 #[test]
 fn every_test_that_contributing_names_exists() {
     let sources: String = ["src", "tests"]
