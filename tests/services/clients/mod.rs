@@ -8,6 +8,6 @@
 mod documents;
 mod mcp;
 mod oauth;
-mod readme;
+mod documented;
 pub(crate) mod service;
 pub(crate) mod tools;

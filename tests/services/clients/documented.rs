@@ -1,4 +1,4 @@
-//! The README's examples for agents, taken out of it and run as they are, except for the address.
+//! The examples for agents in `docs/client.md`, taken out of it and run as they are, except for the address.
 
 use std::fs;
 use std::path::Path;
@@ -8,15 +8,15 @@ use serde_json::Value;
 use super::service::Service;
 use super::tools::Client;
 
-/// The address of the service in the README.
+/// The address of the service in the document.
 const ADDRESS: &str = "http://127.0.0.1:8080";
 
-/// The code block in this language in the README's section for agents, with the address of `service` in place of the
-/// README's.
+/// The code block in this language in the document's section, with the address of `service` in place of the document's.
 fn example(language: &str, service: &Service) -> String {
-    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("it is there");
-    let (_, section) = readme.split_once("\n## For agents\n").expect("the README has the section");
-    let section = section.split("\n## ").next().unwrap_or_default();
+    let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/client.md");
+    let document = fs::read_to_string(document).expect("it is there");
+    let (_, section) = document.split_once("\n### In a configuration or a program\n").expect("it has the section");
+    let section = section.split("\n### ").next().unwrap_or_default();
     let begin = format!("\n```{language}\n");
     let mut blocks = section.split(&begin).skip(1);
     let block = blocks.next().and_then(|block| block.split("\n```\n").next());
@@ -26,7 +26,7 @@ fn example(language: &str, service: &Service) -> String {
 }
 
 #[tokio::test]
-async fn the_readmes_configuration_adds_the_server_to_a_client() {
+async fn the_documented_configuration_adds_the_server_to_a_client() {
     let service = Service::start().await;
     let inspector = Client::node_program("mcp-inspector").with_file("mcp.json", example("json", &service));
     let line = ["--cli", "--config", "mcp.json", "--server", "handbill", "--method", "tools/list"];
@@ -37,7 +37,7 @@ async fn the_readmes_configuration_adds_the_server_to_a_client() {
 }
 
 #[tokio::test]
-async fn the_readmes_python_publishes_edits_and_reads() {
+async fn the_documented_python_publishes_edits_and_reads() {
     let service = Service::start().await;
     let python = Client::python_program("python").with_file("example.py", example("python", &service));
     let printed = python.arg("example.py").succeeds().await;
