@@ -49,18 +49,17 @@
 //!   `.await`, and every call to another server has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
+pub use handbill_core::{domain, ports, service};
+
 pub mod api;
 pub mod app;
 pub mod backends;
 pub mod cli;
 pub mod client;
 pub mod config;
-pub mod domain;
 pub mod http;
 pub mod mcp;
 pub mod operators;
-pub mod ports;
 pub mod server;
-pub mod service;
 pub mod telemetry;
 pub mod transfer;

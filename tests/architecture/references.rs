@@ -9,10 +9,11 @@ use walkdir::WalkDir;
 const DOCUMENTS: [&str; 7] = ["", "docs", "helm/handbill", "loadtest", "migrations", "skill", "tests/k8s"];
 
 /// Text in backticks that begins like this is a path.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     ".cargo/",
     ".ci/",
     "benches/",
+    "crates/",
     "deploy/",
     "docs/",
     "examples/",
@@ -75,7 +76,7 @@ fn every_path_that_a_document_names_exists() {
 
 #[test]
 fn every_test_that_contributing_names_exists() {
-    let sources: String = ["src", "tests"]
+    let sources: String = ["src", "crates", "tests"]
         .into_iter()
         .flat_map(|folder| files(folder, usize::MAX, &["rs", "py"]))
         .map(|path| fs::read_to_string(path).unwrap())

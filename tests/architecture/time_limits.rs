@@ -84,7 +84,7 @@ fn rows() -> Vec<Row> {
         .map(|line| {
             let cells: Vec<&str> = line.split('|').map(str::trim).collect();
             let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-            let path = quoted(cells[3]).into_iter().find(|path| path.starts_with("src/") && !path.ends_with('/'));
+            let path = quoted(cells[3]).into_iter().find(|path| path.contains("src/") && !path.ends_with('/'));
             Row { names: quoted(cells[1]), value: cells[2].to_owned(), path }
         })
         .collect()
@@ -128,7 +128,8 @@ fn the_table_of_time_limits_lists_every_constant_of_the_code() {
         .collect();
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut missing = Vec::new();
-    for entry in WalkDir::new(root.join("src")).into_iter().map(Result::unwrap) {
+    let files = ["src", "crates"].into_iter().flat_map(|folder| WalkDir::new(root.join(folder)));
+    for entry in files.map(Result::unwrap) {
         let path: PathBuf = entry.path().strip_prefix(root).unwrap().to_owned();
         if path.extension().is_none_or(|extension| extension != "rs") {
             continue;
@@ -153,8 +154,8 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
     let [keepalive, connect] = ["KEEPALIVE", "CONNECT_TIMEOUT"].map(|name| limit(CQL, name));
     let [heartbeat, lease, max_wait] = ["heartbeat", "lease", "max_wait"].map(|name| limit(LEASE, name));
     let to_read_back = operation.saturating_sub(permit + attempt);
-    let deadline = limit("src/service/mod.rs", "DEADLINE");
-    let store = limit("src/service/store_budget.rs", "STORE_BUDGET");
+    let deadline = limit("crates/core/src/service/mod.rs", "DEADLINE");
+    let store = limit("crates/core/src/service/store_budget.rs", "STORE_BUDGET");
     let redis_connect = limit(REDIS, "CONNECT_TIMEOUT");
     let redis_call = setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT");
     let longest_redis_call = Duration::from_secs(2);
@@ -169,7 +170,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (6, stalled, head / 8),
         // A client that stalls at a stop gets a third of the drain.
         (7, stalled, drain_timeout / 3),
-        (8, store + limit("src/service/mod.rs", "LONGEST_JITTER"), deadline),
+        (8, store + limit("crates/core/src/service/mod.rs", "LONGEST_JITTER"), deadline),
         (9, redis_call + store, deadline),
         (9, longest_redis_call + store, deadline),
         (10, body + deadline, limit("src/client/api.rs", "REQUEST_TIMEOUT")),
@@ -178,8 +179,8 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (12, operation, store),
         (13, limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation, store),
         (14, limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store),
-        (15, limit("src/service/large_reads.rs", "PERMIT_TIMEOUT") + store, deadline),
-        (33, limit("src/service/write_turns.rs", "TURN_TIMEOUT") + store, deadline),
+        (15, limit("crates/core/src/service/large_reads.rs", "PERMIT_TIMEOUT") + store, deadline),
+        (33, limit("crates/core/src/service/write_turns.rs", "TURN_TIMEOUT") + store, deadline),
         (34, limit(CQL, "SECOND_READ_AFTER"), limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER")),
         (34, limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER"), operation),
         (38, limit(RENDERING, "TURN_TIMEOUT") + store, deadline),
@@ -240,7 +241,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         (2, limit(SERVER, "body"), balancer_client),
         (4, balancer_client, limit(SERVER, "idle")),
         (4, foreign(BALANCER, "timeout http-keep-alive "), limit(SERVER, "idle")),
-        (8, limit("src/service/mod.rs", "DEADLINE"), foreign(BALANCER, "timeout server ")),
+        (8, limit("crates/core/src/service/mod.rs", "DEADLINE"), foreign(BALANCER, "timeout server ")),
         (
             28,
             foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain_timeout + closing,

@@ -137,7 +137,7 @@ fn a_test_that_is_not_there_is_missed() {
         assert!(!exists(&format!("{here}::{wrong}")), "{wrong} is no test");
     }
     assert!(!exists("tests/nowhere.rs::a_test") && !exists("README.md::Handbill") && !exists(here));
-    assert!(exists("src/domain/slug.rs::every_title_gives_a_slug_that_parses"), "a test of `proptest!`");
+    assert!(exists("crates/core/src/domain/slug.rs::every_title_gives_a_slug_that_parses"), "a test of `proptest!`");
 }
 
 #[test]

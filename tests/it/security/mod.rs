@@ -5,7 +5,7 @@ mod html;
 #[path = "../../../src/backends/redb/record.rs"]
 mod record;
 // The unit tests of the renderer have the same pieces.
-#[path = "../../../src/domain/markdown/pieces.rs"]
+#[path = "../../../crates/markdown/src/pieces.rs"]
 mod pieces;
 
 #[path = "../../../fuzz/checks/authorization.rs"]

@@ -26,9 +26,14 @@ mod barrier_tests;
 mod canonical;
 mod constructs;
 mod elements;
+pub mod excerpt;
 mod exposed;
 mod heading;
+pub mod host_name;
 mod html;
+pub mod html_text;
+pub mod invisible;
+pub mod language;
 mod links;
 #[cfg(test)]
 mod pieces;
@@ -41,10 +46,10 @@ mod tables;
 mod tests;
 mod text_run;
 
-use super::excerpt::excerpt_of;
-use super::language::Language;
-
 pub use heading::first_heading;
+
+use excerpt::excerpt_of;
+use language::Language;
 use source::Spared;
 
 /// The version of the renderer. It grows whenever the same Markdown would give other HTML or another excerpt. A page
@@ -74,8 +79,8 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// Whether a link leads to another origin than `own`.
-    pub fn has_external_links(&self, own: &super::origin::Origin) -> bool {
+    /// Whether a link leads to another origin than `own`, which is written as the URL standard does.
+    pub fn has_external_links(&self, own: &str) -> bool {
         any_external(&self.link_origins, own)
     }
 
@@ -85,14 +90,14 @@ impl Rendered {
     }
 }
 
-/// Whether one of `link_origins` is another origin than `own`.
-pub fn any_external(link_origins: &[String], own: &super::origin::Origin) -> bool {
-    link_origins.iter().any(|origin| origin != own.as_str())
+/// Whether one of `link_origins` is another origin than `own`, which is written as the URL standard does.
+pub fn any_external(link_origins: &[String], own: &str) -> bool {
+    link_origins.iter().any(|origin| origin != own)
 }
 
 /// Renders `markdown`. Never fails or panics.
 ///
-/// The HTML of valid [`super::content::Content`] has at most 64 KB plus six bytes for each byte of the content, and
+/// The HTML has at most 64 KB plus six bytes for each byte of the content, and
 /// never over 4 MB. No text is lost. Elements are nested at most 32 deep.
 pub fn render(markdown: &str) -> Rendered {
     let filtered = filter(markdown);

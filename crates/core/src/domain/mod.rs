@@ -3,6 +3,9 @@
 //! Nothing here does I/O, reads a clock, draws random numbers or is async: time and random numbers are arguments.
 //! Parsing returns errors and never panics; rendering never fails.
 
+pub use handbill_markdown as markdown;
+pub use handbill_markdown::{excerpt, host_name, html_text, invisible, language};
+
 pub mod archive;
 pub mod audit;
 pub mod authority;
@@ -13,16 +16,10 @@ pub mod content;
 pub mod creates;
 pub mod edge_caching;
 pub mod edit_key;
-pub mod excerpt;
 pub mod fingerprint;
 pub mod hex;
-pub mod host_name;
-pub mod html_text;
-pub mod invisible;
-pub mod language;
 pub mod limit_tier;
 pub mod link_hosts;
-pub mod markdown;
 pub mod network_limits;
 pub mod oauth;
 pub mod origin;

@@ -4,8 +4,7 @@ use std::sync::LazyLock;
 
 use url::Url;
 
-use crate::domain::host_name::is_short_enough;
-use crate::domain::origin::Origin;
+use crate::host_name::is_short_enough;
 
 /// The base against which a same-site address is resolved to see whether it stays on the site. No page is ever served
 /// there.
@@ -17,7 +16,7 @@ pub(super) struct LinkAddress {
     /// The value of `href`.
     pub(super) href: String,
     /// The origin, if `href` is an `http` or `https` address.
-    pub(super) origin: Option<Origin>,
+    pub(super) origin: Option<String>,
 }
 
 /// The address of a link written `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
@@ -27,7 +26,7 @@ pub(super) fn link(written: &str) -> Option<LinkAddress> {
     }
     match Url::parse(written) {
         Ok(url) if matches!(url.scheme(), "http" | "https") && !has_credentials(&url) => {
-            Some(LinkAddress { origin: Origin::of(&url), href: url.into() })
+            Some(LinkAddress { origin: Some(url.origin().ascii_serialization()), href: url.into() })
         }
         Ok(url) if url.scheme() == "mailto" => Some(LinkAddress { href: url.into(), origin: None }),
         Err(url::ParseError::RelativeUrlWithoutBase) => same_site(written),

@@ -152,7 +152,7 @@ impl PageHead {
 
     /// Whether a link of the page leads to another origin than `own`.
     pub fn has_external_links(&self, own: &Origin) -> bool {
-        any_external(&self.link_origins, own)
+        any_external(&self.link_origins, own.as_str())
     }
 
     /// The page with this head, and with its text.

@@ -4,8 +4,8 @@ use pulldown_cmark::{Event, HeadingLevel, Tag, TagEnd};
 
 use super::placeholder::{events, restored};
 use super::source::{self, Spared};
-use crate::domain::html_text::collapsed;
-use crate::domain::invisible::shows_nothing;
+use crate::html_text::collapsed;
+use crate::invisible::shows_nothing;
 
 /// The text of the first heading of level 1, else of the first heading of any level, on one line and without markup. A
 /// heading that shows nothing is skipped. `None` if there is no heading.

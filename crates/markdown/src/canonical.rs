@@ -14,7 +14,7 @@ use std::borrow::Cow;
 
 use url::Url;
 
-use crate::domain::host_name::is_short_enough;
+use crate::host_name::is_short_enough;
 
 /// Whether `html` is of the grammar.
 pub(super) fn is_canonical(html: &str) -> bool {

@@ -40,7 +40,7 @@ fn decoded(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use crate::domain::markdown::render;
+    use crate::render;
 
     #[test]
     fn text_is_exposed_across_elements_and_in_attributes() {
