@@ -11,12 +11,12 @@ use std::time::Duration;
 use walkdir::WalkDir;
 
 const SERVER: &str = "src/server/limits.rs";
-const CQL: &str = "src/backends/cql/session.rs";
-const LWT: &str = "src/backends/cql/lwt.rs";
-const LEASE: &str = "src/backends/cql/migrate/lease.rs";
-const FENCE: &str = "src/backends/cql/fence/mod.rs";
-const FENCE_LEASE: &str = "src/backends/cql/fence/lease.rs";
-const REDIS: &str = "src/backends/redis/time_limits.rs";
+const CQL: &str = "crates/store-cql/src/session.rs";
+const LWT: &str = "crates/store-cql/src/lwt.rs";
+const LEASE: &str = "crates/store-cql/src/migrate/lease.rs";
+const FENCE: &str = "crates/store-cql/src/fence/mod.rs";
+const FENCE_LEASE: &str = "crates/store-cql/src/fence/lease.rs";
+const REDIS: &str = "crates/limiter/src/time_limits.rs";
 const RENDERING: &str = "src/backends/rendering/mod.rs";
 const PURGES: &str = "src/backends/purging/mod.rs";
 const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
@@ -178,11 +178,11 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (11, deadline, drain_timeout),
         (12, operation, store),
         (13, limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation, store),
-        (14, limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store),
+        (14, limit("crates/store-redb/src/store.rs", "PERMIT_TIMEOUT"), store),
         (15, limit("crates/core/src/service/large_reads.rs", "PERMIT_TIMEOUT") + store, deadline),
         (33, limit("crates/core/src/service/write_turns.rs", "TURN_TIMEOUT") + store, deadline),
-        (34, limit(CQL, "SECOND_READ_AFTER"), limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER")),
-        (34, limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER"), operation),
+        (34, limit(CQL, "SECOND_READ_AFTER"), limit("crates/store-cql/src/bulkhead.rs", "SILENT_AFTER")),
+        (34, limit("crates/store-cql/src/bulkhead.rs", "SILENT_AFTER"), operation),
         (38, limit(RENDERING, "TURN_TIMEOUT") + store, deadline),
         (39, deadline, limit(RENDERING, "HUNG_AFTER")),
         (16, permit + attempt, operation),

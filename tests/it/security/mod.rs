@@ -2,7 +2,7 @@
 
 mod html;
 // The format of records is private to its backend.
-#[path = "../../../src/backends/redb/record.rs"]
+#[path = "../../../crates/store-redb/src/record.rs"]
 mod record;
 // The unit tests of the renderer have the same pieces.
 #[path = "../../../crates/markdown/src/pieces.rs"]
