@@ -291,7 +291,7 @@ pub fn migrate(settings: &ClusterSettings, log: &LogQueue) -> Result<String, Mig
         return Ok("The embedded store needs no migration.".to_owned());
     };
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(cql::migrate(cluster, &Random::System)).map_err(Box::new)?.to_string())
+    Ok(runtime.block_on(cql::migrate(&cluster, &Random::System)).map_err(Box::new)?.to_string())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Implementations of the traits in `ports`: a folder for each kind of storage, and the wrappers around any store.
+//! What wraps any store, and the threads that render. The stores and the limiter are crates of their own.
 
 pub use handbill_limiter as redis;
 pub use handbill_limiter::memory;

@@ -30,7 +30,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("http", &["api", "domain", "service", "ports", "telemetry", "server", "mcp"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
     ("operators", &["api", "domain", "service", "ports", "telemetry"]),
-    ("server", &["api", "domain", "ports", "telemetry"]),
+    ("server", &["api", "domain", "telemetry"]),
     ("log_throttle", &[]),
     ("niceness", &[]),
     ("backends", &["domain", "ports", "telemetry", "config"]),

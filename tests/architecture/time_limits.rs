@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use walkdir::WalkDir;
 
-const SERVER: &str = "src/server/limits.rs";
+const SERVER: &str = "crates/front/src/limits.rs";
 const CQL: &str = "crates/store-cql/src/session.rs";
 const LWT: &str = "crates/store-cql/src/lwt.rs";
 const LEASE: &str = "crates/store-cql/src/migrate/lease.rs";
@@ -19,7 +19,7 @@ const FENCE_LEASE: &str = "crates/store-cql/src/fence/lease.rs";
 const REDIS: &str = "crates/limiter/src/time_limits.rs";
 const RENDERING: &str = "src/backends/rendering/mod.rs";
 const PURGES: &str = "src/backends/purging/mod.rs";
-const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
+const DEADLINE_OF_DRAIN: &str = "crates/front/src/drain/deadline.rs";
 
 fn text(path: impl AsRef<Path>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -161,7 +161,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
     let longest_redis_call = Duration::from_secs(2);
     let drain_timeout = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let schema_wait = setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT");
-    let stalled = limit("src/server/ledger.rs", "STALLED");
+    let stalled = limit("crates/front/src/ledger.rs", "STALLED");
 
     let less = [
         (1, head, body),
@@ -198,10 +198,10 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (25, redis_call, redis_connect),
         (
             27,
-            limit("src/server/connection.rs", "DRAIN_ACCEPT_GRACE"),
-            limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
+            limit("crates/front/src/connection.rs", "DRAIN_ACCEPT_GRACE"),
+            limit("crates/front/src/connection.rs", "FIRST_REQUEST_GRACE"),
         ),
-        (27, limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"), drain_timeout),
+        (27, limit("crates/front/src/connection.rs", "FIRST_REQUEST_GRACE"), drain_timeout),
         (36, 2 * (limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT")), limit(FENCE_LEASE, "LEASE")),
         (37, attempt, limit(FENCE_LEASE, "LATE_WRITES")),
         (37, limit(FENCE_LEASE, "LATE_WRITES"), limit(FENCE_LEASE, "LEASE")),

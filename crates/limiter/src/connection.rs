@@ -18,10 +18,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use super::circuit_breaker::Breaker;
+use super::eviction;
 use super::mark::mark_unavailable;
+use super::metrics::LimiterMetrics;
 use super::pool::{ConnectError, Connection, Pool};
 use super::time_limits::TimeLimits;
-use super::{LimiterMetrics, eviction};
 use crate::ports::clock::SharedClock;
 
 /// How long Redis keeps the key that a probe wrote.

@@ -37,6 +37,7 @@ mod keys;
 mod limiter;
 pub mod mark;
 pub mod memory;
+mod metrics;
 mod pool;
 mod settings;
 mod time_limits;
@@ -44,11 +45,10 @@ mod time_limits;
 use std::sync::Arc;
 
 use handbill_core::{domain, ports};
-use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 
 pub use self::limiter::RedisLimiter;
+pub use self::metrics::LimiterMetrics;
 pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl};
 pub use self::time_limits::TimeLimits;
 
@@ -57,15 +57,6 @@ use self::pool::Manager;
 use crate::domain::network_limits::NetworkLimits;
 use crate::ports::clock::SharedClock;
 use crate::ports::random::{Random, hex_id};
-
-/// The instruments of the limiter. Clones share their values.
-#[derive(Clone, Debug, Default)]
-pub struct LimiterMetrics {
-    /// 1 while replicas decide alone, else 0.
-    pub fallback: Gauge,
-    /// Decisions that this replica made alone.
-    pub fallback_decisions: Counter,
-}
 
 /// Checks `settings`, including the files that they name. Connects to nothing.
 pub fn check(settings: &RedisSettings) -> Result<(), OpenError> {

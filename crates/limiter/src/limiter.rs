@@ -7,9 +7,10 @@ use async_trait::async_trait;
 use redis::{ErrorKind, RedisResult, Script};
 
 use super::connection::RedisConnection;
+use super::keys;
 use super::memory::MemoryRateLimiter;
+use super::metrics::LimiterMetrics;
 use super::pool::Connection;
-use super::{LimiterMetrics, keys};
 use crate::domain::network_limits::{NetworkLimits, Window};
 use crate::domain::quota::Decision;
 use crate::ports::clock::SharedClock;

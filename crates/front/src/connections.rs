@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::cut::Cut;
 use super::ledger::{HolderId, Ledger};
-use crate::domain::client::Client;
+use crate::clients::Client;
 
 /// Share of the limit, in percent, from which on each new connection ends an idle one.
 const NEARLY_FULL_PERCENT: usize = 90;

@@ -10,7 +10,7 @@ use super::connections::Seat;
 use super::cut::Cut;
 use super::framing::Body;
 use super::limits::ServerLimits;
-use crate::domain::client::Client;
+use crate::clients::Client;
 
 /// Bytes that a request holds besides its head and body: hyper's two buffers of 8 KiB and the state of its handler.
 const REQUEST_BYTES: u64 = 24 * 1024;

@@ -8,10 +8,10 @@ use std::mem::replace;
 use http::uri::Authority;
 use memchr::{memchr, memchr_iter};
 
-use crate::api::error::{ApiError, Code};
+use crate::app::Refusal;
 
 /// Checks `head`, whose lines all end with CR and LF.
-pub(super) fn check_head(head: &[u8]) -> Result<(), ApiError> {
+pub(super) fn check_head(head: &[u8]) -> Result<(), Refusal> {
     let mut ends = memchr_iter(b'\n', head);
     let mut start = ends.next().map_or(head.len(), |end| end + 1);
     let request_line = &head[..start];
@@ -27,41 +27,39 @@ pub(super) fn check_head(head: &[u8]) -> Result<(), ApiError> {
         let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
         if name.eq_ignore_ascii_case(b"host") {
             if replace(&mut has_host, true) {
-                return Err(refused("The header `Host` is there twice. Send it once."));
+                return Err(Refusal::Ambiguous("The header `Host` is there twice. Send it once."));
             }
             if !is_host(value) {
-                return Err(refused("The header `Host` names no host. Send the host that the address names."));
+                return Err(Refusal::Ambiguous(
+                    "The header `Host` names no host. Send the host that the address names.",
+                ));
             }
         } else if name.eq_ignore_ascii_case(b"content-length") {
             if replace(&mut has_length, true) || value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-                return Err(refused(
+                return Err(Refusal::Ambiguous(
                     "The header `Content-Length` is there twice, or is not one number. Send it once, with the number of bytes.",
                 ));
             }
         } else if name.eq_ignore_ascii_case(b"transfer-encoding")
             && (replace(&mut has_encoding, true) || !value.eq_ignore_ascii_case(b"chunked"))
         {
-            return Err(refused(
+            return Err(Refusal::Ambiguous(
                 "The header `Transfer-Encoding` is not exactly `chunked`. Send the body in chunks, or with its length, without any other encoding.",
             ));
         }
     }
     if has_length && has_encoding {
-        return Err(refused(
+        return Err(Refusal::Ambiguous(
             "The headers `Content-Length` and `Transfer-Encoding` are both there. Send the body with its length, or in chunks.",
         ));
     }
     // HTTP/1.0 has no `Host`, and load balancers still check with it. Hyper refuses any other version.
-    if !has_host && request_line.ends_with(b" HTTP/1.1\r\n") { Err(ApiError::no_host()) } else { Ok(()) }
+    if !has_host && request_line.ends_with(b" HTTP/1.1\r\n") { Err(Refusal::NoHost) } else { Ok(()) }
 }
 
 /// A line of a head that ends with LF alone.
-pub(super) fn bare_line_feed() -> ApiError {
-    refused("A line of the request's head ends with LF alone. End each line with CR and LF.")
-}
-
-fn refused(message: &str) -> ApiError {
-    ApiError::new(Code::InvalidRequest, message)
+pub(super) fn bare_line_feed() -> Refusal {
+    Refusal::Ambiguous("A line of the request's head ends with LF alone. End each line with CR and LF.")
 }
 
 /// Whether `value` is a host with or without a port (RFC 9110 §7.2).
@@ -77,11 +75,12 @@ mod tests {
     use super::*;
 
     /// The message to the head `lines`, whose request line has `version`.
-    fn advice(version: &str, lines: &str) -> Option<String> {
+    fn advice(version: &str, lines: &str) -> Option<&'static str> {
         let head = format!("GET / HTTP/{version}\r\n{}\r\n", lines.replace('|', "\r\n"));
-        check_head(head.as_bytes()).err().map(|error| {
-            assert_eq!(error.code, Code::InvalidRequest);
-            error.message
+        check_head(head.as_bytes()).err().map(|refusal| match refusal {
+            Refusal::Ambiguous(advice) => advice,
+            Refusal::NoHost => "`Host` is missing",
+            Refusal::HeadTooLarge | Refusal::NoRoom => panic!("{refusal:?}"),
         })
     }
 

@@ -1,6 +1,7 @@
 //! One connection: it waits for a request, passes it to hyper, sends the answer, and waits again.
 
 use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,17 +20,15 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 
 use super::answer_room::AnswerRoom;
-use super::app::App;
+use super::app::{App, Refusal};
 use super::bodies::{AnswerBody, RequestBody};
 use super::conn_state::ConnState;
 use super::cut::Cut;
 use super::framing;
 use super::socket::Transport;
 use super::timeout_io::{HeadError, TimeoutIo};
-use crate::api::error::ApiError;
-use crate::api::request::client_addr::TrustedProxies;
-use crate::domain::client::Peer;
-use crate::server::drain::Phase;
+use crate::clients::Clients;
+use crate::drain::Phase;
 
 /// Largest request head that hyper gets, in bytes, and the most of an answer that it buffers.
 const HYPER_BYTES: usize = 64 * 1024;
@@ -42,16 +41,16 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
 /// One connection and what it needs.
-pub(super) struct Connection<A> {
+pub(super) struct Connection<A, C> {
     pub(super) app: A,
-    pub(super) proxies: Arc<TrustedProxies>,
+    pub(super) clients: Arc<C>,
     pub(super) conn: Arc<ConnState>,
     pub(super) cut: Arc<Cut>,
-    pub(super) peer: Peer,
+    pub(super) peer: SocketAddr,
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-impl<A: App> Connection<A> {
+impl<A: App, C: Clients> Connection<A, C> {
     pub(super) async fn serve(self, stream: TcpStream) {
         // Answers are written in one go, so waiting to fill a segment would only delay them.
         let _ = stream.set_nodelay(true);
@@ -85,9 +84,9 @@ impl<A: App> Connection<A> {
             match io.next_head().await {
                 Ok(()) => {}
                 Err(HeadError::Ended) => return,
-                Err(HeadError::TooLarge) => return self.refuse(io, ApiError::headers_too_large()).await,
-                Err(HeadError::NoRoom) => return self.refuse(io, ApiError::no_room()).await,
-                Err(HeadError::Invalid(error)) => return self.refuse(io, error).await,
+                Err(HeadError::TooLarge) => return self.refuse(io, Refusal::HeadTooLarge).await,
+                Err(HeadError::NoRoom) => return self.refuse(io, Refusal::NoRoom).await,
+                Err(HeadError::Invalid(refusal)) => return self.refuse(io, refusal).await,
             }
             // The future is boxed, so that an idle connection does not hold the memory of a request.
             if let Err(error) = Box::pin(self.serve_one(io)).await {
@@ -101,8 +100,8 @@ impl<A: App> Connection<A> {
     }
 
     /// Answers a head that cannot be read, and closes the connection.
-    async fn refuse<S: Transport>(&self, io: &mut TimeoutIo<S>, error: ApiError) {
-        if io.send(&bytes_of(self.app.refuse(error))).await.is_ok() {
+    async fn refuse<S: Transport>(&self, io: &mut TimeoutIo<S>, refusal: Refusal) {
+        if io.send(&bytes_of(self.app.refuse(refusal))).await.is_ok() {
             io.close().await;
         }
     }
@@ -112,8 +111,8 @@ impl<A: App> Connection<A> {
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             let conn = Arc::clone(&self.conn);
             let (mut head, body) = request.into_parts();
-            head.extensions.insert(self.peer);
-            conn.request_began(framing_of(&body), self.proxies.client(&head));
+            let client = self.clients.of_request(self.peer, &mut head);
+            conn.request_began(framing_of(&body), client);
             head.extensions.insert(AnswerRoom::new(Arc::clone(&conn)));
             let body =
                 if body.is_end_stream() { Body::empty() } else { Body::new(RequestBody::new(body, Arc::clone(&conn))) };
@@ -167,17 +166,16 @@ pub(super) async fn stop(phase: &mut watch::Receiver<Phase>) {
 
 #[cfg(test)]
 mod tests {
-    use axum::Router;
+    use axum::response::IntoResponse;
+    use http::StatusCode;
 
     use super::*;
 
     #[test]
-    fn a_refusal_is_a_whole_answer_in_json() {
-        let text = String::from_utf8(bytes_of(Router::new().refuse(ApiError::no_room()))).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").unwrap();
-        assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n"), "{head}");
-        assert!(head.ends_with(&format!("\r\ncontent-length: {}", body.len())), "{head}");
-        let body: serde_json::Value = serde_json::from_str(body).unwrap();
-        assert_eq!(body["error"], "unavailable");
+    fn a_refusal_is_a_whole_answer() {
+        let refusal = (StatusCode::SERVICE_UNAVAILABLE, [("x", "y")], "Not now.").into_response();
+        let text = String::from_utf8(bytes_of(refusal)).unwrap();
+        assert!(text.starts_with("HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\n"), "{text}");
+        assert!(text.ends_with("x: y\r\ncontent-length: 8\r\n\r\nNot now."), "{text}");
     }
 }

@@ -20,8 +20,8 @@ use super::framing::{BareLineFeed, begins_a_request, end_of_head};
 use super::head_checks::{self, check_head};
 use super::socket::Transport;
 use super::timer::Timer;
-use crate::api::error::ApiError;
-use crate::api::request::MAX_HEAD_BYTES;
+use crate::app::Refusal;
+use crate::limits::MAX_HEAD_BYTES;
 
 /// Bytes of an answer that a client must read within each [`super::limits::ServerLimits::write`]; otherwise the
 /// connection ends. With 30 s the client must read 17 kbit/s. Any line in use is faster, and a client that only wants
@@ -63,7 +63,7 @@ pub(super) enum HeadError {
     /// The budget has no room for the head.
     NoRoom,
     /// The head must not be served.
-    Invalid(ApiError),
+    Invalid(Refusal),
 }
 
 /// A stream with the time limits and budgets of a [`ConnState`].
@@ -358,13 +358,13 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
     use super::*;
-    use crate::domain::client::Client;
-    use crate::server::ServerLimits;
-    use crate::server::budgets::{Budget, BudgetMetrics};
-    use crate::server::conn_state::Shared;
-    use crate::server::connections::{ConnectionMetrics, Connections};
-    use crate::server::cut::Cut;
-    use crate::server::framing::Body;
+    use crate::ServerLimits;
+    use crate::budgets::{Budget, BudgetMetrics};
+    use crate::clients::Client;
+    use crate::conn_state::Shared;
+    use crate::connections::{ConnectionMetrics, Connections};
+    use crate::cut::Cut;
+    use crate::framing::Body;
 
     const LIMITS: ServerLimits = ServerLimits {
         connections: 1,

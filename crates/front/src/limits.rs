@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Longest head of a request, in bytes, as the service counts it. A longer one is refused with [`super::Refusal::HeadTooLarge`].
+pub const MAX_HEAD_BYTES: usize = 32 * 1024;
+
 /// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::cut::Cut;
 pub use super::ledger::Full;
 use super::ledger::{Evicted, HolderId, Ledger};
-use crate::domain::client::Client;
+use crate::clients::Client;
 
 /// Bytes that must move to count as progress. A client that moves fewer may only want to keep its place.
 const PROGRESS_BYTES: u64 = 16 * 1024;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::domain::client::Client;
+use crate::clients::Client;
 
 /// A holder without progress for this long may lose its place to any client when nothing is left. A client on a slow
 /// line with a round trip of 300 ms still makes progress within this time.
