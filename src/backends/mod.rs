@@ -1,4 +1,4 @@
-//! What wraps any store, and the threads that render. The stores and the limiter are crates of their own.
+//! Wrappers around any store, and the threads that render. The stores and the limiter are crates of their own.
 
 pub use handbill_limiter as redis;
 pub use handbill_limiter::memory;

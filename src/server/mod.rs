@@ -87,6 +87,15 @@ mod tests {
     use crate::domain::client::ForwardedHeader;
 
     #[test]
+    fn an_ipv6_network_is_one_client_and_so_is_an_ipv4_address() {
+        let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+        let client = |address: &str| proxies.of_peer(address.parse().unwrap());
+        assert_eq!(client("2001:db8::1"), client("2001:db8::2"));
+        assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
+        assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+    }
+
+    #[test]
     fn this_machine_and_trusted_proxies_may_have_any_number_of_connections_and_nobody_else() {
         let networks = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let proxies = TrustedProxies { networks, header: ForwardedHeader::XForwardedFor };
