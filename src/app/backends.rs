@@ -13,15 +13,13 @@ use super::deps::{Deps, in_memory};
 use super::error::{FailoverError, StartError, SweepError};
 use super::store_size::StoreSize;
 use crate::backends::coalescing::Coalescing;
-use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
+use crate::backends::cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::MemoryRateLimiter;
 use crate::backends::redb::{RedbStore, StoreMemory};
-use crate::backends::redis::{Redis, TimeLimits};
-use crate::config::{
-    ClusterSettings, CqlSettings, EmbeddedSettings, MigrateSettings, MovingSettings, Settings, StoreKind,
-};
+use crate::backends::redis::{LimiterMetrics, Redis, TimeLimits};
+use crate::config::{ClusterSettings, EmbeddedSettings, MigrateSettings, MovingSettings, Settings, StoreKind};
 use crate::domain::network_limits::NetworkLimits;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
@@ -77,7 +75,7 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
         StoreKind::Embedded => Ok(()),
         StoreKind::Scylla if settings.redis.redis_url.is_empty() => Err(StartError::NoRedis),
         StoreKind::Scylla => {
-            cql::builder(&settings.cql).map_err(cql::ConnectError::from)?;
+            cql::builder(&settings.cql.store()).map_err(cql::ConnectError::from)?;
             Ok(())
         }
     }
@@ -180,11 +178,14 @@ impl Backends {
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics, renderer, .. } = deps;
         let redis = Redis::open(
-            &settings.redis,
+            &settings.redis.limiter(),
             TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
-            Arc::clone(metrics),
+            LimiterMetrics {
+                fallback: metrics.limiter_fallback.clone(),
+                fallback_decisions: metrics.fallback_decisions.clone(),
+            },
         )?;
         let limiter = redis.limiter(settings.rate_limits.network_limits.clone(), in_memory(deps.budgets.windows));
         let measure = measure(deps);
@@ -203,8 +204,8 @@ impl StoreHandle {
         match self {
             Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
             Self::Cluster(..) => {
-                let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.cql;
-                format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
+                let CqlSettings { keyspace, nodes, .. } = settings.cql.store();
+                format!("keyspace {keyspace} at {}", nodes.join(", "))
             }
         }
     }
@@ -283,7 +284,7 @@ fn connect_cluster(
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
     let limits = cql::CqlTimeouts::default();
-    let (settings, random) = (settings.cql.clone(), deps.random.clone());
+    let (settings, random) = (settings.cql.store(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
     let writable = deps.metrics.store_writable.clone();

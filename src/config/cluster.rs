@@ -20,8 +20,8 @@ pub struct ClusterSettings {
 
 impl ClusterSettings {
     /// The cluster, and how long the command waits for it.
-    pub fn cql(&self) -> CqlSettings {
-        self.cql.clone().awaited(&self.wait)
+    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings { schema_wait: self.wait.schema_wait, ..self.cql.store() }
     }
 }
 
@@ -37,7 +37,12 @@ pub struct MigrateSettings {
 
 impl MigrateSettings {
     /// The cluster, and the keyspace that is made in it.
-    pub fn cql(&self) -> CqlSettings {
-        CqlSettings { new_keyspace: self.keyspace.clone(), ..self.cluster.cql() }
+    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
+        let KeyspaceSettings { scylla_replication_factor, scylla_tablets } = self.keyspace;
+        handbill_store_cql::CqlSettings {
+            replication_factor: scylla_replication_factor,
+            tablets: scylla_tablets,
+            ..self.cluster.cql()
+        }
     }
 }

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use handbill_store_cql::FenceConsistency;
 
 /// Longest name of a keyspace that the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
@@ -12,7 +14,7 @@ const MAX_KEYSPACE_CHARS: usize = 48;
 const COPIES: u8 = 3;
 
 /// Longest wait of `serve` for its schema: a migration takes far less, and one that does not run is not worth waiting for.
-pub(super) const SCHEMA_WAIT: Duration = Duration::from_mins(5);
+const SCHEMA_WAIT: Duration = Duration::from_mins(5);
 
 /// Settings of the page store in ScyllaDB or Cassandra.
 #[derive(Args, Clone, Debug)]
@@ -34,7 +36,7 @@ pub struct CqlSettings {
         long,
         env = "HANDBILL_SCYLLA_FENCE_CONSISTENCY",
         value_name = "CONSISTENCY",
-        value_enum,
+        value_parser = fence_consistency(),
         default_value = "local-quorum"
     )]
     pub scylla_fence_consistency: FenceConsistency,
@@ -53,23 +55,10 @@ pub struct CqlSettings {
     /// Private key (PEM) of the certificate in --scylla-client-cert-file
     #[arg(long, env = "HANDBILL_SCYLLA_CLIENT_KEY_FILE", value_name = "FILE")]
     pub scylla_client_key_file: Option<PathBuf>,
-    /// How the keyspace is made.
-    #[arg(skip)]
-    pub new_keyspace: KeyspaceSettings,
-    /// How long a command waits for the cluster and its schema, and `serve` for its schema.
-    #[arg(skip = SCHEMA_WAIT)]
-    pub schema_wait: Duration,
-}
-
-impl CqlSettings {
-    /// The same for a command that waits as `wait` says.
-    pub(super) fn awaited(self, wait: &WaitSettings) -> Self {
-        Self { schema_wait: wait.schema_wait, ..self }
-    }
 }
 
 /// How `migrate` makes the keyspace.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Debug)]
 pub struct KeyspaceSettings {
     /// Copies of each page in the datacentre; applies only when the keyspace is created
     #[arg(long, env = "HANDBILL_SCYLLA_REPLICATION_FACTOR", value_name = "COPIES", default_value_t = COPIES, value_parser = clap::value_parser!(u8).range(1..=32))]
@@ -77,12 +66,6 @@ pub struct KeyspaceSettings {
     /// Whether the keyspace uses tablets: true or false; applies only when it is created [default: the server's choice]
     #[arg(long, env = "HANDBILL_SCYLLA_TABLETS", value_name = "BOOL")]
     pub scylla_tablets: Option<bool>,
-}
-
-impl Default for KeyspaceSettings {
-    fn default() -> Self {
-        Self { scylla_replication_factor: COPIES, scylla_tablets: None }
-    }
 }
 
 /// How long a command waits.
@@ -93,13 +76,39 @@ pub struct WaitSettings {
     pub schema_wait: Duration,
 }
 
-/// The consistency of a read of the fence. It decides what a cut between two datacentres does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FenceConsistency {
-    /// In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move
-    LocalQuorum,
-    /// At a majority of the copies in all datacentres: without it nobody writes, also in a cut
-    Quorum,
+impl CqlSettings {
+    /// The settings as the store of `serve` takes them.
+    pub fn store(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings {
+            nodes: self.scylla_nodes.clone(),
+            keyspace: self.scylla_keyspace.clone(),
+            datacenter: self.scylla_datacenter.clone(),
+            rack: self.scylla_rack.clone(),
+            fence_consistency: self.scylla_fence_consistency,
+            replication_factor: COPIES,
+            tablets: None,
+            username: self.scylla_username.clone(),
+            password_file: self.scylla_password_file.clone(),
+            ca_file: self.scylla_ca_file.clone(),
+            client_cert_file: self.scylla_client_cert_file.clone(),
+            client_key_file: self.scylla_client_key_file.clone(),
+            schema_wait: SCHEMA_WAIT,
+        }
+    }
+}
+
+fn fence_consistency() -> impl TypedValueParser<Value = FenceConsistency> {
+    let at = [
+        PossibleValue::new("local-quorum").help(
+            "In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move",
+        ),
+        PossibleValue::new("quorum")
+            .help("At a majority of the copies in all datacentres: without it nobody writes, also in a cut"),
+    ];
+    PossibleValuesParser::new(at).map(|name| match name.as_str() {
+        "quorum" => FenceConsistency::Quorum,
+        _ => FenceConsistency::LocalQuorum,
+    })
 }
 
 /// `host:port`, with an IPv6 address in brackets.

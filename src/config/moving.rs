@@ -23,7 +23,7 @@ pub struct MovingSettings {
 
 impl MovingSettings {
     /// The cluster, and how long the command waits for it.
-    pub fn cql(&self) -> CqlSettings {
-        self.cql.clone().awaited(&self.wait)
+    pub fn cql(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings { schema_wait: self.wait.schema_wait, ..self.cql.store() }
     }
 }

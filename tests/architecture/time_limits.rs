@@ -7,16 +7,16 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-const SERVER: &str = "src/server/limits.rs";
-const CQL: &str = "src/backends/cql/session.rs";
-const LWT: &str = "src/backends/cql/lwt.rs";
-const LEASE: &str = "src/backends/cql/migrate/lease.rs";
-const FENCE: &str = "src/backends/cql/fence/mod.rs";
-const FENCE_LEASE: &str = "src/backends/cql/fence/lease.rs";
-const REDIS: &str = "src/backends/redis/time_limits.rs";
+const SERVER: &str = "crates/front/src/limits.rs";
+const CQL: &str = "crates/store-cql/src/session.rs";
+const LWT: &str = "crates/store-cql/src/lwt.rs";
+const LEASE: &str = "crates/store-cql/src/migrate/lease.rs";
+const FENCE: &str = "crates/store-cql/src/fence/mod.rs";
+const FENCE_LEASE: &str = "crates/store-cql/src/fence/lease.rs";
+const REDIS: &str = "crates/limiter/src/time_limits.rs";
 const RENDERING: &str = "src/backends/rendering/mod.rs";
 const PURGES: &str = "src/backends/purging/mod.rs";
-const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
+const DEADLINE_OF_DRAIN: &str = "crates/front/src/drain/deadline.rs";
 
 fn text(path: impl AsRef<Path>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -73,14 +73,14 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
     let [keepalive, connect] = ["KEEPALIVE", "CONNECT_TIMEOUT"].map(|name| limit(CQL, name));
     let [heartbeat, lease, max_wait] = ["heartbeat", "lease", "max_wait"].map(|name| limit(LEASE, name));
     let to_read_back = operation.saturating_sub(permit + attempt);
-    let deadline = limit("src/service/mod.rs", "DEADLINE");
-    let store = limit("src/service/store_budget.rs", "STORE_BUDGET");
+    let deadline = limit("crates/core/src/service/mod.rs", "DEADLINE");
+    let store = limit("crates/core/src/service/store_budget.rs", "STORE_BUDGET");
     let redis_connect = limit(REDIS, "CONNECT_TIMEOUT");
     let redis_call = setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT");
     let longest_redis_call = Duration::from_secs(2);
     let drain_timeout = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let schema_wait = setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT");
-    let stalled = limit("src/server/ledger.rs", "STALLED");
+    let stalled = limit("crates/front/src/ledger.rs", "STALLED");
 
     let less = [
         ("a head is smaller than a body", head, body),
@@ -95,7 +95,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         ("a connection without progress gives way before the drain drops it", stalled, drain_timeout / 3),
         (
             "an update that lost a race still has time to start over",
-            store + limit("src/service/mod.rs", "LONGEST_JITTER"),
+            store + limit("crates/core/src/service/mod.rs", "LONGEST_JITTER"),
             deadline,
         ),
         ("a create waits for one call to Redis, and then for the store", redis_call + store, deadline),
@@ -113,25 +113,25 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
             limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation,
             store,
         ),
-        ("the store answers first", limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store),
+        ("the store answers first", limit("crates/store-redb/src/store.rs", "PERMIT_TIMEOUT"), store),
         (
             "a large page waits between two lookups, which share one budget",
-            limit("src/service/large_reads.rs", "PERMIT_TIMEOUT") + store,
+            limit("crates/core/src/service/large_reads.rs", "PERMIT_TIMEOUT") + store,
             deadline,
         ),
         (
             "a writer whose turn comes last still has time for its write",
-            limit("src/service/write_turns.rs", "TURN_TIMEOUT") + store,
+            limit("crates/core/src/service/write_turns.rs", "TURN_TIMEOUT") + store,
             deadline,
         ),
         (
             "a read that the second node answers is not silent, and a silent read is noticed before it ends",
             limit(CQL, "SECOND_READ_AFTER"),
-            limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER"),
+            limit("crates/store-cql/src/bulkhead.rs", "SILENT_AFTER"),
         ),
         (
             "a read that the second node answers is not silent, and a silent read is noticed before it ends",
-            limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER"),
+            limit("crates/store-cql/src/bulkhead.rs", "SILENT_AFTER"),
             operation,
         ),
         (
@@ -153,12 +153,12 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         ("connecting goes on after its first caller has given up", redis_call, redis_connect),
         (
             "a client that does nothing does not decide how long a stop takes",
-            limit("src/server/connection.rs", "DRAIN_ACCEPT_GRACE"),
-            limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
+            limit("crates/front/src/connection.rs", "DRAIN_ACCEPT_GRACE"),
+            limit("crates/front/src/connection.rs", "FIRST_REQUEST_GRACE"),
         ),
         (
             "a client that does nothing does not decide how long a stop takes",
-            limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
+            limit("crates/front/src/connection.rs", "FIRST_REQUEST_GRACE"),
             drain_timeout,
         ),
         (
@@ -226,7 +226,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         ("the balancer is the one that closes", foreign(BALANCER, "timeout http-keep-alive "), limit(SERVER, "idle")),
         (
             "the replica answers before the balancer gives up: only it knows what happened",
-            limit("src/service/mod.rs", "DEADLINE"),
+            limit("crates/core/src/service/mod.rs", "DEADLINE"),
             foreign(BALANCER, "timeout server "),
         ),
         (
