@@ -66,7 +66,7 @@ pub(super) enum Moved<'a> {
     /// The files of a store that only one process uses.
     Files(&'a EmbeddedSettings),
     /// A cluster.
-    Cluster(CqlSettings),
+    Cluster(Box<CqlSettings>),
 }
 
 /// Checks the settings of the chosen store, and that the limiter is one that its replicas can share.
@@ -117,7 +117,7 @@ pub(super) fn operated(settings: &ClusterSettings) -> Option<CqlSettings> {
 pub(super) fn moved(settings: &MovingSettings) -> Moved<'_> {
     match settings.store.store {
         StoreKind::Embedded => Moved::Files(&settings.embedded),
-        StoreKind::Scylla => Moved::Cluster(settings.cql()),
+        StoreKind::Scylla => Moved::Cluster(Box::new(settings.cql())),
     }
 }
 

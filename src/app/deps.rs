@@ -19,7 +19,7 @@ pub struct Deps {
     pub random: Random,
     /// Counts what happens.
     pub metrics: Arc<Metrics>,
-    /// What the parts of the process may hold.
+    /// The memory that the parts of the process may hold.
     pub budgets: Budgets,
     /// Renders pages.
     pub renderer: Arc<dyn Renderer>,

@@ -64,7 +64,7 @@ pub enum MemoryError {
     },
 }
 
-/// What the parts of the process may hold, in bytes.
+/// The memory that the parts of the process may hold, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budgets {
     /// Requests, from the first byte of the head until there is an answer: a thousand small ones, or a hundred of the largest.
@@ -220,7 +220,7 @@ struct Size(u64);
 impl fmt::Display for Size {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = self.0;
-        match [(1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")].iter().find(|(unit, _)| bytes % unit == 0) {
+        match [(1 << 30, "GiB"), (MIB, "MiB"), (1 << 10, "KiB")].iter().find(|(unit, _)| bytes.is_multiple_of(*unit)) {
             Some((unit, name)) => write!(f, "{}{name}", bytes / unit),
             None => write!(f, "{bytes} bytes"),
         }
