@@ -28,7 +28,7 @@ use crate::support::exchange::Request;
 
 #[tokio::test]
 async fn with_edge_max_age_html_and_markdown_at_its_own_address_may_be_kept_and_nothing_else() {
-    let caching = EdgeCaching { max_age: Duration::from_secs(300) };
+    let caching = EdgeCaching { max_age: Duration::from_mins(5) };
     let site = SiteSettings { edge_caching: Some(caching), ..SiteSettings::default() };
     let app = Setup::unlimited().site(site).start();
     let (page, gone) = (app.published().await, app.deleted().await);
