@@ -14,7 +14,6 @@ use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;
 
-/// The switch in one file.
 pub struct CreatesFile(PathBuf);
 
 /// The file makes no sense.

@@ -2,6 +2,8 @@
 //!
 //! A value that makes no sense stops the start with one line. A setting that depends on another or on the machine is
 //! checked where it is used. Each subcommand has only the settings that it uses.
+//!
+//! A doc comment on a flattened field would become the help text of its first flag, so those fields have none.
 
 mod cluster;
 mod cluster_load;
@@ -44,7 +46,6 @@ const VARIABLE_PREFIX: &str = "HANDBILL_";
 
 /// Every setting of the service.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
     pub http: HttpSettings,
@@ -78,7 +79,6 @@ pub struct Settings {
 
 /// The settings of `serve`, and whether it only checks them.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "as for `Settings`")]
 pub struct ServeSettings {
     /// Check the settings and the files that they name, say whether serve could start with them, and end: exit code 0 or 2
     #[arg(long, help_heading = "Start")]

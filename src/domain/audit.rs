@@ -9,11 +9,9 @@ use super::timestamp::UnixMillis;
 /// One thing that an operator did. It has no text of a page, no key and no hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// When it was done.
     pub at: UnixMillis,
     /// The name of the operator, as checked by [`super::takedown::operator_name`].
     pub by: String,
-    /// The action.
     pub action: AuditAction,
 }
 
@@ -22,7 +20,6 @@ pub struct AuditEntry {
 pub enum AuditAction {
     /// A page was taken down.
     Takedown {
-        /// The page.
         slug: Slug,
         /// Why.
         reason: TakedownReason,
@@ -41,6 +38,5 @@ pub enum AuditAction {
 pub struct NumberedEntry {
     /// 1 for the first entry, one more with each. A gap shows that an entry is missing.
     pub number: u64,
-    /// The entry.
     pub entry: AuditEntry,
 }

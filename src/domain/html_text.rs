@@ -3,10 +3,8 @@
 //! The renderer's HTML comes from a serialiser: `<` only ever begins a tag, and every attribute value is in `"`. Other
 //! HTML causes no failure, but its pieces have no meaning.
 
-/// A piece of an HTML document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// A tag, from `<` to `>`.
     Tag(&'a str),
     /// Text without character references.
     Text(&'a str),

@@ -36,7 +36,6 @@ impl Language {
         Lang::all().iter().map(|&lang| code_of(lang)).find(|known| *known == code).map(Self)
     }
 
-    /// The code.
     pub fn code(self) -> &'static str {
         self.0
     }

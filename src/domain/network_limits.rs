@@ -31,7 +31,6 @@ pub struct Network {
 /// A subject, and the attempts that it has within those of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubjectQuota {
-    /// The subject.
     pub subject: Subject,
     /// The attempts that its window admits.
     pub quota: Quota,

@@ -12,7 +12,6 @@ use std::time::Duration;
 pub struct Quota {
     /// Attempts admitted within any `window`; at least 1.
     pub limit: u32,
-    /// The length of the window.
     pub window: Duration,
 }
 
@@ -21,7 +20,6 @@ pub struct Quota {
 pub struct Decision {
     /// Whether the attempt was admitted, and so counted.
     pub admitted: bool,
-    /// The quota that was applied.
     pub quota: Quota,
     /// Attempts that would still be admitted now.
     pub remaining: u32,

@@ -25,7 +25,6 @@ pub struct Selection {
 /// Text that is no criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SelectionError {
-    /// No host.
     #[error("{0:?} is no host, such as spam.example")]
     Host(String),
     /// No regular expression, or one that needs too much memory.

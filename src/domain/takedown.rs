@@ -50,21 +50,17 @@ pub struct Takedown {
     pub by: String,
 }
 
-/// Text that is not a takedown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TakedownError {
-    /// No reason has this code.
     #[error(
         "the reason is one of spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms"
     )]
     Reason,
-    /// The operator is not named.
     #[error("say who takes the page down")]
     NoName,
     /// The operator's name is too long.
     #[error("the name of who takes the page down has more than {MAX_BY_CHARS} characters")]
     LongName,
-    /// The operator's name has control characters.
     #[error("the name of who takes the page down has control characters")]
     ControlCharacters,
 }
@@ -85,7 +81,6 @@ impl TakedownReason {
         Self::Terms,
     ];
 
-    /// The stable code of the reason.
     pub fn code(self) -> &'static str {
         match self {
             Self::Spam => "spam",

@@ -227,7 +227,6 @@ impl CodedBody {
     }
 }
 
-/// A 304.
 pub(super) fn not_modified() -> Response {
     // The length is left unknown on purpose. Otherwise a 304 to HEAD would have `Content-Length: 0`, although the field
     // must give the length of the 200.

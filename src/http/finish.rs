@@ -48,7 +48,6 @@ enum Place {
     Interface,
     /// The token endpoint (RFC 6749).
     Token,
-    /// The tools for agents.
     Tools,
 }
 
@@ -71,7 +70,6 @@ impl Asked {
 }
 
 impl Finish {
-    /// For a service at `base_url`.
     pub(super) fn new(base_url: &Origin) -> Self {
         let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
         Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII") }

@@ -30,7 +30,6 @@ pub struct SiteSettings {
 
 /// The state that all handlers share.
 pub struct Http {
-    /// The service that does the work.
     pub(super) service: PageService,
     /// The origin of every public address.
     pub(super) base_url: Origin,

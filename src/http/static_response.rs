@@ -48,7 +48,6 @@ impl StaticResponse {
         Self { body, content_type, headers }
     }
 
-    /// Sets the header `name` to `value`.
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self

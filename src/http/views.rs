@@ -14,7 +14,6 @@ const FIELDS_BYTES: usize = 2048;
 /// The representations of one version of a page, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct Views {
-    /// JSON, as in the API.
     pub(super) json: OnceLock<View>,
     /// The page for people.
     pub(super) html: OnceLock<View>,

@@ -34,7 +34,6 @@ pub(super) struct Shared {
     pub(super) sending: Arc<Budget>,
 }
 
-/// One connection.
 pub(super) struct ConnState {
     pub(super) shared: Arc<Shared>,
     pub(super) cut: Arc<Cut>,

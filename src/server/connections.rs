@@ -38,7 +38,6 @@ pub(super) enum AdmissionError {
     Full,
 }
 
-/// Every open connection.
 pub(super) struct Connections {
     limit: usize,
     per_client: usize,
@@ -50,7 +49,6 @@ struct State {
     ledger: Ledger<Arc<Cut>>,
     /// Connections that are idle between two requests, by when they became idle.
     resting: BTreeSet<(Instant, HolderId, Client)>,
-    /// The connections in `resting`, by client.
     resting_of: BTreeSet<(Client, Instant, HolderId)>,
     /// When this table was made; no connection has been idle for longer.
     began: Instant,
@@ -190,10 +188,8 @@ mod tests {
         Client::from(address.parse::<IpAddr>().unwrap())
     }
 
-    /// A table of connections.
     struct Table(Arc<Connections>);
 
-    /// A connection that was admitted.
     struct Open {
         seat: Seat,
         cut: Arc<Cut>,

@@ -34,7 +34,6 @@ pub(super) enum Body {
     Chunked(Chunked),
 }
 
-/// The position in a body of chunks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Chunked {
     /// In the digits of a chunk's size.

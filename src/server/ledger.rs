@@ -34,7 +34,6 @@ const LOOKED_AT: usize = 64;
 pub(super) struct HolderId(u64);
 
 impl HolderId {
-    /// The least id.
     pub(super) const FIRST: Self = Self(0);
 }
 
@@ -45,7 +44,6 @@ pub struct Full;
 /// A holder that lost its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Evicted<H> {
-    /// The handle that ends it.
     pub(super) handle: H,
     /// How much it held.
     pub(super) units: u64,
@@ -164,12 +162,10 @@ impl<H> Ledger<H> {
         self.held_by(client) + units <= heaviest / 2
     }
 
-    /// The client of a holder.
     pub(super) fn client_of(&self, id: HolderId) -> Option<Client> {
         self.holders.get(&id).map(|holder| holder.client)
     }
 
-    /// Moves a holder to another client.
     pub(super) fn move_to(&mut self, id: HolderId, client: Client) {
         if let Some(mut holder) = self.remove(id) {
             holder.client = client;
@@ -182,7 +178,6 @@ impl<H> Ledger<H> {
         self.remove(id).map(|Holder { handle, units, .. }| Evicted { handle, units })
     }
 
-    /// The slowest holder of `client`.
     pub(super) fn slowest_of(&self, client: Client) -> Option<HolderId> {
         self.shares.get(&client)?.by_slowness.first().map(|(_, id)| *id)
     }

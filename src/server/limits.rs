@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-/// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// Connections at once.
@@ -28,7 +27,6 @@ pub struct ServerLimits {
 }
 
 impl ServerLimits {
-    /// For the public listener.
     pub const PUBLIC: Self = Self {
         connections: 10_000,
         connections_per_client: 2500,

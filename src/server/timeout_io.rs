@@ -415,7 +415,6 @@ mod tests {
             head
         }
 
-        /// Answers with `bytes`.
         async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
             self.conn.answered();
             self.conn.handed_over();

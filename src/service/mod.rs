@@ -164,12 +164,10 @@ impl PageService {
         Self { tiers, ..self }
     }
 
-    /// The quotas of clients.
     pub fn quotas(&self) -> Quotas {
         self.quotas
     }
 
-    /// Does `work` within [`DEADLINE`] if `requester` is within its limits.
     async fn admit_within_deadline<T>(
         &self,
         kind: LimitKind,

@@ -31,7 +31,6 @@ const MAX_SHARDS: u64 = 64;
 /// Bytes that an entry of usual size takes, by which the cache estimates how many it will have.
 const USUAL_BYTES: u64 = 8 * 1024;
 
-/// The metrics of a cache.
 #[derive(Clone, Debug, Default)]
 pub struct PageCacheMetrics {
     /// Reads that found their page ready.
@@ -80,7 +79,6 @@ pub enum Keeper {
 
 /// The value that a transport keeps beside a page. A transport has one such type.
 pub trait Kept: Default + Send + Sync + 'static {
-    /// The transport.
     const KEEPER: Keeper;
 }
 
@@ -89,11 +87,9 @@ struct ReadyPage {
     page: Arc<Page>,
     /// By [`Keeper`].
     made: [OnceLock<Box<dyn Any + Send + Sync>>; 2],
-    /// The bytes of all of this.
     bytes: Mutex<u64>,
 }
 
-/// A page that was read.
 pub struct PageRead {
     ready: Arc<ReadyPage>,
     /// The cache that has the page; `None` if no cache has it.

@@ -45,7 +45,6 @@ impl PublishingPolicy {
         std::mem::replace(&mut allowed.creates, creates) != creates
     }
 
-    /// The limits on creates.
     pub fn creates(&self) -> Creates {
         self.allowed.read().unwrap_or_else(PoisonError::into_inner).creates
     }

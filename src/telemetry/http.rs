@@ -29,7 +29,6 @@ const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// Observes the requests of a listener.
 pub struct RequestTelemetry {
-    /// Counts requests.
     pub metrics: Arc<Metrics>,
     /// Measures how long requests take.
     pub clock: SharedClock,
@@ -48,12 +47,10 @@ pub struct KnownRoute {
 }
 
 impl KnownRoute {
-    /// The route with this template.
     pub const fn new(template: &'static str) -> Self {
         Self { template, usual: [const { OnceLock::new() }; 4] }
     }
 
-    /// The route's template.
     pub fn template(&self) -> &'static str {
         self.template
     }
@@ -68,7 +65,6 @@ impl KnownRoute {
     }
 }
 
-/// The route of a request.
 enum Route {
     Known(Arc<KnownRoute>),
     /// The router finds it, and [`name_route`] writes it down.
@@ -318,7 +314,6 @@ mod tests {
         }
     }
 
-    /// Sends `request` to `routes` as the way in does.
     async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
         let (mut head, body) = request.into_parts();
         let mut observed = telemetry.begin(&mut head, None);

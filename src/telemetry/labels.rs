@@ -36,7 +36,6 @@ impl EncodeLabelSet for RequestLabels {
     }
 }
 
-/// Labels of a call of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
     /// The operation that the backend was asked for.
@@ -45,7 +44,6 @@ pub struct CallLabels {
     pub outcome: &'static str,
 }
 
-/// Labels of a call of an MCP tool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ToolLabels {
     /// The tool, or `_OTHER` if no tool has that name.
@@ -69,7 +67,6 @@ pub struct CutLabels {
     pub reason: &'static str,
 }
 
-/// Label of spans by what happened to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SpanLabels {
     /// `exported`; `failed` if the collector did not accept the spans; `dropped` if too many spans already waited.
@@ -99,7 +96,6 @@ pub struct ReloadLabels {
     pub outcome: &'static str,
 }
 
-/// Labels of what operators do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OperatorLabels {
     /// The operator's request.
@@ -130,10 +126,8 @@ pub struct StateLabels {
     pub state: &'static str,
 }
 
-/// Labels of a decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
-    /// The limit that was checked.
     pub limit: &'static str,
     /// `admitted` or `refused`.
     pub outcome: &'static str,

@@ -31,7 +31,6 @@ const COMMIT: &str = match option_env!("GIT_COMMIT") {
     None => "unknown",
 };
 
-/// The media type of [`Metrics::exposition`].
 pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.
@@ -44,8 +43,6 @@ type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
 pub(super) type TracedHistogram = HistogramWithExemplars<TraceLabel>;
 type TracedDurations<Labels> = Family<Labels, TracedHistogram, fn() -> TracedHistogram>;
 
-/// Every instrument.
-#[expect(missing_docs, reason = "the help of each instrument says what it counts")]
 pub struct Metrics {
     pub requests: TracedDurations<RequestLabels>,
     pub active_requests: Gauge,
@@ -100,7 +97,6 @@ impl Declared {
         self.instrument(name, help, M::default())
     }
 
-    /// This instrument.
     fn instrument<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         self.0.register(name, help, metric.clone());
         metric
@@ -268,7 +264,6 @@ impl Default for Metrics {
     }
 }
 
-/// Records one call of a backend.
 pub fn record(family: &Durations<CallLabels>, operation: &'static str, outcome: &'static str, took: Duration) {
     family.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
 }

@@ -74,7 +74,6 @@ pub enum System {
     Cassandra,
     /// The embedded store.
     Redb,
-    /// Redis.
     Redis,
     /// The memory and the threads of this process.
     Process,
@@ -96,7 +95,6 @@ impl System {
         matches!(self, Self::Cassandra | Self::Redb).then_some(target)
     }
 
-    /// The kind of a span for a call of this system.
     fn kind(self) -> &'static str {
         match self {
             Self::Cassandra | Self::Redis => "client",
@@ -105,7 +103,6 @@ impl System {
     }
 }
 
-/// Whether spans are exported.
 pub fn are_exported() -> bool {
     ARE_EXPORTED.load(Ordering::Relaxed)
 }
@@ -329,7 +326,6 @@ mod tests {
 
     use super::*;
 
-    /// Keeps the spans that have ended.
     #[derive(Clone, Debug, Default)]
     struct Ended(Arc<Mutex<Vec<SpanData>>>);
 

@@ -27,25 +27,16 @@ pub enum FileError {
     /// The operating system refuses.
     #[error("{} cannot be {action}: {reason}", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
         /// The attempt: `read` or `written`.
         action: &'static str,
         /// The operating system's reason, or that of zstd.
         reason: io::Error,
     },
-    /// The file is not what was written.
     #[error("{}: {reason}", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        reason: ArchiveError,
-    },
-    /// The file is a pipe or a folder.
+    Refused { path: PathBuf, reason: ArchiveError },
     #[error("{} is not a regular file, and it must be read twice: save it in a file first", .0.display())]
     NotAFile(PathBuf),
-    /// There is a file of that name already.
     #[error("{} exists: choose another name, or remove it first", .0.display())]
     Exists(PathBuf),
 }
@@ -136,7 +127,6 @@ impl Drop for NewFile {
     }
 }
 
-/// The folder that holds `path`.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

@@ -32,7 +32,6 @@ impl Counts {
         self.pages + self.tombstones + self.same + self.older + self.deleted
     }
 
-    /// Counts one record.
     pub fn count(&mut self, done: Done) {
         let field = match (done.precedence, done.is_tombstone) {
             (Precedence::Import, false) => &mut self.pages,
@@ -48,7 +47,6 @@ impl Counts {
 /// Why a record is not stored, or not for good. Importing it again is safe.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A page's HTML could not be made.
@@ -69,7 +67,6 @@ pub struct Done {
 /// Stores records in a store that others may use meanwhile.
 #[derive(Clone)]
 pub struct Importer {
-    /// The store.
     pub store: Arc<dyn PageImport>,
     /// Makes the pages' HTML.
     pub renderer: Arc<dyn Renderer>,

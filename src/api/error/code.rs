@@ -1,15 +1,12 @@
 //! The stable error codes: one table with the HTTP status and the advice for each.
 
-/// A stable error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// The body is not a valid request.
     InvalidBody,
-    /// The content is empty.
     EmptyContent,
     /// Operators do not publish this text or its links.
     ContentRefused,
-    /// No key was presented.
     MissingKey,
     /// The presented key is not the page's key.
     InvalidKey,
@@ -27,9 +24,7 @@ pub enum Code {
     Gone,
     /// The page does not have the required version.
     PreconditionFailed,
-    /// The content is too large.
     ContentTooLarge,
-    /// The body is too large.
     BodyTooLarge,
     /// The client is over its limit.
     RateLimited,
@@ -46,7 +41,6 @@ pub enum Code {
     InvalidClient,
     /// The token endpoint does not support the grant.
     UnsupportedGrantType,
-    /// The scope is unknown.
     InvalidScope,
 }
 
@@ -125,7 +119,6 @@ impl Code {
         }
     }
 
-    /// The code as text.
     pub const fn as_str(self) -> &'static str {
         self.entry().0
     }

@@ -27,7 +27,6 @@ const RETRY_PAUSED_SECONDS: u64 = 300;
 /// An error as a client receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The stable code.
     pub code: Code,
     /// The problem and how to solve it.
     pub message: String,
@@ -170,7 +169,6 @@ impl From<&BodyError> for ApiError {
 }
 
 impl ApiError {
-    /// `error` for a caller of `interface`.
     pub fn of(error: &ServiceError, interface: Interface) -> Self {
         match error {
             ServiceError::Body(error) => Self::of_body(error, interface),

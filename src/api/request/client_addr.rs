@@ -15,7 +15,6 @@ use crate::domain::client::{Client, ForwardedHeader, Peer};
 pub struct TrustedProxies {
     /// The networks of the proxies. If the list is empty, the peer is the client.
     pub networks: Vec<IpNet>,
-    /// The header that the proxies set.
     pub header: ForwardedHeader,
 }
 

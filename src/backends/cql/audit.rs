@@ -43,7 +43,6 @@ const GIVEN_UP_AFTER: Duration = Duration::from_hours(1);
 const TAKEDOWN: &str = "takedown";
 const CREATES: &str = "creates";
 
-/// An entry of the audit.
 #[derive(DeserializeRow)]
 struct EntryRow {
     number: i64,
@@ -57,7 +56,6 @@ struct EntryRow {
     hourly_budget: Option<i32>,
 }
 
-/// A takedown that was begun.
 #[derive(DeserializeRow)]
 struct BegunRow {
     id: Vec<u8>,

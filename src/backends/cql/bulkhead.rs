@@ -23,7 +23,6 @@ use crate::domain::slug::Slug;
 /// How many ranges there are: enough that one of them has a small part of the pages.
 pub(super) const RANGES: u32 = 64;
 
-/// The range that has `token`.
 pub(super) fn range_of(token: i64) -> u32 {
     let from_the_lowest = token.cast_unsigned() ^ (1 << 63);
     u32::try_from(from_the_lowest >> (u64::BITS - RANGES.trailing_zeros())).unwrap_or_default()
@@ -55,7 +54,6 @@ pub(super) type Ticket = u64;
 /// The answer to an operation that wants to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It runs.
     Runs(Ticket),
     /// It waits until another leaves.
     Waits(Ticket),
@@ -82,7 +80,6 @@ struct Running {
     slug: Slug,
 }
 
-/// The subject of an operation.
 struct Subject {
     slug: Slug,
     range: u32,

@@ -46,7 +46,6 @@ pub enum ReachError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The cluster was not reached in time.
     #[error("the cluster was not reached within --schema-wait: {0}")]
     OutOfReach(String),
 }

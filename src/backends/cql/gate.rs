@@ -23,7 +23,6 @@ pub(super) struct Gate {
     patience: Duration,
 }
 
-/// The instruments of a gate.
 #[derive(Clone, Default)]
 pub(super) struct GateMetrics {
     running: Gauge,
@@ -55,7 +54,6 @@ pub(super) enum Refusal {
 }
 
 impl GateMetrics {
-    /// The instruments of the gate of `operation` in `metrics`.
     pub(super) fn of(metrics: &ClusterMetrics, operation: &'static str) -> Self {
         let unsent = |reason| metrics.unsent.get_or_create(&UnsentLabels { operation, reason }).clone();
         let running = metrics.in_flight.get_or_create(&PermitLabels { operation }).clone();

@@ -148,7 +148,6 @@ fn report_missing(entered: Result<(), StoreError>) {
 }
 
 impl CqlLedger {
-    /// The ledger of the keyspace of `store`.
     pub fn of(store: Arc<CqlStore>) -> Self {
         Self(store)
     }

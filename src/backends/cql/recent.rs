@@ -76,7 +76,6 @@ impl RecentHeads {
         }
     }
 
-    /// The digest of the text of `page`.
     pub(super) fn digest(&self, page: &Page) -> TextDigest {
         let Rendered { html, renderer_version, .. } = &page.rendered;
         let mut hasher = Xxh3::with_seed(self.seed);
@@ -88,7 +87,6 @@ impl RecentHeads {
         TextDigest(hasher.digest128())
     }
 
-    /// Forgets the head of `slug`.
     pub(super) fn forget(&self, slug: &Slug) {
         self.with(|heads| heads.pop(slug));
     }

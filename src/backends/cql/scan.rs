@@ -134,7 +134,6 @@ pub(super) fn cursor_at(last: i64) -> ScanCursor {
     ScanCursor::new(last.to_be_bytes())
 }
 
-/// The token that a cursor stands for.
 pub(super) fn token_of(cursor: &ScanCursor) -> Result<i64, StoreError> {
     let bytes = cursor.as_bytes().try_into();
     bytes.map(i64::from_be_bytes).map_err(|_| StoreError::Unavailable(Box::new(ForeignCursorError)))

@@ -11,7 +11,6 @@ use super::store::CqlStore;
 use super::write_outcome::{self, Outcome};
 use crate::ports::page_store::{Cause, StoreError};
 
-/// The answer to one attempt.
 pub(super) enum Attempt {
     /// The write was done.
     Applied,

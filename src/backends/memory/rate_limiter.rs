@@ -28,7 +28,6 @@ const ENDED_PER_DECISION: usize = 8;
 /// so the first window in this order is the first to end.
 struct Windows {
     counted: LruCache<Network, Counted, RandomState>,
-    /// The memory of all of them.
     bytes: usize,
     most_bytes: usize,
 }
@@ -133,7 +132,6 @@ impl Windows {
     }
 }
 
-/// The memory of a window.
 fn bytes(counted: &Counted) -> usize {
     WINDOW_BYTES + counted.bytes()
 }

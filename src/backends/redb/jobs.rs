@@ -37,7 +37,6 @@ pub(super) struct Write {
 #[error("the ledger of deletions cannot be written")]
 pub(super) struct LedgerError;
 
-/// Answers the writes of `batch`.
 pub(super) fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {
     for (Write { answer, permit, .. }, outcome) in batch.into_iter().zip(outcomes) {
         drop(permit);

@@ -196,7 +196,6 @@ mod tests {
         slug: Slug,
         /// The version that a read of the database finds.
         stored: u64,
-        /// When each acknowledged version was acknowledged.
         acknowledged: Vec<(usize, u64)>,
         seen: Vec<Seen>,
         now: usize,

@@ -93,7 +93,6 @@ impl Tries {
             || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIED_IN)
     }
 
-    /// A try has ended.
     pub(super) fn ended(&self, is_answered: bool) {
         if !is_answered {
             self.in_vain.fetch_add(1, Ordering::Relaxed);

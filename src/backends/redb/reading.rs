@@ -116,7 +116,6 @@ fn read_in<T: Found>(
 enum ReadError {
     /// The store refuses the lookup.
     Store(StoreError),
-    /// The database returned an error.
     Database(redb::Error),
     /// The database panicked because of damage.
     Panicked(Panicked),

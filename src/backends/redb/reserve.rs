@@ -31,7 +31,6 @@ const RESERVE_BYTES: u64 = 16 * 1024 * 1024;
 /// later writes use it. If only a whole reserve counted, a volume would have to grow after the first deletion on it.
 const LEAST_RESERVE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The state of the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
     /// The room is taken up.

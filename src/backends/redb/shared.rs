@@ -32,7 +32,6 @@ pub(super) struct Shared {
     pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
 }
 
-/// The state of the database.
 pub(super) enum DbState {
     /// The database can be read and written.
     Writable(Database),
@@ -40,7 +39,6 @@ pub(super) enum DbState {
     ReadOnly(Database, Arc<OpenError>),
     /// The disk refuses even reads for this reason.
     Broken(Arc<OpenError>),
-    /// The store was closed.
     Closed,
 }
 

@@ -19,7 +19,6 @@ use crate::ports::page_store::StoreError;
 /// The number of records in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordCount {
-    /// Pages that can be read.
     pub pages: u64,
     /// Pages that were deleted.
     pub tombstones: u64,
@@ -30,7 +29,6 @@ pub struct RecordCount {
 pub struct Room {
     /// The length of the database's file. A part of it may be free for later writes.
     pub database: u64,
-    /// The ledger of deletions.
     pub ledger: u64,
     /// The room that is kept for deletions; 0 while they use it.
     pub reserve: u64,

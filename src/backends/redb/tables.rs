@@ -42,7 +42,6 @@ pub(super) const FORMAT: u64 = 3;
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
 
-/// One write.
 #[derive(Debug)]
 pub(super) enum Operation {
     /// Stores the page if its slug is free.
@@ -58,9 +57,7 @@ pub(super) enum Operation {
 /// The page that a write replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
-    /// It has this version.
     Version(PageVersion),
-    /// It is in this state.
     State(PageState),
 }
 
@@ -294,7 +291,6 @@ fn stage<'a>(
     Ok(outcomes)
 }
 
-/// The tombstones that `operations` left.
 pub(super) fn deleted<'a>(
     operations: impl Iterator<Item = &'a Operation>,
     outcomes: &[Result<Outcome, StoreError>],

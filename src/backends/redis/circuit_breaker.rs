@@ -27,7 +27,6 @@ pub(super) enum Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker.
     pub(super) fn new() -> Self {
         Self::Closed { failures: 0, failed_at: Duration::ZERO }
     }

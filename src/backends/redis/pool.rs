@@ -61,7 +61,6 @@ pub(super) enum ConnectError {
 /// the same connection.
 #[derive(Clone)]
 pub(super) enum Connection {
-    /// To one server.
     Direct(MultiplexedConnection),
     /// To all servers of a cluster.
     Cluster(ClusterConnection),

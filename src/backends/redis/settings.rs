@@ -16,7 +16,6 @@ use crate::config::RedisSettings;
 /// Why the settings of Redis cannot be used. No message contains an address, which may contain a password.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// No address was given.
     #[error("--redis-url names no address")]
     NoAddress,
     /// An address cannot be parsed; the number counts from 1.
@@ -31,21 +30,13 @@ pub enum OpenError {
     /// The name of the master is missing. Sentinels may know several masters.
     #[error("--redis-mode sentinel needs --redis-sentinel-master")]
     NoMasterName,
-    /// The password file cannot be read.
     #[error("cannot read {path} ({source}): --redis-password-file names a file that holds the password")]
-    PasswordFile {
-        /// The file.
-        path: PathBuf,
-        /// The error of reading it.
-        source: io::Error,
-    },
+    PasswordFile { path: PathBuf, source: io::Error },
     /// A user name without a password cannot log in.
     #[error("--redis-username needs --redis-password-file")]
     NoPassword,
-    /// The file of certificates cannot be used.
     #[error("cannot read {path} ({reason}): --redis-ca-file names a file of PEM certificates")]
     CaFile {
-        /// The file.
         path: PathBuf,
         /// The error of reading or parsing it.
         reason: String,
@@ -62,7 +53,6 @@ pub enum OpenError {
     /// The certificate of this process or its key cannot be used.
     #[error("cannot read {path} ({reason}): {option} names a PEM file")]
     IdentityFile {
-        /// The file.
         path: PathBuf,
         /// The option that names the file.
         option: &'static str,

@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use crate::domain::subject::Requester;
 use crate::ports::renderer::Purpose;
 
-/// The bounds of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// How many have their turn at once.
@@ -94,7 +93,6 @@ impl<T> Queue<T> {
         self.free_bytes += place.bytes - kept;
     }
 
-    /// Gives back memory that was kept.
     pub(super) fn give_back(&mut self, kept: usize) {
         self.free_bytes += kept;
     }

@@ -21,7 +21,6 @@ pub struct Decoder {
 /// The content of a whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The number of records.
     pub records: u64,
     /// The number of records that the store had and that could not be read when the file was written.
     pub unreadable: u64,
@@ -34,7 +33,6 @@ pub struct Summary {
 pub enum Decoded {
     /// The first line.
     Header(Header),
-    /// A record.
     Entry(Entry),
     /// The last line of an archive.
     Trailer(Summary),

@@ -60,7 +60,6 @@ pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
     line::encode(&Body::Header(HeaderJson::of(&header)))
 }
 
-/// The line of one deletion in a ledger.
 pub fn ledger_line(tombstone: &Tombstone) -> String {
     line::encode(&Body::Tombstone(TombstoneJson::of(tombstone)))
 }

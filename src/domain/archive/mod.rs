@@ -68,7 +68,6 @@ pub struct Header {
 /// One record of a store, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A page that can be read.
     Page(ArchivedPage),
     /// The remains of a deleted page.
     Tombstone(Tombstone),
@@ -76,7 +75,6 @@ pub enum Entry {
 
 /// A page without its HTML.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of `Page`")]
 pub struct ArchivedPage {
     pub slug: Slug,
     pub title: Option<Title>,
@@ -107,14 +105,12 @@ impl ArchivedPage {
         Page { slug, title, content, rendered, key_hash, version, created_at, updated_at }
     }
 
-    /// The state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
     }
 }
 
 impl Entry {
-    /// The slug of the record.
     pub fn slug(&self) -> &Slug {
         match self {
             Self::Page(page) => &page.slug,
@@ -126,10 +122,8 @@ impl Entry {
 /// Why a file is refused. `line` counts from 1.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
-    /// The first line is not a header of ours.
     #[error("this is no archive or ledger of Handbill: its first line is not a header")]
     NotAnArchive,
-    /// A later version of Handbill wrote the file.
     #[error(
         "the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it"
     )]
@@ -140,7 +134,6 @@ pub enum ArchiveError {
         /// The line's number.
         line: u64,
     },
-    /// The line is longer than any that is written.
     #[error("line {line} is damaged: it is longer than {MAX_LINE_BYTES} bytes")]
     TooLong {
         /// The line's number.
@@ -151,19 +144,16 @@ pub enum ArchiveError {
     Malformed {
         /// The line's number.
         line: u64,
-        /// The fault.
         reason: EntryError,
     },
     /// The lines before the trailer were changed, or some are missing.
     #[error("the file is damaged: lines are missing, doubled or in another order")]
     WrongDigest,
-    /// The file ends before its trailer.
     #[error("the file ends after line {lines}, before its trailer: it was cut, or its export did not finish")]
     Cut {
         /// The number of whole lines.
         lines: u64,
     },
-    /// The trailer is not the last line.
     #[error("the file goes on after its trailer, from line {line}")]
     AfterTheEnd {
         /// The line's number.
@@ -173,7 +163,6 @@ pub enum ArchiveError {
 
 /// Why a whole line is no record.
 #[derive(Debug, Error)]
-#[expect(missing_docs, reason = "each variant is the error of one field")]
 pub enum EntryError {
     #[error("{0}")]
     Json(#[from] serde_json::Error),

@@ -8,9 +8,7 @@ use crate::domain::page::PageState;
 pub enum Stored {
     /// The slug was never used.
     Absent,
-    /// A page in this state.
     Active(PageState),
-    /// A tombstone.
     Deleted,
 }
 

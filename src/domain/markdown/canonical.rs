@@ -209,7 +209,6 @@ enum Class {
     Tag,
     /// Ends a value; in text it is plain.
     Quote,
-    /// Begins a reference.
     Reference,
     /// May begin a no-break space, which is written as a reference.
     Latin,

@@ -41,7 +41,6 @@ impl<'s> ElementWriter<'s> {
         self.open(&[(name, &[])])
     }
 
-    /// Opens a quote.
     pub(super) fn quote(&mut self) -> bool {
         let is_open = self.block("blockquote");
         self.out.fresh_line();
@@ -94,7 +93,6 @@ impl<'s> ElementWriter<'s> {
         self.out.fresh_line();
     }
 
-    /// Writes a line break.
     pub(super) fn line_break(&mut self) {
         self.void(("br", &[]));
     }
@@ -108,7 +106,6 @@ impl<'s> ElementWriter<'s> {
         }
     }
 
-    /// Opens a link.
     pub(super) fn link(&mut self, address: &LinkAddress) -> bool {
         if !self.open(&[("a", &[("href", &address.href), ("rel", "nofollow ugc")])]) {
             return false;

@@ -20,7 +20,6 @@ const MAX_DELIMITERS: usize = 8;
 pub(super) enum Spared {
     /// Lines after a line that ends with `](` or `]:`, because the `<` may begin an address.
     Addresses,
-    /// No lines.
     Nothing,
 }
 

@@ -67,7 +67,6 @@ enum Open {
     Block(&'static str),
     /// Close the two elements of a code block.
     CodeBlock,
-    /// Close this link.
     Link,
     /// Write the image with this address. If there is no address, write the alternative text.
     Image(Option<String>),
@@ -84,7 +83,6 @@ enum Open {
 enum Lines {
     /// A paragraph, in which a table may begin.
     Paragraph,
-    /// A heading, which has one line.
     Heading,
     /// Code, which is verbatim.
     Code,

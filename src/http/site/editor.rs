@@ -53,7 +53,6 @@ static FILES: [(&str, &str, &[u8]); 6] = [
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// A hash of all files of the editor.
 static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
 
 /// The warning about a text with something of a key's form in it.
@@ -84,17 +83,14 @@ pub(super) struct EditorTemplate<'a> {
     pub(super) create_quota: Option<Quota>,
     /// Whether the page answers a post, and so has no address of its own.
     pub(super) is_answer: bool,
-    /// The title in the form.
     pub(super) title: &'a str,
     /// The text in the form.
     pub(super) content: &'a str,
     /// The reason why the text was refused, or a warning beside the preview.
     pub(super) message: Option<&'a str>,
-    /// The preview of the text.
     pub(super) preview: Option<PreviewView<'a>>,
 }
 
-/// The preview of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PreviewView<'a> {
     /// The title of the page, if it has one already.
@@ -131,7 +127,6 @@ struct HelpTemplate<'a> {
 }
 
 impl<'a> EditorTemplate<'a> {
-    /// An empty editor.
     pub(super) fn new(base_url: &'a Origin, create_quota: Option<Quota>) -> Self {
         Self {
             layout: Layout::new(base_url),

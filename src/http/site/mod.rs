@@ -35,7 +35,6 @@ use crate::domain::title::Title;
 use crate::service::ServiceError;
 
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
-/// The representation in the tags of Markdown.
 pub(in crate::http) const MARKDOWN_REPRESENTATION: &str = "md";
 pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
@@ -98,7 +97,6 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     response
 }
 
-/// The page for people.
 pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
@@ -189,7 +187,6 @@ fn html_response(status: StatusCode, html: String) -> Response {
     (status, html_fields(), [(CONTENT_TYPE, HTML)], html).into_response()
 }
 
-/// The header fields of every HTML page.
 fn html_fields() -> HeaderMap {
     HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, page_policy())])
 }

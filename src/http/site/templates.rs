@@ -47,7 +47,6 @@ const MAX_LARGE_TITLE: usize = 64;
 /// The name of a page without title and text.
 const UNTITLED: &str = "Untitled page";
 
-/// A published page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "page.html")]
 pub struct PageTemplate<'a> {
@@ -64,11 +63,9 @@ pub struct PageTemplate<'a> {
     pub content_html: &'a str,
     /// The byte offset of each code block in `content_html`.
     pub code_blocks: &'a [u32],
-    /// The language of the text.
     pub language: Option<Language>,
     /// Plain text for previews; left out if empty.
     pub description: &'a str,
-    /// When the page was created.
     pub created_at: UnixMillis,
     /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
@@ -192,7 +189,6 @@ fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
     written.unwrap_or_else(|| at.to_string())
 }
 
-/// `quota` as a sentence on new pages.
 pub(super) fn quota_sentence(quota: Quota) -> String {
     let pages = if quota.limit == 1 { "new page" } else { "new pages" };
     let window = match quota.window.as_secs() {

@@ -50,10 +50,8 @@ impl Readiness {
     }
 }
 
-/// The phase of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It serves requests.
     Serving,
     /// It serves requests, but asks clients to send the next one elsewhere.
     Leaving,

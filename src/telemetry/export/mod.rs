@@ -51,7 +51,6 @@ const WARNING_PAUSE: Duration = Duration::from_mins(1);
 /// Why spans cannot be exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
-    /// The certificate authorities of this machine cannot be read.
     #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
     Certificates(std::io::Error),
     /// The exporter refuses the settings. The exporter also reads variables that begin with `OTEL_EXPORTER_OTLP_`.

@@ -18,29 +18,23 @@ pub(in crate::backends::cql) const LEASE: Duration = Duration::from_secs(10);
 /// attempt, and longer than the servers work on one (2 s, and 1 s of contention, by their defaults).
 pub(in crate::backends::cql) const LATE_WRITES: Duration = Duration::from_secs(5);
 
-/// The row of the fence.
 #[derive(Clone, Debug, PartialEq, Eq, DeserializeRow)]
 pub(in crate::backends::cql) struct FenceRow {
     /// The datacentre whose replicas may write; `None` while the fence is moving.
     pub(in crate::backends::cql) datacenter: Option<String>,
     pub(in crate::backends::cql) epoch: i64,
-    /// The datacentre that the fence is moving to.
     pub(in crate::backends::cql) moving_to: Option<String>,
 }
 
 /// Why a replica may not write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fenced {
-    /// The fence was not read for a whole lease, or never.
     #[error("the fence could not be read within the last {} s", LEASE.as_secs())]
     Unread,
-    /// Replicas of another datacentre write.
     #[error("pages are written in the datacentre {0}, and this replica uses another")]
     Elsewhere(String),
-    /// The fence is moving.
     #[error("the fence is moving to the datacentre {0}; if no `handbill failover` runs, run it again")]
     Moving(String),
-    /// There is no fence yet.
     #[error("there is no fence: run `handbill migrate`")]
     Missing,
 }
@@ -63,7 +57,6 @@ impl Lease {
         Self { datacenter: datacenter.to_owned(), until: None, epoch: i64::MIN, reason: Fenced::Unread }
     }
 
-    /// A read that began at `began` has found `row`.
     pub(super) fn found(&mut self, began: Instant, row: Option<FenceRow>) {
         let Some(FenceRow { datacenter, epoch, moving_to }) = row else {
             (self.until, self.reason) = (None, Fenced::Missing);

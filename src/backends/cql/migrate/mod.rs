@@ -34,7 +34,6 @@ const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing c
 /// The effects of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The keyspace.
     pub keyspace: String,
     /// Whether the migration created the keyspace.
     pub made_keyspace: bool,
@@ -60,13 +59,10 @@ pub enum MigrateError {
     /// A setting cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The cluster cannot be reached.
     #[error("the cluster cannot be reached: {0}")]
     Session(#[from] NewSessionError),
-    /// The database refused or did not answer a statement.
     #[error("the database refused or did not answer: {0}")]
     Execution(#[from] ExecutionError),
-    /// The keyspace cannot be used.
     #[error("the keyspace cannot be used: {0}")]
     Keyspace(#[from] UseKeyspaceError),
     /// The schema cannot be read, or is not ours.
