@@ -48,7 +48,6 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The description in the OpenAPI document.
     pub fn rest_description(&self) -> String {
         format!("{} {}", self.summary, self.rest_notes)
     }

@@ -16,7 +16,6 @@ use crate::ports::page_store::StoreError;
 
 pub struct CreatesFile(PathBuf);
 
-/// The file makes no sense.
 #[derive(Debug, Error)]
 #[error("{} is not as expected ({reason}): write {{\"paused\": false, \"hourly_budget\": null}}, or remove the file", path.display())]
 struct SenselessFile {

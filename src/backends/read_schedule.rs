@@ -32,9 +32,7 @@ const MOST_IN_FLIGHT: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Begin a read for everybody who waits.
     Begin,
-    /// Refuse everybody who waits.
     Refuse,
     /// Ask again at this time, or when a read has ended or a reader has come.
     WaitUntil(Instant),

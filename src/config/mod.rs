@@ -34,7 +34,7 @@ pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
 pub use self::operators::{AdminHostSettings, AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
-pub use self::otel::{Sampling, TraceChoice, Traces};
+pub use self::otel::Traces;
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
@@ -105,10 +105,10 @@ pub fn variables() -> Vec<(String, OsString)> {
         .collect()
 }
 
-/// The traces that `settings` and the environment's `OTEL_` variables ask for.
-pub fn traces(settings: &TraceSettings) -> TraceChoice {
+/// [`Traces::of`] `settings` and the environment's variables.
+pub fn traces(settings: &TraceSettings) -> Result<Option<Traces>, String> {
     #[expect(clippy::disallowed_methods, reason = "settings are read here")]
-    TraceChoice::of(settings, |name| std::env::var(name).ok())
+    Traces::of(settings, |name| std::env::var(name).ok())
 }
 
 /// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.

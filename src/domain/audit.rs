@@ -33,7 +33,6 @@ pub enum AuditAction {
     },
 }
 
-/// An entry with its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberedEntry {
     /// 1 for the first entry, one more with each. A gap shows that an entry is missing.

@@ -40,7 +40,6 @@ impl Content {
         Self(markdown.into())
     }
 
-    /// The Markdown source.
     pub fn as_str(&self) -> &str {
         &self.0
     }

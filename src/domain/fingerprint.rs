@@ -39,7 +39,6 @@ pub(super) static LOOKS: LazyLock<HashMap<char, String>> = LazyLock::new(|| {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fingerprint {
-    /// A fingerprint of the text that readers see.
     Text([u8; 32]),
     /// A fingerprint of the hosts that links and images lead to.
     Links([u8; 32]),

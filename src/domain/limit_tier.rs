@@ -17,7 +17,6 @@ pub struct TierLimits {
     pub edit: u32,
 }
 
-/// The limits of each client in one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitTier {
     pub network: IpNet,

@@ -41,7 +41,6 @@ pub struct SubjectQuota {
 pub struct Window {
     /// The network whose attempts are counted.
     pub network: Network,
-    /// The attempts that the window admits.
     pub quota: Quota,
 }
 

@@ -15,7 +15,6 @@ pub struct Quota {
     pub window: Duration,
 }
 
-/// The answer to one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the attempt was admitted, and so counted.
@@ -51,7 +50,6 @@ impl Counted {
         self.times.drain(..self.times.len().saturating_sub(as_count(limit)));
     }
 
-    /// The time of the newest attempt.
     pub fn newest(&self) -> Option<Duration> {
         self.times.back().copied().map(Duration::from_nanos)
     }

@@ -22,7 +22,6 @@ pub struct Selection {
     created_before: Option<UnixMillis>,
 }
 
-/// Text that is no criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SelectionError {
     #[error("{0:?} is no host, such as spam.example")]

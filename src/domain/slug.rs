@@ -58,7 +58,6 @@ impl Slug {
         if suffix_fits && words_fit { Ok(Self(text.to_owned())) } else { Err(NotASlug) }
     }
 
-    /// The slug's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

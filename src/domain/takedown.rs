@@ -33,7 +33,6 @@ pub enum TakedownReason {
     PersonalData,
     /// Infringement of copyright or of another right in intellectual property.
     Copyright,
-    /// An order of a court or an authority.
     LegalOrder,
     /// Content that is illegal for another reason.
     Illegal,

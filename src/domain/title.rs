@@ -56,7 +56,6 @@ impl Title {
         Self(text)
     }
 
-    /// The title's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

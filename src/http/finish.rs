@@ -22,7 +22,6 @@ use crate::server::AnswerRoom;
 /// The header fields of answers that scripts of any origin may read.
 const EXPOSED: &str = "etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id";
 
-/// Completes answers.
 pub(super) struct Finish {
     /// The `Link` to the OpenAPI document.
     service_desc: HeaderValue,
@@ -41,7 +40,6 @@ pub(super) struct Asked {
 /// The kind of address that a request is for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
-    /// Pages and files.
     #[default]
     Site,
     /// The REST API, and the pages that explain it.

@@ -30,7 +30,6 @@ use crate::service::{PageRead, Reading, ServiceError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     Json,
-    /// The page for people.
     Html,
     /// The source, at an address of its own or at that of the HTML.
     Markdown(Source),

@@ -44,7 +44,6 @@ pub struct Http {
     pub(super) origin_tag: String,
     /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
     pub(super) edge: Option<HeaderValue>,
-    /// Compresses pages.
     pub(super) compressor: Compressor,
 }
 

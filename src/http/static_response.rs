@@ -14,7 +14,6 @@ use super::site::assets::short_hash;
 /// For responses that only change with the version or the settings of Handbill.
 pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-/// A response that is made in advance.
 #[derive(Clone)]
 pub(super) struct StaticResponse {
     body: Arc<CodedBody>,

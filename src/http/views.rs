@@ -15,7 +15,6 @@ const FIELDS_BYTES: usize = 2048;
 #[derive(Default)]
 pub(super) struct Views {
     pub(super) json: OnceLock<View>,
-    /// The page for people.
     pub(super) html: OnceLock<View>,
     /// The source, at an address of its own.
     pub(super) markdown: OnceLock<View>,
@@ -27,7 +26,6 @@ impl Kept for Views {
     const KEEPER: Keeper = Keeper::Http;
 }
 
-/// One representation of a page.
 pub(super) struct View {
     content_type: HeaderValue,
     /// The header fields of the 200 and the 304, without the entity tag and those that describe the body.

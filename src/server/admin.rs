@@ -28,7 +28,6 @@ struct ReadyBody {
     missing: std::collections::BTreeMap<&'static str, String>,
 }
 
-/// The operators' routes.
 pub fn router(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(livez))

@@ -34,7 +34,6 @@ pub struct ConnectionMetrics {
 pub(super) enum AdmissionError {
     /// The client has as many connections as one client may have.
     OverClientLimit,
-    /// The listener is full and no connection has to end for it.
     Full,
 }
 

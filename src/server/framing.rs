@@ -44,7 +44,6 @@ pub(super) enum Chunked {
     Data(u64),
     /// In the line break after a chunk.
     AfterData,
-    /// At the beginning of a line of trailers.
     Trailers,
     /// After the CR of the last, empty line.
     LastLine,

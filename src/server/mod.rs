@@ -64,7 +64,6 @@ pub const BACKLOG: u32 = 4096;
 #[derive(Clone, Debug, Default)]
 pub struct ServerMetrics {
     pub open: Gauge,
-    /// Connections that were ended or refused.
     pub connections: ConnectionMetrics,
     /// The budget of requests being received.
     pub receiving: BudgetMetrics,

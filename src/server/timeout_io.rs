@@ -212,7 +212,6 @@ impl<S: Transport> TimeoutIo<S> {
         Poll::Ready(())
     }
 
-    /// Gives hyper the rest of the head.
     fn give_head(&mut self, buf: &mut ReadBuf<'_>) {
         let given = self.given.min(buf.remaining());
         buf.put_slice(&self.ahead[..given]);

@@ -116,7 +116,6 @@ impl<T> Limited<T> {
 }
 
 impl PageService {
-    /// A service over these backends.
     pub fn new(
         store: Arc<dyn PageStore>,
         limiter: Arc<dyn RateLimiter>,

@@ -73,7 +73,6 @@ impl Weighter<Slug, Entry> for EntryBytes {
 pub enum Keeper {
     /// The REST API and the pages for people.
     Http,
-    /// The tools for agents.
     Mcp,
 }
 

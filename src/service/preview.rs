@@ -13,7 +13,6 @@ use crate::ports::renderer::Purpose;
 pub struct Preview {
     /// The title; `None` if there is none yet. A preview needs no title, unlike a page.
     pub title: Option<Title>,
-    /// The HTML of the content.
     pub rendered: Rendered,
 }
 

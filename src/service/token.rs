@@ -22,11 +22,9 @@ pub struct TokenForm {
     pub scope: String,
 }
 
-/// The credentials of a client of the token endpoint.
 pub struct TokenClient {
     /// The slug of a page, as it was sent.
     pub id: String,
-    /// The key that is presented as the secret.
     pub secret: Credential,
 }
 

@@ -37,7 +37,6 @@ pub struct RetryLabels {
     pub outcome: &'static str,
 }
 
-/// Label of a writer's turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TurnLabels {
     /// `at_once`, `waited`, or `skipped` if the turn did not come in time and the writer went on without it.

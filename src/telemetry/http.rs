@@ -27,12 +27,10 @@ use crate::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Observes the requests of a listener.
 pub struct RequestTelemetry {
     pub metrics: Arc<Metrics>,
     /// Measures how long requests take.
     pub clock: SharedClock,
-    /// Yields the ids of requests.
     pub random: Random,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,

@@ -38,7 +38,6 @@ impl EncodeLabelSet for RequestLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
-    /// The operation that the backend was asked for.
     pub operation: &'static str,
     /// How the backend answered.
     pub outcome: &'static str,
@@ -73,7 +72,6 @@ pub struct SpanLabels {
     pub outcome: &'static str,
 }
 
-/// Label of an exemplar: the trace that was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TraceLabel {
     /// The trace's id, in hexadecimal.
@@ -98,13 +96,11 @@ pub struct ReloadLabels {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OperatorLabels {
-    /// The operator's request.
     pub action: &'static str,
     /// `done` or `failed`; for a takedown its result.
     pub outcome: &'static str,
 }
 
-/// Label of a purge of shared caches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PurgeLabels {
     /// `done` before the change was acknowledged; `put_off` if a cache failed then; `repeated` if a later try succeeded;
@@ -112,7 +108,6 @@ pub struct PurgeLabels {
     pub outcome: &'static str,
 }
 
-/// Label of a file of the embedded store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct FileLabels {
     /// `database`, `ledger` or `reserve`.

@@ -92,7 +92,6 @@ pub struct Metrics {
 struct Declared(Registry);
 
 impl Declared {
-    /// An instrument at zero.
     fn plain<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
         self.instrument(name, help, M::default())
     }

@@ -67,12 +67,10 @@ pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
         .with_filter(is_ours.with_max_level_hint(LevelFilter::INFO))
 }
 
-/// The system that a backend runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// `ScyllaDB` or Cassandra. `OpenTelemetry` has one name for both.
     Cassandra,
-    /// The embedded store.
     Redb,
     Redis,
     /// The memory and the threads of this process.
@@ -259,7 +257,6 @@ impl Span {
         self.0.set_attribute(key, value);
     }
 
-    /// Ends the span of a request that was answered with `status`.
     pub fn answered(self, status: u16) {
         self.0.set_attribute("http.response.status_code", i64::from(status));
         if let Some(error) = error_type(Some(status)) {

@@ -16,7 +16,6 @@ const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 /// Which records leave the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Pages and tombstones.
     All,
     /// Tombstones only.
     Deletions,

@@ -194,7 +194,6 @@ impl Iterator for Records {
     }
 }
 
-/// Lines of bounded length.
 struct Lines {
     input: Box<dyn BufRead + Send>,
     line: Vec<u8>,

@@ -14,7 +14,6 @@ use crate::ports::renderer::{Purpose, RenderError, Renderer};
 /// How many records were stored, and how many were not and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pages that are now in the store.
     pub pages: u64,
     /// Tombstones that are now in the store, also in place of a page.
     pub tombstones: u64,
@@ -70,7 +69,6 @@ pub struct Importer {
     pub store: Arc<dyn PageImport>,
     /// Makes the pages' HTML.
     pub renderer: Arc<dyn Renderer>,
-    /// Gives the time of the import.
     pub clock: SharedClock,
 }
 

@@ -20,15 +20,12 @@ pub enum Code {
     MethodNotAllowed,
     /// The request did not arrive in time.
     Timeout,
-    /// The page was deleted.
     Gone,
     /// The page does not have the required version.
     PreconditionFailed,
     ContentTooLarge,
     BodyTooLarge,
-    /// The client is over its limit.
     RateLimited,
-    /// The request head is too large.
     HeadersTooLarge,
     /// Handbill is at fault.
     Internal,

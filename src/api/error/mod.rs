@@ -24,7 +24,6 @@ const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 /// Seconds after which a client may retry while operators have paused creates. Nobody knows when they resume.
 const RETRY_PAUSED_SECONDS: u64 = 300;
 
-/// An error as a client receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     pub code: Code,
@@ -125,7 +124,6 @@ impl ApiError {
         )
     }
 
-    /// An error in Handbill itself.
     pub fn internal() -> Self {
         Self::new(
             Code::Internal,

@@ -58,11 +58,7 @@ pub enum FailoverError {
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error("no node is in the datacentre {name:?} of --to; there are: {found}")]
-    NoSuchDatacenter {
-        name: String,
-        /// The datacentres of the nodes that were found.
-        found: String,
-    },
+    NoSuchDatacenter { name: String, found: String },
     #[error("the cluster cannot be reached: {0}")]
     Session(Box<NewSessionError>),
     #[error("there is no fence in the keyspace: run `handbill migrate`")]

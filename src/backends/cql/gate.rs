@@ -79,7 +79,6 @@ impl Gate {
         Self { state: Mutex::new(state), metrics: GateMetrics::default(), patience }
     }
 
-    /// This gate, whose operations are counted in `metrics`.
     pub(super) fn counted_in(self, metrics: GateMetrics) -> Self {
         Self { metrics, ..self }
     }

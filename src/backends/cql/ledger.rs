@@ -25,7 +25,6 @@ use crate::ports::page_store::{Record, StoreError};
 
 #[derive(DeserializeRow)]
 struct LedgerRow {
-    /// The token of the slug.
     place: i64,
     slug: String,
     version: Option<i64>,

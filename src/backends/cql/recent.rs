@@ -38,7 +38,6 @@ pub(super) struct Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextDigest(u128);
 
-/// The last heads, by slug.
 pub(super) struct RecentHeads {
     heads: Mutex<LruCache<Slug, Base>>,
     seed: u64,

@@ -90,7 +90,6 @@ pub(super) enum UnreadableRow {
 }
 
 impl HeadRow {
-    /// The times of the last write.
     pub(super) fn times(&self) -> StoredTimes {
         let changed_at = self.deleted_at.or(self.updated_at);
         StoredTimes {
@@ -255,7 +254,6 @@ impl HeadImage {
         }
     }
 
-    /// The image of a deleted page.
     pub(super) fn of_tombstone(tombstone: &Tombstone, nonces: &Nonces) -> Self {
         let takedown = tombstone.takedown.as_ref();
         Self {

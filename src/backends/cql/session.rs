@@ -110,7 +110,6 @@ impl Default for CqlTimeouts {
 }
 
 impl CqlTimeouts {
-    /// The limits of a service with `settings`.
     pub fn of(settings: &ClusterLoadSettings) -> Self {
         Self { in_flight: settings.scylla_in_flight.into(), ..Self::default() }
     }

@@ -19,31 +19,13 @@ pub enum SettingsError {
     #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
     IdentityWithoutTls,
     #[error("cannot read {path}, named by {option} ({reason})")]
-    File {
-        path: PathBuf,
-        /// The option that names the file.
-        option: &'static str,
-        /// The problem with the file.
-        reason: Box<dyn std::error::Error + Send + Sync>,
-    },
+    File { path: PathBuf, option: &'static str, reason: Box<dyn std::error::Error + Send + Sync> },
     #[error("no node is in the datacentre {name:?} of --scylla-datacenter; there are: {found}")]
-    NoSuchDatacenter {
-        name: String,
-        /// The datacentres of the nodes that were found.
-        found: String,
-    },
+    NoSuchDatacenter { name: String, found: String },
     #[error("no node of the datacentre {datacenter:?} is in the rack {name:?} of --scylla-rack; there are: {found}")]
-    NoSuchRack {
-        name: String,
-        datacenter: String,
-        /// The racks of its nodes.
-        found: String,
-    },
+    NoSuchRack { name: String, datacenter: String, found: String },
     #[error(
         "the cluster has several datacentres: name the one of this replica with --scylla-datacenter; there are: {found}"
     )]
-    ChooseDatacenter {
-        /// The datacentres of the nodes that were found.
-        found: String,
-    },
+    ChooseDatacenter { found: String },
 }

@@ -35,7 +35,6 @@ use crate::domain::slug::Slug;
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
-/// The statements, prepared for one keyspace.
 pub(super) struct Statements {
     /// Binds the slug, yields a [`super::rows::HeadRow`].
     pub(super) read_head: PreparedStatement,

@@ -46,7 +46,6 @@ pub struct MemoryRateLimiter {
 }
 
 impl MemoryRateLimiter {
-    /// A limiter that has counted nothing.
     pub fn new(clock: SharedClock) -> Self {
         Self::with_capacity(clock, TABLE_BYTES)
     }

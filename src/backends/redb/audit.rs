@@ -33,7 +33,6 @@ enum EntryError {
     Unencodable(#[from] postcard::Error),
 }
 
-/// Creates the table in a new file.
 pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     transaction.open_table(AUDIT)?;
     Ok(())

@@ -18,14 +18,12 @@ pub enum OpenError {
     /// This user may not read and write the file or directory.
     #[error("{} cannot be read and written ({reason}): change its owner or mode, or choose another data directory", path.display())]
     Denied {
-        /// The file or directory.
         path: PathBuf,
         /// The operating system's error.
         reason: io::Error,
     },
     #[error("there is no space for {} ({reason}): free some space, or choose another data directory", path.display())]
     Full {
-        /// The file or directory.
         path: PathBuf,
         /// The operating system's error.
         reason: io::Error,
@@ -35,7 +33,6 @@ pub enum OpenError {
         path: PathBuf,
         /// The database's format.
         found: u64,
-        /// The format that is known here.
         known: u64,
     },
     #[error("{} is damaged or no Handbill database ({reason}): restore it from a backup, or choose another data directory", path.display())]
@@ -52,7 +49,6 @@ pub enum OpenError {
     /// The operating system refuses access for another reason.
     #[error("{} cannot be opened: {reason}", path.display())]
     Io {
-        /// The file or directory.
         path: PathBuf,
         /// The operating system's error.
         reason: io::Error,

@@ -11,14 +11,17 @@ use super::shared::cause;
 use super::tables::{Operation, Outcome};
 use crate::ports::page_store::StoreError;
 
-/// A request to the writer.
 pub(super) enum Job {
-    /// Commit an operation.
     Write(Write),
     /// Reopen the database, unless it was already replaced since the reader saw the epoch `seen`.
-    Reopen { seen: u64, done: mpsc::SyncSender<()> },
+    Reopen {
+        seen: u64,
+        done: mpsc::SyncSender<()>,
+    },
     /// Write what the ledger of deletions lacks, and say whether it lacks nothing now.
-    CompleteLedger { done: oneshot::Sender<Result<(), LedgerError>> },
+    CompleteLedger {
+        done: oneshot::Sender<Result<(), LedgerError>>,
+    },
     /// End the thread, after all earlier requests.
     Close,
 }

@@ -29,7 +29,6 @@ use crate::ports::page_store::Record;
 /// Why deletions wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The volume is full.
     NoRoom,
     Other,
 }

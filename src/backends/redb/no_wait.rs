@@ -23,7 +23,6 @@ thread_local! {
     static MUST_NOT_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A storage had to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WouldWait;
 

@@ -17,7 +17,6 @@ type ReadCached = fn(&File, &mut [u8], u64) -> Result<usize, Errno>;
 #[derive(Debug)]
 pub(super) struct PageFile {
     backend: FileBackend,
-    /// The same open file.
     file: File,
     read_cached: ReadCached,
     /// Whether the kernel or the file system has refused such reads.

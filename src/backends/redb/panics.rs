@@ -21,7 +21,6 @@ thread_local! {
     static LOCATION: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// The message and location of a panic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the database panicked at {location}: {message}")]
 pub(super) struct Panicked {

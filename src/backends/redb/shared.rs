@@ -20,7 +20,6 @@ pub struct Committed {
     pub took: Duration,
 }
 
-/// The database, shared with readers.
 pub(super) struct Shared {
     state: RwLock<DbState>,
     /// The number of times that the database was replaced.
@@ -33,7 +32,6 @@ pub(super) struct Shared {
 }
 
 pub(super) enum DbState {
-    /// The database can be read and written.
     Writable(Database),
     /// The database can be read, but the disk refuses writes for this reason.
     ReadOnly(Database, Arc<OpenError>),

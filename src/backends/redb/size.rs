@@ -20,7 +20,6 @@ use crate::ports::page_store::StoreError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordCount {
     pub pages: u64,
-    /// Pages that were deleted.
     pub tombstones: u64,
 }
 

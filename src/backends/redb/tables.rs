@@ -90,7 +90,6 @@ impl Operation {
         }
     }
 
-    /// The tombstone that the write leaves.
     pub(super) fn tombstone(&self) -> Option<&Tombstone> {
         match self {
             Self::CompareAndSet { next: Record::Deleted(tombstone), .. } | Self::InsertTombstone(tombstone) => {
@@ -101,10 +100,8 @@ impl Operation {
     }
 }
 
-/// The answer to one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The write is stored.
     Done,
     /// The write's condition does not hold; nothing was changed.
     Refused,
@@ -113,9 +110,7 @@ pub(super) enum Outcome {
 /// One answer for each operation of a batch.
 pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
-/// The result of a batch.
 pub(super) enum Applied {
-    /// The batch is on disk.
     Committed(Outcomes),
     /// No operation's condition holds, so there was nothing to commit.
     NothingToCommit(Outcomes),

@@ -62,7 +62,6 @@ impl Restoring {
         }
     }
 
-    /// The directory of the unfinished store.
     pub fn directory(&self) -> PathBuf {
         self.data_dir.join(RESTORING)
     }

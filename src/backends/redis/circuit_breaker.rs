@@ -15,7 +15,6 @@ const FAILURES: u32 = 3;
 /// Whether calls go to Redis. Times are durations since one instant, by a clock that never goes back.
 #[derive(Debug)]
 pub(super) enum Breaker {
-    /// Calls go to Redis.
     Closed {
         /// Calls that failed since the last success. Calls that ran at the same time count as one.
         failures: u32,
@@ -61,7 +60,6 @@ impl Breaker {
         self.is_closed() && self.open()
     }
 
-    /// A probe succeeded.
     pub(super) fn close(&mut self) {
         *self = Self::new();
     }

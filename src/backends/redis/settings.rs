@@ -36,11 +36,7 @@ pub enum OpenError {
     #[error("--redis-username needs --redis-password-file")]
     NoPassword,
     #[error("cannot read {path} ({reason}): --redis-ca-file names a file of PEM certificates")]
-    CaFile {
-        path: PathBuf,
-        /// The error of reading or parsing it.
-        reason: String,
-    },
+    CaFile { path: PathBuf, reason: String },
     /// Certificates were given without TLS, so they would not be used.
     #[error("--redis-ca-file needs addresses that begin with rediss://")]
     CaWithoutTls,
@@ -52,13 +48,7 @@ pub enum OpenError {
     IdentityWithoutTls,
     /// The certificate of this process or its key cannot be used.
     #[error("cannot read {path} ({reason}): {option} names a PEM file")]
-    IdentityFile {
-        path: PathBuf,
-        /// The option that names the file.
-        option: &'static str,
-        /// The error of reading or parsing it.
-        reason: String,
-    },
+    IdentityFile { path: PathBuf, option: &'static str, reason: String },
     /// The client library rejects the combination of settings.
     #[error("the settings of Redis do not fit together: {0}")]
     Refused(#[from] RedisError),

@@ -97,7 +97,6 @@ impl<T> Queue<T> {
         self.free_bytes += kept;
     }
 
-    /// The next whose turn it is.
     pub(super) fn next(&mut self) -> Option<T> {
         let (&place, _) = self.waiting.first_key_value()?;
         // A text that needs much memory is not overtaken, or its turn might never come.

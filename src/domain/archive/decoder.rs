@@ -28,13 +28,10 @@ pub struct Summary {
     pub digest: [u8; 32],
 }
 
-/// The content of one line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// The first line.
     Header(Header),
     Entry(Entry),
-    /// The last line of an archive.
     Trailer(Summary),
     /// The unfinished last line of a ledger.
     Torn,

@@ -103,7 +103,6 @@ pub(super) fn covered(line: &[u8]) -> Option<&[u8]> {
     (claimed == sum(covered).as_bytes()).then_some(covered)
 }
 
-/// The body of a line whose checksum covers `covered`.
 pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
     let json = [b"{", covered].concat();
     let body: Body<'_> = serde_json::from_slice(&json)?;

@@ -43,7 +43,6 @@ pub const VERSION: u32 = 1;
 /// Longest line, in bytes with its line break. The largest content has 100 KB, of which JSON may write each byte as six.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-/// The kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Pages and tombstones, complete with a trailer.
@@ -52,10 +51,8 @@ pub enum Format {
     Ledger,
 }
 
-/// The first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The kind of file.
     pub format: Format,
     /// When the file was begun.
     pub created_at: UnixMillis,
@@ -86,7 +83,6 @@ pub struct ArchivedPage {
 }
 
 impl ArchivedPage {
-    /// The part of `page` that travels.
     pub fn of(page: &Page) -> Self {
         Self {
             slug: page.slug.clone(),

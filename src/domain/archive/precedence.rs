@@ -15,7 +15,6 @@ pub enum Stored {
 /// The decision about one imported record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precedence {
-    /// The imported record is stored.
     Import,
     /// The store has this very record.
     Same,

@@ -22,7 +22,6 @@ pub(super) fn is_canonical(html: &str) -> bool {
     reader.read().is_some() && reader.open.is_empty()
 }
 
-/// An element that has an end tag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Element {
     Link,
@@ -205,7 +204,6 @@ impl<'a> Reader<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Plain,
-    /// Begins or ends a tag.
     Tag,
     /// Ends a value; in text it is plain.
     Quote,

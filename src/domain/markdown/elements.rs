@@ -63,7 +63,6 @@ impl<'s> ElementWriter<'s> {
         is_open
     }
 
-    /// Opens the two elements of a code block.
     pub(super) fn code_block(&mut self, language: Option<&str>) -> bool {
         self.out.fresh_line();
         let class = language.map(|language| format!("language-{language}"));

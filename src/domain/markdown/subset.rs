@@ -70,7 +70,6 @@ enum Open {
     Link,
     /// Write the image with this address. If there is no address, write the alternative text.
     Image(Option<String>),
-    /// End a link that was flattened.
     FlatLink,
     /// Nothing: a construct within a line of text was flattened.
     FlatInline,

@@ -58,7 +58,6 @@ static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(
 /// The warning about a text with something of a key's form in it.
 pub(super) const KEY_WARNING: &str = "The text holds something of the form of an edit key. Whoever has the key of a page can change and delete that page, so look whether you pasted the wrong thing.";
 
-/// The `Content-Security-Policy` of the editor.
 pub(super) fn policy() -> HeaderValue {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
@@ -77,7 +76,6 @@ pub(super) fn policy() -> HeaderValue {
 pub(super) struct EditorTemplate<'a> {
     /// The parts that all pages share.
     pub(super) layout: Layout<'a>,
-    /// The version of the editor's files.
     pub(super) version: &'static str,
     /// How many pages one client may create; `None` if there is no limit.
     pub(super) create_quota: Option<Quota>,

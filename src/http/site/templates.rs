@@ -52,7 +52,6 @@ const UNTITLED: &str = "Untitled page";
 pub struct PageTemplate<'a> {
     /// The parts that all pages share.
     pub layout: Layout<'a>,
-    /// The page's address.
     pub url: &'a str,
     /// The address of the page's Markdown source.
     pub markdown_url: &'a str,
@@ -100,7 +99,6 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// The layout of a service whose origin is `base_url`.
     pub fn new(base_url: &'a Origin) -> Self {
         let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
         Self { base_url: base_url.as_str(), style, icon_path: metadata::path::ICON }

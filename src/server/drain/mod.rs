@@ -24,7 +24,6 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// A process that is ready.
     pub fn new(draining: Gauge) -> Self {
         Self { reasons: Mutex::default(), draining }
     }
@@ -34,7 +33,6 @@ impl Readiness {
         self.reasons.lock().expect("no thread panics while it holds this lock").insert(component, reason.into());
     }
 
-    /// Records that `component` is ready.
     pub fn set_present(&self, component: &'static str) {
         self.reasons.lock().expect("no thread panics while it holds this lock").remove(component);
     }

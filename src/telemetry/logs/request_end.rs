@@ -112,7 +112,6 @@ mod tests {
         }
     }
 
-    /// The line of `end` that `tracing` makes.
     fn traced(end: &RequestEnd<'_>) -> Value {
         let kept = Kept::default();
         let writer = kept.clone();

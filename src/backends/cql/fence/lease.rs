@@ -45,7 +45,6 @@ pub(super) struct Lease {
     datacenter: String,
     /// Until when it may write.
     until: Option<Instant>,
-    /// The highest epoch that was read.
     epoch: i64,
     /// Why it may not write if it has no lease.
     reason: Fenced,

@@ -31,7 +31,6 @@ const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// ScyllaDB, and `DROP` on both. The text for ScyllaDB is from its source; it was not run.
 const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
 
-/// The effects of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub keyspace: String,

@@ -102,7 +102,6 @@ pub enum SchemaState {
     NewerContracted,
 }
 
-/// The schema cannot be compared.
 #[derive(Debug, Error)]
 pub enum SchemaError {
     /// The keyspace has another migration under a number of this program.
@@ -113,7 +112,6 @@ pub enum SchemaError {
     Unreadable(#[from] Cause),
 }
 
-/// A row of the table of migrations.
 #[derive(Clone, Debug, DeserializeRow)]
 pub(super) struct AppliedMigration {
     pub(super) number: i32,
