@@ -204,12 +204,12 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let deps = Deps::counting_in(Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
-    let traces = config::traces(&settings.traces);
+    let wanted = config::traces(&settings.traces);
     let exporting =
         traces.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
     let log_filter = logs::install(&settings.logs, log, tracer);
-    if let Err(warning) = traces {
+    if let Err(warning) = wanted {
         tracing::warn!("{warning}");
     }
     check(&settings)?;

@@ -1,4 +1,5 @@
-//! The collector that receives traces. A flag decides first, then our own variable, then those of OpenTelemetry's SDK (`OTEL_…`).
+//! The collector that receives traces. A flag decides first, then our own variable, then those of OpenTelemetry's SDK
+//! (`OTEL_…`).
 //!
 //! Only what the SDK for Rust does not read is read here. It reads the sampler, headers and resource attributes itself.
 
