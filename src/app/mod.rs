@@ -206,7 +206,7 @@ async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueu
     let Deps { clock, random, metrics, .. } = &deps;
     let wanted = config::traces(&settings.traces);
     let exporting =
-        traces.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, metrics, clock, random));
+        wanted.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
     let log_filter = logs::install(&settings.logs, log, tracer);
     if let Err(warning) = wanted {
