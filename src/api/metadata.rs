@@ -31,7 +31,6 @@ pub struct Operation {
     pub tool: &'static str,
     /// The operation's `operationId` in the OpenAPI document.
     pub operation_id: &'static str,
-    /// The operation's name for people.
     pub title: &'static str,
     /// The operation's effect, and the facts that every caller must know.
     pub summary: &'static str,

@@ -18,10 +18,8 @@ pub struct AuditEntry {
 /// An action of an operator. The order is part of the format of stored entries: a new action goes to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditAction {
-    /// A page was taken down.
     Takedown {
         slug: Slug,
-        /// Why.
         reason: TakedownReason,
     },
     /// Creates were paused or resumed, or their budget was changed.

@@ -50,12 +50,10 @@ impl Blocklist {
         Ok(list)
     }
 
-    /// The number of entries.
     pub fn len(&self) -> usize {
         self.hosts.len() + self.fingerprints.len()
     }
 
-    /// Whether nothing is refused.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -11,7 +11,6 @@ use super::link_hosts::parse_host;
 /// All bytes are encoded but the unreserved ones (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The destination of a message to the operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
     Mail(String),

@@ -36,13 +36,11 @@ pub fn pieces(html: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The name of the element that `tag` opens or closes.
 pub fn element(tag: &str) -> &str {
     let name = tag.trim_start_matches(['<', '/']);
     &name[..name.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(name.len())]
 }
 
-/// Whether `tag` closes an element.
 pub fn closes(tag: &str) -> bool {
     tag.starts_with("</")
 }

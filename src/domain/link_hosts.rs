@@ -36,7 +36,6 @@ pub fn parse_host(text: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-/// Whether `host` is `domain` or a subdomain of it.
 pub fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }

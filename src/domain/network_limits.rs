@@ -32,7 +32,6 @@ pub struct Network {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubjectQuota {
     pub subject: Subject,
-    /// The attempts that its window admits.
     pub quota: Quota,
 }
 

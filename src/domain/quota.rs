@@ -7,7 +7,6 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A limit over a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Attempts admitted within any `window`; at least 1.
@@ -40,7 +39,6 @@ impl Counted {
         self.times.capacity() * size_of::<u64>()
     }
 
-    /// Adds the newest attempt.
     pub fn push(&mut self, at: Duration) {
         self.times.push_back(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
     }

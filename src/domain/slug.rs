@@ -28,7 +28,6 @@ pub struct Slug(String);
 #[error("not a slug")]
 pub struct NotASlug;
 
-/// The random end of a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlugSuffix([u8; SUFFIX_CHARS]);
 

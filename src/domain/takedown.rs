@@ -21,7 +21,6 @@ pub enum TakedownReason {
     Spam,
     /// Fraud, phishing or the impersonation of somebody.
     Phishing,
-    /// Malware, or links to it.
     Malware,
     /// Sexual abuse of children, in text or links.
     ChildAbuse,
@@ -57,7 +56,6 @@ pub enum TakedownError {
     Reason,
     #[error("say who takes the page down")]
     NoName,
-    /// The operator's name is too long.
     #[error("the name of who takes the page down has more than {MAX_BY_CHARS} characters")]
     LongName,
     #[error("the name of who takes the page down has control characters")]
@@ -112,7 +110,6 @@ impl FromStr for TakedownReason {
 }
 
 impl Takedown {
-    /// A takedown for `reason` by `by`, whose name is trimmed.
     pub fn new(reason: TakedownReason, by: &str) -> Result<Self, TakedownError> {
         Ok(Self { reason, by: operator_name(by)? })
     }

@@ -37,7 +37,6 @@ pub(super) struct Asked {
     room: Option<AnswerRoom>,
 }
 
-/// The kind of address that a request is for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -73,7 +72,6 @@ impl Finish {
         Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII") }
     }
 
-    /// The whole answer that `response` becomes.
     pub(super) fn complete(&self, asked: &Asked, tools: &Tools, response: Response) -> Response {
         let mut response = within_memory(asked, response);
         let error = response.extensions_mut().remove::<ApiError>();

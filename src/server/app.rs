@@ -11,7 +11,6 @@ use tower::Service;
 use crate::api::error::ApiError;
 use crate::api::types::ErrorBody;
 
-/// The service behind a listener.
 pub trait App:
     Service<Request<Body>, Response = Response, Error = Infallible, Future: Send> + Clone + Send + Sync + 'static
 {

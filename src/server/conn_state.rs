@@ -27,7 +27,6 @@ const ANSWER_BYTES: u64 = 80 * 1024;
 /// edit key.
 const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
-/// The part that all connections of a listener share.
 pub(super) struct Shared {
     pub(super) limits: ServerLimits,
     pub(super) receiving: Arc<Budget>,

@@ -155,7 +155,6 @@ impl Seat {
         self.connections.lock().ledger.wait_for_us(self.id, is_ours, Instant::now());
     }
 
-    /// Records that a request has begun.
     pub(super) fn work(&mut self) {
         let Some(since) = self.resting_since.take() else { return };
         let mut state = self.connections.lock();

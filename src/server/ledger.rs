@@ -41,7 +41,6 @@ impl HolderId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A holder that lost its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Evicted<H> {
     pub(super) handle: H,
@@ -92,12 +91,10 @@ impl<H> Ledger<H> {
         }
     }
 
-    /// How much all holders have together.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// How much `client` holds.
     pub(super) fn held_by(&self, client: Client) -> u64 {
         self.shares.get(&client).map_or(0, |share| share.units)
     }
@@ -146,7 +143,6 @@ impl<H> Ledger<H> {
         self.resize(id, |held| held.min(units))
     }
 
-    /// Records that a holder made progress.
     pub(super) fn progress(&mut self, id: HolderId, now: Instant) {
         self.reorder(id, |holder| holder.since = now);
     }

@@ -65,9 +65,7 @@ pub const BACKLOG: u32 = 4096;
 pub struct ServerMetrics {
     pub open: Gauge,
     pub connections: ConnectionMetrics,
-    /// The budget of requests being received.
     pub receiving: BudgetMetrics,
-    /// The budget of answers being sent.
     pub sending: BudgetMetrics,
 }
 

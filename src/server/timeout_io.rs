@@ -107,7 +107,6 @@ impl<S: Transport> TimeoutIo<S> {
         }
     }
 
-    /// Waits until the next head is complete.
     pub(super) async fn next_head(&mut self) -> Result<(), HeadError> {
         std::future::poll_fn(|cx| self.poll_head(cx)).await
     }

@@ -131,13 +131,11 @@ impl PageService {
         Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
     }
 
-    /// Makes the service keep pages that are ready to be sent in `pages`.
     #[must_use]
     pub fn keeping_pages_in(self, pages: PageCache) -> Self {
         Self { pages, ..self }
     }
 
-    /// Makes the service count the turns of those who change a page in `metrics`.
     #[must_use]
     pub fn counting_turns_in(self, metrics: TurnMetrics) -> Self {
         Self { turns: WriteTurns::new(metrics), ..self }

@@ -119,7 +119,6 @@ impl Operators {
         }
     }
 
-    /// The page or tombstone under `slug`.
     pub async fn inspect(&self, slug: &Slug) -> Result<Lookup, ServiceError> {
         within_deadline(Instant::now(), StoreBudget::new().wait(self.store.lookup(slug))).await
     }

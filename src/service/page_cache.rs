@@ -189,7 +189,6 @@ impl PageRead {
         value.downcast_ref().expect("one transport keeps one type")
     }
 
-    /// Counts this read as one whose page was ready.
     pub(super) fn count_hit(&self) {
         if let Some(cache) = &self.cache {
             cache.0.metrics.hits.inc();

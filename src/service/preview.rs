@@ -8,7 +8,6 @@ use crate::domain::title::Title;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::Purpose;
 
-/// A page as it would be published.
 #[derive(Debug)]
 pub struct Preview {
     /// The title; `None` if there is none yet. A preview needs no title, unlike a page.

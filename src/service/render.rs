@@ -83,7 +83,6 @@ impl Rendering {
         Self::new(Arc::clone(&self.0.renderer), Some(store))
     }
 
-    /// The renderer, for texts that are sent.
     pub(super) fn renderer(&self) -> &dyn Renderer {
         &*self.0.renderer
     }
@@ -202,7 +201,6 @@ fn identity(page: &Page) -> Identity {
     (page.slug.clone(), page.version, page.updated_at)
 }
 
-/// Bytes that `page` holds in a cache.
 pub(super) fn held_bytes(page: &Page) -> usize {
     let Rendered { html, code_blocks, link_origins, .. } = &page.rendered;
     let origins = link_origins.iter().map(String::len).sum::<usize>();

@@ -128,7 +128,6 @@ impl RequestTelemetry {
 }
 
 impl Observed {
-    /// The span of the request's lines in the log.
     fn log(&mut self) -> &tracing::Span {
         self.log.get_or_insert_with(|| {
             let known = matches!(self.route, Route::Known(_)).then(|| self.route.template());

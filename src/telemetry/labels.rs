@@ -39,7 +39,6 @@ impl EncodeLabelSet for RequestLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
     pub operation: &'static str,
-    /// How the backend answered.
     pub outcome: &'static str,
 }
 

@@ -133,7 +133,6 @@ impl Declared {
 }
 
 impl Metrics {
-    /// All instruments at zero.
     pub fn new() -> Self {
         Self::with_log(Counter::default())
     }
@@ -283,7 +282,6 @@ mod tests {
         help: String,
     }
 
-    /// All instruments, with a value of each family.
     #[tokio::main(flavor = "current_thread")]
     async fn exposition() -> String {
         let metrics = Metrics::new();

@@ -142,7 +142,6 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens the file, and reads its first line.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let refused = |reason| FileError::Io { path: path.to_owned(), action: "read", reason };
         let file = File::open(path).map_err(refused)?;

@@ -26,7 +26,6 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All records.
     pub fn total(&self) -> u64 {
         self.pages + self.tombstones + self.same + self.older + self.deleted
     }
@@ -67,7 +66,6 @@ pub struct Done {
 #[derive(Clone)]
 pub struct Importer {
     pub store: Arc<dyn PageImport>,
-    /// Makes the pages' HTML.
     pub renderer: Arc<dyn Renderer>,
     pub clock: SharedClock,
 }

@@ -120,7 +120,6 @@ impl Code {
         self.entry().0
     }
 
-    /// The HTTP status of the code.
     pub const fn status(self) -> u16 {
         self.entry().1
     }

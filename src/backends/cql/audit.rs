@@ -76,7 +76,6 @@ struct Begun {
 }
 
 impl Begun {
-    /// Whether this takedown left `tombstone`.
     fn left(&self, tombstone: &Tombstone) -> bool {
         let by = tombstone.takedown.as_ref().map(|takedown| takedown.by.as_str());
         by == Some(self.entry.by.as_str()) && tombstone.deleted_at == self.entry.at
@@ -125,7 +124,6 @@ fn millis(CqlTimestamp(millis): CqlTimestamp) -> UnixMillis {
     UnixMillis::new(millis)
 }
 
-/// The partition of the entry `number`.
 fn bucket_of(number: u64) -> i64 {
     (number.saturating_sub(1) / BUCKET).cast_signed()
 }

@@ -37,7 +37,6 @@ pub(super) const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// How long the operations of a sick range are refused before one is let in to try.
 pub(super) const REFUSED_FOR: Duration = Duration::from_millis(250);
 
-/// How operations share the permits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// How many operations run at once.
@@ -48,7 +47,6 @@ pub(super) struct Limits {
     pub(super) refuses: bool,
 }
 
-/// The number of an operation.
 pub(super) type Ticket = u64;
 
 /// The answer to an operation that wants to begin.
@@ -203,7 +201,6 @@ impl Bulkhead {
         self.waiting.retain(|(waiting, _)| *waiting != ticket);
     }
 
-    /// How many operations run.
     pub(super) fn running(&self) -> usize {
         self.running.len()
     }

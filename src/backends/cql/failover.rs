@@ -54,7 +54,6 @@ pub struct FailoverPlan {
 /// Why the fence was not moved. While it is closed nobody writes, and running the command again goes on from there.
 #[derive(Debug, Error)]
 pub enum FailoverError {
-    /// A setting cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error("no node is in the datacentre {name:?} of --to; there are: {found}")]

@@ -15,7 +15,6 @@ use super::bulkhead::{Bulkhead, Entry, Limits, Ticket};
 use crate::domain::slug::Slug;
 use crate::telemetry::cluster::{ClusterMetrics, PermitLabels, UnsentLabels};
 
-/// The permits of one kind of operation.
 pub(super) struct Gate {
     state: Mutex<State>,
     metrics: GateMetrics,
@@ -45,7 +44,6 @@ pub(super) struct Pass<'a> {
 /// Why an operation must not run. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum Refusal {
-    /// No permit was free in time.
     #[error("too many calls wait for the database")]
     Overloaded,
     /// Operations on the same token range get no answer.
@@ -118,7 +116,6 @@ impl Gate {
 }
 
 impl Pass<'_> {
-    /// The database has answered the operation.
     pub(super) fn answered(&self) {
         self.is_answered.store(true, Ordering::Relaxed);
     }

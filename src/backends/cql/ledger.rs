@@ -34,7 +34,6 @@ struct LedgerRow {
     takedown_by: Option<String>,
 }
 
-/// The ledger of a cluster, to be exported.
 pub struct CqlLedger(Arc<CqlStore>);
 
 impl LedgerRow {

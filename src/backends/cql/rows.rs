@@ -198,7 +198,6 @@ impl NonceRow {
         age.is_some_and(|age| nonces.of(age).is_none())
     }
 
-    /// Whether the page's key has this hash.
     pub(super) fn has_key(&self, hash: EditKeyHash) -> bool {
         self.key_hash.as_deref() == Some(hash.as_bytes())
     }

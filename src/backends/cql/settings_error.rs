@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A setting that cannot be used.
 #[derive(Debug, Error)]
 pub enum SettingsError {
     #[error("no node of the cluster is known: name some with --scylla-nodes")]

@@ -54,7 +54,6 @@ pub(super) struct Statements {
     pub(super) create_head: PreparedStatement,
     /// Binds a [`super::rows::Replacement`].
     pub(super) replace_head: PreparedStatement,
-    /// How heads and texts are read.
     reads: ExecutionProfileHandle,
 }
 

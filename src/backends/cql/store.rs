@@ -131,7 +131,6 @@ impl CqlStore {
         }
     }
 
-    /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
     pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
         let deadline = self.deadline()?;
         match timeout_at(deadline, gate.enter(slug, self.statements.range_of(slug))).await {

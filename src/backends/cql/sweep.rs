@@ -49,7 +49,6 @@ pub struct SweepPlan {
     pub dry_run: bool,
     /// Texts younger than this stay.
     pub min_age: Duration,
-    /// How many keys are read in a second.
     pub rows_per_second: NonZero<u32>,
     pub now: UnixMillis,
 }
@@ -86,7 +85,6 @@ pub enum SweepError {
     Database(Cause),
 }
 
-/// The key of a text, and its head.
 #[derive(DeserializeRow)]
 struct KeyRow {
     slug: String,

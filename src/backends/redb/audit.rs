@@ -63,7 +63,6 @@ pub(super) fn append(
     })
 }
 
-/// The first entries after the number `after`.
 pub(super) fn list(
     database: &Database,
     after: u64,

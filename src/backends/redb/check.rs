@@ -24,7 +24,6 @@ use crate::ports::page_store::Record;
 /// Faults that are described. Others are only counted.
 const MAX_DESCRIBED: usize = 100;
 
-/// The contents of a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
     pub pages: u64,
@@ -32,7 +31,6 @@ pub struct Checked {
     pub ledger: u64,
     /// The first faults, each in one line.
     pub faults: Vec<String>,
-    /// The number of all faults.
     pub fault_count: u64,
 }
 

@@ -17,17 +17,9 @@ pub enum OpenError {
     NotADirectory(PathBuf),
     /// This user may not read and write the file or directory.
     #[error("{} cannot be read and written ({reason}): change its owner or mode, or choose another data directory", path.display())]
-    Denied {
-        path: PathBuf,
-        /// The operating system's error.
-        reason: io::Error,
-    },
+    Denied { path: PathBuf, reason: io::Error },
     #[error("there is no space for {} ({reason}): free some space, or choose another data directory", path.display())]
-    Full {
-        path: PathBuf,
-        /// The operating system's error.
-        reason: io::Error,
-    },
+    Full { path: PathBuf, reason: io::Error },
     #[error("{} has format {found} and this Handbill reads only format {known}: start the version that wrote it, or choose another data directory", path.display())]
     UnknownFormat {
         path: PathBuf,
@@ -48,11 +40,7 @@ pub enum OpenError {
     Missing(PathBuf),
     /// The operating system refuses access for another reason.
     #[error("{} cannot be opened: {reason}", path.display())]
-    Io {
-        path: PathBuf,
-        /// The operating system's error.
-        reason: io::Error,
-    },
+    Io { path: PathBuf, reason: io::Error },
 }
 
 impl OpenError {
@@ -61,7 +49,6 @@ impl OpenError {
         matches!(self, Self::InUse(_))
     }
 
-    /// Whether the volume is full.
     pub(super) fn is_about_room(&self) -> bool {
         matches!(self, Self::Full { .. })
     }

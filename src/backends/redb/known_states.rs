@@ -69,7 +69,6 @@ pub(super) struct Changing<'a> {
 }
 
 impl KnownStates {
-    /// Nothing is known yet.
     pub(super) fn new() -> Self {
         Self::with_shards(SHARDS, MAX_STATES / SHARDS)
     }

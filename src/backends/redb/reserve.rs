@@ -47,7 +47,6 @@ pub(super) enum Reserve {
 pub(super) struct ReservedError;
 
 impl Reserve {
-    /// Takes up the room on the volume of `storage`.
     pub(super) fn take(storage: &dyn Storage) -> Self {
         let taken = Self::tried(storage);
         if taken == Self::Given {

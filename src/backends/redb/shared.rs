@@ -14,7 +14,6 @@ use crate::ports::page_store::Cause;
 /// One commit, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The number of operations in the commit.
     pub operations: usize,
     /// The duration of the commit, from the first operation to the last byte on disk.
     pub took: Duration,

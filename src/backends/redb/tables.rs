@@ -44,17 +44,18 @@ const BATCH_KEY: &str = "batch";
 
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Stores the page if its slug is free.
     Insert(Arc<Page>),
     /// Replaces the page by `next` if the page is as `expected`.
-    CompareAndSet { expected: Expected, next: Record },
+    CompareAndSet {
+        expected: Expected,
+        next: Record,
+    },
     /// Stores the tombstone of a page that this store never had, if its slug is free.
     InsertTombstone(Tombstone),
     /// Appends to the list of what operators did.
     Audit(AuditEntry),
 }
 
-/// The page that a write replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
     Version(PageVersion),
@@ -107,7 +108,6 @@ pub(super) enum Outcome {
     Refused,
 }
 
-/// One answer for each operation of a batch.
 pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
 pub(super) enum Applied {
@@ -196,7 +196,6 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
     Ok(meta.get(BATCH_KEY)?.map_or(0, |batch| batch.value()))
 }
 
-/// The page or tombstone under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
     read(database, slug, Lookup::Absent, |bytes| decode(slug, bytes))
 }
@@ -219,7 +218,6 @@ fn decode(slug: &Slug, bytes: &[u8]) -> Result<Lookup, RecordError> {
     })
 }
 
-/// The head of the page, or the tombstone, under `slug`.
 pub(super) fn head(database: &Database, slug: &Slug) -> Result<Result<Head, StoreError>, redb::Error> {
     read(database, slug, Head::Absent, |bytes| record::decode_head(slug.clone(), bytes))
 }

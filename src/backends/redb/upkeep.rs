@@ -16,7 +16,6 @@ use super::store::RedbStore;
 const RESTORING: &str = "restoring";
 
 impl RedbStore {
-    /// Whether `data_dir` has a database.
     pub fn exists(data_dir: &Path) -> bool {
         data_dir.join(DATABASE_FILE).symlink_metadata().is_ok()
     }

@@ -30,12 +30,10 @@ impl Breaker {
         Self::Closed { failures: 0, failed_at: Duration::ZERO }
     }
 
-    /// Whether calls go to Redis.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed { .. })
     }
 
-    /// A call got its answer.
     pub(super) fn succeeded(&mut self) {
         // While the breaker is open, such an answer belongs to an earlier call and says nothing about the present.
         if let Self::Closed { failures, .. } = self {

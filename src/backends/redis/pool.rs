@@ -80,7 +80,6 @@ impl Manager {
         Ok(manager)
     }
 
-    /// A pool that makes connections on demand.
     pub(super) fn into_pool(self) -> Pool {
         let TimeLimits { first_try, connect, .. } = self.limits;
         let timeouts = Timeouts { wait: Some(first_try), create: Some(connect), recycle: None };

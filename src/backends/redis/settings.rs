@@ -24,7 +24,6 @@ pub enum OpenError {
     /// Some addresses are with TLS and some without.
     #[error("--redis-url mixes redis:// and rediss://: give all servers the same")]
     MixedTls,
-    /// Several addresses were given for one server.
     #[error("--redis-mode single takes one address in --redis-url")]
     SeveralForSingle,
     /// The name of the master is missing. Sentinels may know several masters.
@@ -76,7 +75,6 @@ pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<Connection
     Ok(addresses)
 }
 
-/// The password for the servers that store the keys.
 pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, OpenError> {
     let Some(path) = &settings.redis_password_file else {
         return if settings.redis_username.is_some() { Err(OpenError::NoPassword) } else { Ok(None) };

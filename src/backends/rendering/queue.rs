@@ -41,7 +41,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The memory that its turn takes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

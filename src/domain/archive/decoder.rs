@@ -6,7 +6,6 @@ use super::line::{self, Body};
 use super::{ArchiveError, Entry, EntryError, Format, Header, MAX_LINE_BYTES, VERSION};
 use crate::domain::hex;
 
-/// A file that is being read.
 #[derive(Debug, Default)]
 pub struct Decoder {
     digest: Sha256,
@@ -18,7 +17,6 @@ pub struct Decoder {
     is_torn: bool,
 }
 
-/// The content of a whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     pub records: u64,
@@ -104,7 +102,6 @@ impl Decoder {
     }
 }
 
-/// The record of one line by itself.
 pub fn read_entry_line(line: &[u8]) -> Result<Entry, ArchiveError> {
     let malformed = |reason| ArchiveError::Malformed { line: 1, reason };
     let covered = line::covered(line).ok_or(ArchiveError::Damaged { line: 1 })?;

@@ -54,7 +54,6 @@ pub enum Format {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
     pub format: Format,
-    /// When the file was begun.
     pub created_at: UnixMillis,
     /// The program that wrote the file, with its version.
     pub generator: String,
@@ -66,7 +65,6 @@ pub struct Header {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
     Page(ArchivedPage),
-    /// The remains of a deleted page.
     Tombstone(Tombstone),
 }
 
@@ -126,35 +124,19 @@ pub enum ArchiveError {
     Newer(u32),
     /// The line was changed after it was written.
     #[error("line {line} is damaged: its checksum does not match")]
-    Damaged {
-        /// The line's number.
-        line: u64,
-    },
+    Damaged { line: u64 },
     #[error("line {line} is damaged: it is longer than {MAX_LINE_BYTES} bytes")]
-    TooLong {
-        /// The line's number.
-        line: u64,
-    },
+    TooLong { line: u64 },
     /// The line is whole, but no record that a store may have.
     #[error("line {line} is not a record: {reason}")]
-    Malformed {
-        /// The line's number.
-        line: u64,
-        reason: EntryError,
-    },
+    Malformed { line: u64, reason: EntryError },
     /// The lines before the trailer were changed, or some are missing.
     #[error("the file is damaged: lines are missing, doubled or in another order")]
     WrongDigest,
     #[error("the file ends after line {lines}, before its trailer: it was cut, or its export did not finish")]
-    Cut {
-        /// The number of whole lines.
-        lines: u64,
-    },
+    Cut { lines: u64 },
     #[error("the file goes on after its trailer, from line {line}")]
-    AfterTheEnd {
-        /// The line's number.
-        line: u64,
-    },
+    AfterTheEnd { line: u64 },
 }
 
 /// Why a whole line is no record.

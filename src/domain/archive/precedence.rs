@@ -3,7 +3,6 @@
 use super::Entry;
 use crate::domain::page::PageState;
 
-/// The record that a store has under a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The slug was never used.

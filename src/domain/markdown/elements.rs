@@ -74,7 +74,6 @@ impl<'s> ElementWriter<'s> {
         self.open(&nested)
     }
 
-    /// Closes the innermost element, which is `name`.
     pub(super) fn close(&mut self, name: &str) {
         self.out.close(name);
     }
@@ -85,7 +84,6 @@ impl<'s> ElementWriter<'s> {
         self.out.fresh_line();
     }
 
-    /// Writes a thematic break.
     pub(super) fn rule(&mut self) {
         self.out.fresh_line();
         self.void(("hr", &[]));
@@ -96,7 +94,6 @@ impl<'s> ElementWriter<'s> {
         self.void(("br", &[]));
     }
 
-    /// Writes `text` as code within a line.
     pub(super) fn code(&mut self, text: &str) {
         let is_open = self.inline("code");
         self.out.text(text);

@@ -103,7 +103,6 @@ impl<'s> HtmlWriter<'s> {
         self.depth += 1;
     }
 
-    /// Closes the innermost element, which is `name`.
     pub(super) fn close(&mut self, name: &str) {
         self.depth -= 1;
         self.end_tags -= end_tag_bytes(name);
@@ -244,7 +243,6 @@ mod tests {
 
     use super::*;
 
-    /// A writer without bounds.
     fn roomy() -> HtmlWriter<'static> {
         HtmlWriter::new(1 << 30, "")
     }

@@ -73,7 +73,6 @@ pub struct Rendered {
 }
 
 impl Rendered {
-    /// Whether a link leads to another origin than `own`.
     pub fn has_external_links(&self, own: &super::origin::Origin) -> bool {
         any_external(&self.link_origins, own)
     }
@@ -84,7 +83,6 @@ impl Rendered {
     }
 }
 
-/// Whether one of `link_origins` is another origin than `own`.
 pub fn any_external(link_origins: &[String], own: &super::origin::Origin) -> bool {
     link_origins.iter().any(|origin| origin != own.as_str())
 }

@@ -15,7 +15,6 @@ use super::placeholder::restored;
 use super::tables;
 use super::text_run::TextRun;
 
-/// HTML of the subset, before the sanitiser.
 pub(super) struct Filtered {
     pub(super) html: String,
     /// The first two different origins of the links that were kept.
@@ -83,7 +82,6 @@ enum Lines {
     /// A paragraph, in which a table may begin.
     Paragraph,
     Heading,
-    /// Code, which is verbatim.
     Code,
 }
 
@@ -104,7 +102,6 @@ struct Filter<'s> {
     line_begins: bool,
     /// The text since the last markup.
     run: TextRun,
-    /// The range of the table that is being read.
     table: Option<Range<usize>>,
     has_html_block: bool,
 }

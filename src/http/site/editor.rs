@@ -74,7 +74,6 @@ pub(super) fn policy() -> HeaderValue {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "editor.html")]
 pub(super) struct EditorTemplate<'a> {
-    /// The parts that all pages share.
     pub(super) layout: Layout<'a>,
     pub(super) version: &'static str,
     /// How many pages one client may create; `None` if there is no limit.
@@ -82,7 +81,6 @@ pub(super) struct EditorTemplate<'a> {
     /// Whether the page answers a post, and so has no address of its own.
     pub(super) is_answer: bool,
     pub(super) title: &'a str,
-    /// The text in the form.
     pub(super) content: &'a str,
     /// The reason why the text was refused, or a warning beside the preview.
     pub(super) message: Option<&'a str>,
@@ -107,7 +105,6 @@ pub(super) struct PublishedTemplate<'a> {
     created: &'a Created,
 }
 
-/// The page that edits and deletes a page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "edit.html")]
 struct EditTemplate<'a> {

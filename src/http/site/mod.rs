@@ -58,7 +58,6 @@ pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
     ANSWER.respond_to(&headers)
 }
 
-/// Every address without a route.
 pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
@@ -124,7 +123,6 @@ pub(in crate::http) fn html_representation(http: &Http) -> String {
     format!("html.{}.{}", templates::fingerprint(), http.origin_tag)
 }
 
-/// The header fields of the HTML page, without the entity tag.
 pub(in crate::http) fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);

@@ -50,7 +50,6 @@ const UNTITLED: &str = "Untitled page";
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "page.html")]
 pub struct PageTemplate<'a> {
-    /// The parts that all pages share.
     pub layout: Layout<'a>,
     pub url: &'a str,
     /// The address of the page's Markdown source.
@@ -78,7 +77,6 @@ pub struct PageTemplate<'a> {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "not_found.html")]
 pub struct NotFoundTemplate<'a> {
-    /// The parts that all pages share.
     pub layout: Layout<'a>,
 }
 
@@ -86,7 +84,6 @@ pub struct NotFoundTemplate<'a> {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "gone.html")]
 pub struct GoneTemplate<'a> {
-    /// The parts that all pages share.
     pub layout: Layout<'a>,
 }
 

@@ -57,7 +57,6 @@ pub enum Phase {
     Stopping,
 }
 
-/// How long draining may take.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainLimits {
     /// How long requests are still accepted, so that load balancers notice that this process is not ready.
@@ -85,7 +84,6 @@ impl StopSignals {
         })
     }
 
-    /// Returns when one of the signals arrives.
     pub async fn next(&mut self) {
         let hangup = async {
             match &mut self.hangup {
@@ -114,7 +112,6 @@ fn is_hangup_ignored() -> bool {
     false
 }
 
-/// How draining ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
     /// Every request was answered.
@@ -123,7 +120,6 @@ pub enum Drained {
     CutShort,
 }
 
-/// How serving ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     /// Whether the requests in flight were answered.

@@ -48,7 +48,6 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Least time between two warnings of failed exports.
 const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
-/// Why spans cannot be exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
     #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]

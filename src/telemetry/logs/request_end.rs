@@ -32,7 +32,6 @@ pub(in crate::telemetry) struct RequestEnd<'a> {
     pub(in crate::telemetry) took: f64,
 }
 
-/// From now on lines are written to `queue`.
 pub(super) fn install(queue: LogQueue) {
     // Only the first installation counts, as for `tracing`.
     let _ = QUEUE.set(queue);
@@ -59,7 +58,6 @@ pub(in crate::telemetry) fn write_end(end: &RequestEnd<'_>) -> bool {
     true
 }
 
-/// A line, and the last second with its date.
 struct Line {
     text: String,
     second: i64,

@@ -34,7 +34,6 @@ const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing c
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     pub keyspace: String,
-    /// Whether the migration created the keyspace.
     pub made_keyspace: bool,
     /// The migrations that were applied, as `number name`, in order.
     pub applied: Vec<String>,
@@ -55,7 +54,6 @@ impl fmt::Display for Report {
 /// Why the schema is not up to date. Migrations that were applied before the error remain; it is safe to run again.
 #[derive(Debug, Error)]
 pub enum MigrateError {
-    /// A setting cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     #[error("the cluster cannot be reached: {0}")]

@@ -94,7 +94,6 @@ pub enum SchemaState {
     Missing,
     /// Some of this program's migrations were not applied.
     Older,
-    /// The schema is exactly this program's.
     Current,
     /// A later program only added to the schema.
     NewerExpanded,
