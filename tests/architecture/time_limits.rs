@@ -66,143 +66,150 @@ fn foreign(path: &str, key: &str) -> Duration {
     value.parse().map_or_else(|_| humantime::parse_duration(value).expect(key), Duration::from_secs)
 }
 
-#[test]
-fn every_time_limit_of_the_program_fits_into_the_next() {
-    let [head, body, idle, write, answer] = ["head", "body", "idle", "write", "answer"].map(|name| limit(SERVER, name));
-    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(CQL, name));
-    let [keepalive, connect] = ["KEEPALIVE", "CONNECT_TIMEOUT"].map(|name| limit(CQL, name));
-    let [heartbeat, lease, max_wait] = ["heartbeat", "lease", "max_wait"].map(|name| limit(LEASE, name));
-    let to_read_back = operation.saturating_sub(permit + attempt);
-    let deadline = limit("src/service/mod.rs", "DEADLINE");
-    let store = limit("src/service/store_budget.rs", "STORE_BUDGET");
-    let redis_connect = limit(REDIS, "CONNECT_TIMEOUT");
-    let redis_call = setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT");
-    let longest_redis_call = Duration::from_secs(2);
-    let drain_timeout = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
-    let schema_wait = setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT");
-    let stalled = limit("src/server/ledger.rs", "STALLED");
+/// Fails unless the first time of each pair is shorter than the second.
+fn shorter(pairs: &[(&str, Duration, Duration)]) {
+    for (reason, shorter, longer) in pairs {
+        assert!(shorter < longer, "{reason}: {shorter:?} < {longer:?}");
+    }
+}
 
-    let less = [
+fn deadline() -> Duration {
+    limit("src/service/mod.rs", "DEADLINE")
+}
+
+fn store() -> Duration {
+    limit("src/service/store_budget.rs", "STORE_BUDGET")
+}
+
+fn drain_timeout() -> Duration {
+    setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT")
+}
+
+#[test]
+fn every_time_limit_of_a_connection_fits_into_the_next() {
+    let [head, body, idle, write, answer] = ["head", "body", "idle", "write", "answer"].map(|name| limit(SERVER, name));
+    let [connecting, request] = ["CONNECT_TIMEOUT", "REQUEST_TIMEOUT"].map(|name| limit("src/client/api.rs", name));
+    let stalled = limit("src/server/ledger.rs", "STALLED");
+    shorter(&[
         ("a head is smaller than a body", head, body),
         ("a client that reads just enough in each interval has a bound too", write, answer),
         // Limits shrink to an eighth as a budget fills.
         (
-            "a connection without progress gives way before its own time limit ends it, even when limits are shortest",
+            "a connection without progress gives way before its own limit ends it, even a shortened one",
             stalled,
             head / 8,
         ),
         // A client that stalls at a stop gets a third of the drain.
-        ("a connection without progress gives way before the drain drops it", stalled, drain_timeout / 3),
+        ("a connection without progress gives way before the drain drops it", stalled, drain_timeout() / 3),
+        ("a command hears whether its page was stored", body + deadline(), request),
+        ("a command hears whether its page was stored", connecting, request),
+        ("common load balancers close after 60 s", Duration::from_mins(1), idle),
+    ]);
+    assert_eq!(limit("src/api/request/body.rs", "BODY_TIME"), body, "both are the same promise: 408 after 30 s");
+}
+
+#[test]
+fn every_time_limit_of_the_service_fits_into_the_next() {
+    let redis_call = setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT");
+    let longest_redis_call = Duration::from_secs(2);
+    let purge = limit(PURGES, "WRITE_AND_PURGE");
+    let waits_before = |path, name| limit(path, name) + store();
+    shorter(&[
         (
             "an update that lost a race still has time to start over",
-            store + limit("src/service/mod.rs", "LONGEST_JITTER"),
-            deadline,
+            waits_before("src/service/mod.rs", "LONGEST_JITTER"),
+            deadline(),
         ),
-        ("a create waits for one call to Redis, and then for the store", redis_call + store, deadline),
-        ("a create waits for one call to Redis, and then for the store", longest_redis_call + store, deadline),
-        ("a command hears whether its page was stored", body + deadline, limit("src/client/api.rs", "REQUEST_TIMEOUT")),
-        (
-            "a command hears whether its page was stored",
-            limit("src/client/api.rs", "CONNECT_TIMEOUT"),
-            limit("src/client/api.rs", "REQUEST_TIMEOUT"),
-        ),
-        ("every request that has arrived can finish", deadline, drain_timeout),
-        ("the store answers first: only it knows whether anything was changed", operation, store),
-        (
-            "a lookup behind a hung read still has its own whole operation",
-            limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation,
-            store,
-        ),
-        ("the store answers first", limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store),
+        ("a create waits for one call to Redis, and then for the store", redis_call + store(), deadline()),
+        ("a create waits for one call to Redis, and then for the store", longest_redis_call + store(), deadline()),
+        ("every request that has arrived can finish", deadline(), drain_timeout()),
+        ("the store answers first", limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store()),
         (
             "a large page waits between two lookups, which share one budget",
-            limit("src/service/large_reads.rs", "PERMIT_TIMEOUT") + store,
-            deadline,
+            waits_before("src/service/large_reads.rs", "PERMIT_TIMEOUT"),
+            deadline(),
         ),
         (
             "a writer whose turn comes last still has time for its write",
-            limit("src/service/write_turns.rs", "TURN_TIMEOUT") + store,
-            deadline,
-        ),
-        (
-            "a read that the second node answers is not silent, and a silent read is noticed before it ends",
-            limit(CQL, "SECOND_READ_AFTER"),
-            limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER"),
-        ),
-        (
-            "a read that the second node answers is not silent, and a silent read is noticed before it ends",
-            limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER"),
-            operation,
+            waits_before("src/service/write_turns.rs", "TURN_TIMEOUT"),
+            deadline(),
         ),
         (
             "the store still has its time after a rendering has waited for its turn",
-            limit(RENDERING, "TURN_TIMEOUT") + store,
-            deadline,
+            waits_before(RENDERING, "TURN_TIMEOUT"),
+            deadline(),
         ),
-        ("a rendering that is only slow costs no thread", deadline, limit(RENDERING, "HUNG_AFTER")),
+        ("a rendering that is only slow costs no thread", deadline(), limit(RENDERING, "HUNG_AFTER")),
+        ("a purge is part of the write that it follows", limit(PURGES, "PURGE_WAIT"), purge),
+        ("the service hears that the write was made", purge, store()),
+    ]);
+}
+
+#[test]
+fn every_time_limit_of_the_cluster_fits_into_the_next() {
+    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(CQL, name));
+    let [keepalive, connect] = ["KEEPALIVE", "CONNECT_TIMEOUT"].map(|name| limit(CQL, name));
+    let second_read = limit(CQL, "SECOND_READ_AFTER");
+    let to_read_back = operation.saturating_sub(permit + attempt);
+    let silent = limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER");
+    shorter(&[
+        ("the store answers first: only it knows whether anything was changed", operation, store()),
+        (
+            "a lookup behind a hung read has its own whole operation",
+            limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation,
+            store(),
+        ),
+        ("a read that the second node answers is not silent", second_read, silent),
+        ("a silent read is noticed before it ends", silent, operation),
         ("the rest of an operation is for reading the outcome back", permit + attempt, operation),
         ("the rest of an operation is for reading the outcome back", limit(LWT, "SHORTEST_ATTEMPT"), to_read_back),
         ("a pause leaves time for the repeated write", limit(LWT, "LONGEST_PAUSE"), to_read_back),
-        ("a hung node is given up within the operation that met it", limit(CQL, "SECOND_READ_AFTER"), 2 * keepalive),
+        ("a hung node is given up within the operation that met it", second_read, 2 * keepalive),
         ("a hung node is given up within the operation that met it", 2 * keepalive, operation),
-        ("a hung node is given up within the operation that met it", connect, operation),
+        ("a connection to another node is still of use", connect, operation),
         ("operations on pages have shorter limits of their own", operation, limit(CQL, "REQUEST_TIMEOUT")),
-        ("the wait is made of such pauses", limit(CQL, "RETRY_INTERVAL"), schema_wait),
-        ("a holder with a few lost answers keeps the lock", heartbeat + 3 * limit(LEASE, "STATEMENT_PAUSE"), lease),
-        ("a waiting process can take over from one that died", lease, max_wait),
-        ("connecting goes on after its first caller has given up", redis_call, redis_connect),
+    ]);
+    assert!(operation + limit(CQL, "IN_TIME") <= store(), "a request's first call has the whole time of an operation");
+    assert!(limit(LWT, "FIRST_PAUSE") <= limit(LWT, "LONGEST_PAUSE"), "pauses grow");
+}
+
+#[test]
+fn every_time_limit_of_locks_and_probes_fits_into_the_next() {
+    let [heartbeat, lock, max_wait] = ["heartbeat", "lease", "max_wait"].map(|name| limit(LEASE, name));
+    let [lease, late_writes] = ["LEASE", "LATE_WRITES"].map(|name| limit(FENCE_LEASE, name));
+    let reading = limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT");
+    let [connecting, probes] = ["CONNECT_TIMEOUT", "PROBE_INTERVAL"].map(|name| limit(REDIS, name));
+    shorter(&[
         (
-            "a client that does nothing does not decide how long a stop takes",
-            limit("src/server/connection.rs", "DRAIN_ACCEPT_GRACE"),
-            limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
+            "the wait is made of such pauses",
+            limit(CQL, "RETRY_INTERVAL"),
+            setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT"),
         ),
+        ("a holder with a few lost answers keeps the lock", heartbeat + 3 * limit(LEASE, "STATEMENT_PAUSE"), lock),
+        ("a waiting process can take over from one that died", lock, max_wait),
+        ("a read or two that fail do not stop a replica from writing", 2 * reading, lease),
+        ("`failover` waits until what was sent within a lease is done", limit(CQL, "attempt"), late_writes),
+        ("`failover` waits until what was sent within a lease is done", late_writes, lease),
         (
-            "a client that does nothing does not decide how long a stop takes",
-            limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
-            drain_timeout,
+            "connecting goes on after its first caller has given up",
+            setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT"),
+            connecting,
         ),
-        (
-            "a read or two that fail do not stop a replica from writing",
-            2 * (limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT")),
-            limit(FENCE_LEASE, "LEASE"),
-        ),
-        (
-            "nothing that was sent within a lease is done after `failover` has waited for both",
-            attempt,
-            limit(FENCE_LEASE, "LATE_WRITES"),
-        ),
-        (
-            "nothing that was sent within a lease is done after `failover` has waited for both",
-            limit(FENCE_LEASE, "LATE_WRITES"),
-            limit(FENCE_LEASE, "LEASE"),
-        ),
-        (
-            "the last lines belong to the end",
-            limit("src/app/mod.rs", "LOG_FLUSH_TIME"),
-            limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE"),
-        ),
-        ("a purge is part of the write that it follows", limit(PURGES, "PURGE_WAIT"), limit(PURGES, "WRITE_AND_PURGE")),
-        ("the service hears that the write was made", limit(PURGES, "WRITE_AND_PURGE"), store),
-    ];
-    for (reason, shorter, longer) in less {
-        assert!(shorter < longer, "{reason}: {shorter:?} < {longer:?}");
-    }
-    let at_most = [
-        ("both are the same promise: 408 after 30 s", limit("src/api/request/body.rs", "BODY_TIME"), body),
-        ("both are the same promise: 408 after 30 s", body, limit("src/api/request/body.rs", "BODY_TIME")),
-        ("a request's first call has the whole time of an operation", operation + limit(CQL, "IN_TIME"), store),
-        ("pauses grow", limit(LWT, "FIRST_PAUSE"), limit(LWT, "LONGEST_PAUSE")),
-        ("a probe may take as long as connecting does", limit(REDIS, "PROBE_INTERVAL"), redis_connect),
-        (
-            "a second signal means to hurry",
-            limit(DEADLINE_OF_DRAIN, "SECOND_SIGNAL_GRACE"),
-            limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE"),
-        ),
-    ];
-    for (reason, shorter, longer) in at_most {
-        assert!(shorter <= longer, "{reason}: {shorter:?} <= {longer:?}");
-    }
-    assert!(idle > Duration::from_mins(1), "common load balancers close after 60 s");
+    ]);
+    assert!(probes <= connecting, "a probe may take as long as connecting does");
+}
+
+#[test]
+fn every_time_limit_of_the_end_fits_into_the_next() {
+    let [accepting, first_request] =
+        ["DRAIN_ACCEPT_GRACE", "FIRST_REQUEST_GRACE"].map(|name| limit("src/server/connection.rs", name));
+    let [closing, second_signal] = ["CLOSING_GRACE", "SECOND_SIGNAL_GRACE"].map(|name| limit(DEADLINE_OF_DRAIN, name));
+    shorter(&[
+        ("a client that does nothing does not decide how long a stop takes", accepting, first_request),
+        ("a client that does nothing does not decide how long a stop takes", first_request, drain_timeout()),
+        ("the last lines belong to the end", limit("src/app/mod.rs", "LOG_FLUSH_TIME"), closing),
+    ]);
+    assert!(second_signal <= closing, "a second signal means to hurry");
 }
 
 #[test]
@@ -212,7 +219,6 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
     const IMAGE: &str = "deploy/Dockerfile";
     const CHART: &str = "helm/handbill/values.yaml";
     let balancer_client = foreign(BALANCER, "timeout client ");
-    let drain_timeout = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let closing = limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE");
     assert_eq!(
         foreign(BALANCER, "timeout http-request "),
@@ -220,18 +226,18 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         "a client gets the same time with and without a balancer"
     );
     let chart_drain = ["preStopSeconds: ", "delaySeconds: ", "timeoutSeconds: "].map(|key| foreign(CHART, key));
-    let less = [
+    shorter(&[
         ("Handbill answers 408 before the balancer closes", limit(SERVER, "body"), balancer_client),
         ("the balancer is the one that closes", balancer_client, limit(SERVER, "idle")),
         ("the balancer is the one that closes", foreign(BALANCER, "timeout http-keep-alive "), limit(SERVER, "idle")),
         (
             "the replica answers before the balancer gives up: only it knows what happened",
-            limit("src/service/mod.rs", "DEADLINE"),
+            deadline(),
             foreign(BALANCER, "timeout server "),
         ),
         (
             "`SIGKILL` cuts off nothing that would have finished",
-            foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain_timeout + closing,
+            foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain_timeout() + closing,
             foreign(COMPOSE, "stop_grace_period: "),
         ),
         // The chart adds up its three drain settings, and 5 s.
@@ -256,8 +262,5 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
             foreign(IMAGE, "--timeout="),
         ),
         ("a check ends before the next begins", foreign(IMAGE, "--timeout="), foreign(IMAGE, "--interval=")),
-    ];
-    for (reason, shorter, longer) in less {
-        assert!(shorter < longer, "{reason}: {shorter:?} < {longer:?}");
-    }
+    ]);
 }
