@@ -26,7 +26,6 @@ const ENDED_PER_DECISION: usize = 8;
 /// so the first window in this order is the first to end.
 struct Windows {
     counted: LruCache<Network, Counted, RandomState>,
-    /// The memory of all of them.
     bytes: usize,
     most_bytes: usize,
 }
@@ -48,7 +47,6 @@ pub struct MemoryRateLimiter {
 }
 
 impl MemoryRateLimiter {
-    /// A limiter that has counted nothing.
     pub fn new(clock: SharedClock) -> Self {
         Self::within(DEFAULT_BYTES, clock)
     }
@@ -136,7 +134,6 @@ impl Windows {
     }
 }
 
-/// The memory of a window.
 fn bytes(counted: &Counted) -> usize {
     WINDOW_BYTES + counted.bytes()
 }

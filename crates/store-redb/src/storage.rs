@@ -30,7 +30,6 @@ impl StoreMemory {
 /// A read of an opened backend that would wait calls [`would_wait`](super::would_wait) if the thread must not wait
 /// ([`may_wait`](super::may_wait)).
 pub trait Storage: Debug + Send + Sync {
-    /// The storage's name in errors.
     fn location(&self) -> &Path;
 
     /// Opens the bytes for reading and writing. Nobody else has them open.

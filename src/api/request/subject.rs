@@ -13,7 +13,6 @@ pub const SUBJECT_IN_META: &str = "openai/subject";
 /// limits for subjects are believed.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectNames {
-    /// The header; `None` if there is none.
     pub header: Option<HeaderName>,
 }
 
