@@ -26,7 +26,6 @@ impl ClusterSettings {
 
 /// The settings of `migrate`.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "as for `ClusterSettings`")]
 pub struct MigrateSettings {
     #[command(flatten)]
     pub cluster: ClusterSettings,
