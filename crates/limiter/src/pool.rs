@@ -63,7 +63,6 @@ pub(super) enum ConnectError {
 #[derive(Clone)]
 pub(super) enum Connection {
     Direct(MultiplexedConnection),
-    /// To all servers of a cluster.
     Cluster(ClusterConnection),
 }
 

@@ -16,7 +16,6 @@ use thiserror::Error;
 /// How the Redis servers work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedisMode {
-    /// One server.
     Single,
     /// A Redis Cluster; the addresses are those of some of its nodes.
     Cluster,
