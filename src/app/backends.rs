@@ -57,7 +57,6 @@ pub(super) struct OperatedStore {
     pub(super) audit: Arc<dyn AuditLog>,
     /// The records one after another.
     pub(super) scan: Arc<dyn PageScan>,
-    /// The switch that pauses creates.
     pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
@@ -65,7 +64,6 @@ pub(super) struct OperatedStore {
 pub(super) enum Moved<'a> {
     /// The files of a store that only one process uses.
     Files(&'a EmbeddedSettings),
-    /// A cluster.
     Cluster(Box<CqlSettings>),
 }
 
@@ -241,7 +239,6 @@ impl StoreHandle {
         std::future::pending().await
     }
 
-    /// Closes the store of this process.
     pub(super) async fn close(&self) {
         if let Self::Embedded(store) = self {
             store.close().await;
