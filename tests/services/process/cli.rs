@@ -187,11 +187,11 @@ const OF_SCYLLA: [&str; 13] = [
 fn options_and_variables_of_a_store_that_is_not_chosen_are_ignored_whatever_their_values() {
     let directory = tempdir().unwrap();
     let mut by_variable = handbill::<&str>([]);
-    let of_cluster = [&OF_SCYLLA[..], &["scylla-in-flight"]].concat();
-    for option in &of_cluster {
+    for option in OF_SCYLLA {
         by_variable.env(variable(option), "not\none, at all");
     }
-    let by_flag = handbill(of_cluster.iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
+    // The last three are flags of other commands.
+    let by_flag = handbill(OF_SCYLLA[..10].iter().flat_map(|option| [format!("--{option}"), "-nonsense".to_owned()]));
     for command in [by_variable, by_flag] {
         let server = Server::start_as(command, directory.path(), &[]);
         assert_eq!(get(server.admin, "/readyz").unwrap().status, 200);
