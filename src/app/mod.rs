@@ -51,7 +51,9 @@ use crate::ports::rate_limiter::Quotas;
 use crate::server;
 use crate::server::admin::{self, Admin};
 use crate::server::drain::{self, DrainLimits, Drained, Phase, Readiness, StopSignals};
-use crate::service::{LimitTiers, PageCache, PageCacheMetrics, PageService, PublishingPolicy, TurnMetrics};
+use crate::service::{
+    LimitTiers, PageCache, PageCacheMetrics, PageService, PublishingPolicy, ServiceParts, TurnMetrics,
+};
 use crate::telemetry::cluster::TurnLabels;
 use crate::telemetry::export;
 use crate::telemetry::http::RequestTelemetry;
@@ -115,29 +117,26 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
     let PublicSettings { quotas, base_url, proxies, hosts, publishing } = settings;
     let Publishing { policy, tiers, subjects, site } = publishing;
     let Deps { clock, random, metrics, budgets, .. } = deps;
-    let mut service = PageService::new(
-        backends.store,
-        backends.limiter,
-        backends.renderer,
-        Arc::clone(clock),
-        random.clone(),
+    let cache_metrics = PageCacheMetrics {
+        hits: metrics.page_cache_hits.clone(),
+        misses: metrics.page_cache_misses.clone(),
+        bytes: metrics.page_cache_bytes.clone(),
+    };
+    let service = PageService::new(ServiceParts {
+        store: backends.store,
+        limiter: backends.limiter,
+        renderer: backends.renderer,
+        clock: Arc::clone(clock),
+        random: random.clone(),
         quotas,
-    )
-    .with_policy(policy)
-    .with_tiers(tiers)
-    .keeping_pages_in(PageCache::new(
-        budgets.ready_pages,
-        PageCacheMetrics {
-            hits: metrics.page_cache_hits.clone(),
-            misses: metrics.page_cache_misses.clone(),
-            bytes: metrics.page_cache_bytes.clone(),
-        },
-    ))
-    .within(in_memory(budgets.large_pages), in_memory(budgets.renewed_pages))
-    .counting_turns_in(turn_metrics(metrics));
-    if backends.renewed_pages_are_written_back {
-        service = service.writing_renewed_pages_back();
-    }
+        tiers,
+        policy,
+        large_bytes: in_memory(budgets.large_pages),
+        renewed_bytes: in_memory(budgets.renewed_pages),
+        pages: PageCache::new(budgets.ready_pages, cache_metrics),
+        turns: turn_metrics(metrics),
+        writes_renewed_pages_back: backends.renewed_pages_are_written_back,
+    });
     let telemetry = RequestTelemetry {
         metrics: Arc::clone(metrics),
         clock: Arc::clone(clock),
