@@ -94,9 +94,7 @@ impl Publishing {
     }
 }
 
-/// The settings of the public router.
 pub struct PublicSettings {
-    /// The quotas of clients.
     pub quotas: Quotas,
     /// The origin in every address that is given out.
     pub base_url: Origin,

@@ -16,7 +16,6 @@ const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
     All,
-    /// Tombstones only.
     Deletions,
 }
 

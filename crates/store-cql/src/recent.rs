@@ -14,8 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use lru::LruCache;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::nonces::Nonces;
-use super::text_id::TextId;
+use super::nonces::{Nonces, TextId};
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;

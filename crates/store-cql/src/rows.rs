@@ -12,8 +12,7 @@ use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 
 use super::future_times::StoredTimes;
-use super::nonces::{Nonce, Nonces};
-use super::text_id::TextId;
+use super::nonces::{Nonce, Nonces, TextId};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;

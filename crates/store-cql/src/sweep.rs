@@ -23,10 +23,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connect::ReachError;
 use super::fence::Fenced;
+use super::nonces::TextId;
 use super::ring::{PARTS, range};
 use super::rows::{HeadRow, Stored};
 use super::store::CqlStore;
-use super::text_id::TextId;
 use crate::domain::page::PageVersion;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;

@@ -19,7 +19,6 @@ pub enum Precedence {
     Same,
     /// The store has a newer version, which stays.
     NewerStays,
-    /// The page was deleted, and stays deleted.
     StaysDeleted,
 }
 
