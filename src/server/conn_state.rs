@@ -101,15 +101,15 @@ impl ConnState {
         Self { shared, cut, peer, state: Mutex::new(state) }
     }
 
-    /// Records that the first bytes of a head have arrived.
-    pub(super) fn head_began(&self) {
+    /// Records that bytes of a head have arrived. Returns true for the first of them.
+    pub(super) fn head_began(&self) -> bool {
         let mut state = self.lock();
-        if let Stage::Idle { .. } = state.stage {
-            let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
-            state.stage = Stage::Head { until };
-            state.client = self.peer;
-            state.seat.work();
-        }
+        let Stage::Idle { .. } = state.stage else { return false };
+        let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
+        state.stage = Stage::Head { until };
+        state.client = self.peer;
+        state.seat.work();
+        true
     }
 
     /// Reserves `bytes` in total for a head.
@@ -223,6 +223,11 @@ impl ConnState {
     /// Records that hyper has all of the answer.
     pub(super) fn handed_over(&self) {
         self.lock().is_handed_over = true;
+    }
+
+    /// Whether hyper has all of the answer.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.lock().is_handed_over
     }
 
     /// Records that the kernel accepted `bytes` of the answer.

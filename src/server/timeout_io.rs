@@ -39,6 +39,10 @@ const WRITE_BYTES: usize = 32 * 1024;
 /// Slices of memory that the kernel gets in one write: the head of an answer and its first pieces.
 const WRITE_SLICES: usize = 8;
 
+/// Bytes of answers that the kernel may keep for a connection at rest, uncharged, because its client has not acknowledged
+/// them. To wait for a client's acknowledgement takes two more system calls, so small answers share them.
+const UNCHARGED_BYTES: usize = 8 * 1024;
+
 /// Longest head that is collected, in bytes. [`MAX_HEAD_BYTES`] does not count some parts of a head, such as the
 /// method, so there is 1 KiB for these.
 const MAX_COLLECTED_BYTES: usize = MAX_HEAD_BYTES + 1024;
@@ -86,6 +90,8 @@ pub(super) struct TimeoutIo<S> {
     written: usize,
     /// Something was written since the kernel last had sent everything.
     is_dirty: bool,
+    /// Bytes that were written since the client last had acknowledged everything.
+    unconfirmed: usize,
 }
 
 impl<S: Transport> TimeoutIo<S> {
@@ -103,6 +109,7 @@ impl<S: Transport> TimeoutIo<S> {
             waiting_since: None,
             written: 0,
             is_dirty: false,
+            unconfirmed: 0,
         }
     }
 
@@ -117,7 +124,10 @@ impl<S: Transport> TimeoutIo<S> {
             let blank = 2 * self.ahead.chunks(2).take_while(|line| line == b"\r\n").count();
             self.ahead.drain(..blank);
             if let Some(&first) = self.ahead.first().filter(|_| self.ahead != b"\r") {
-                self.conn.head_began();
+                if self.conn.head_began() {
+                    // These bytes came with the last request, whose charge has ended.
+                    self.conn.charge_head(self.ahead.capacity()).map_err(|_| HeadError::NoRoom)?;
+                }
                 // Bytes that cannot begin a request are passed to hyper without waiting for more, because hyper answers
                 // them.
                 let is_request = begins_a_request(first) || first == b'\n';
@@ -265,6 +275,7 @@ impl<S: Transport> TimeoutIo<S> {
     fn count_written(&mut self, written: &Poll<io::Result<usize>>) {
         let Poll::Ready(Ok(bytes)) = written else { return };
         self.is_dirty = true;
+        self.unconfirmed += bytes;
         self.conn.sent(*bytes);
         self.written += bytes;
         if self.written >= MIN_WRITE_PROGRESS {
@@ -333,9 +344,14 @@ impl<S: Transport> AsyncWrite for TimeoutIo<S> {
         let this = self.get_mut();
         ready!(Pin::new(&mut this.stream).poll_flush(cx))?;
         if this.is_dirty {
-            let sent = this.stream.poll_sent(cx);
+            // Bytes that the client has not acknowledged are in the kernel's memory, so the answer stays charged for them.
+            let must_arrive = this.unconfirmed > UNCHARGED_BYTES && this.conn.is_handed_over();
+            let sent = this.stream.poll_sent(must_arrive, cx);
             ready!(this.limit_write(sent, cx))?;
             this.is_dirty = false;
+            if must_arrive {
+                this.unconfirmed = 0;
+            }
         }
         this.reset_write_limit();
         if this.conn.all_sent() {
@@ -526,6 +542,22 @@ mod tests {
         assert!(played.sending.held.get() > 100_000);
         played.answer(b"x").await.unwrap();
         assert_eq!((played.receiving.held.get(), played.sending.held.get()), (0, 0));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_that_came_with_the_last_request_are_charged_once_it_is_answered() {
+        let mut played = Played::new(LIMITS, 64 * 1024);
+        let ahead = [b"GET / HTTP/1.1\r\nHost: a\r\nX: ", "x".repeat(5_000).as_bytes()].concat();
+        played.client.write_all(&[HEAD, &ahead].concat()).await.unwrap();
+        played.request(Body::NONE).await;
+        played.answer(b"x").await.unwrap();
+        assert_eq!(played.receiving.held.get(), 0);
+        tokio::select! {
+            biased;
+            ended = played.io.next_head() => panic!("{ended:?}"),
+            () = tokio::task::yield_now() => {}
+        }
+        assert!(played.receiving.held.get() >= 5_000, "{}", played.receiving.held.get());
     }
 
     #[tokio::test(start_paused = true)]
