@@ -20,7 +20,7 @@ use super::reference::PageReference;
 use crate::domain::edit_key::EditKey;
 use crate::domain::origin::Origin;
 
-/// How long connecting may take.
+/// How long connecting may take: a lost packet is sent again within 3 s.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long one request may take, from connecting to the end of the answer. It is longer than any request that a server

@@ -30,7 +30,7 @@ async fn wave(service: &Service, pages: &[Published]) -> Vec<Reply> {
     calls(service, pages, 100).await
 }
 
-/// That many calls of all kinds at once.
+/// So many calls of all kinds at once.
 async fn calls(service: &Service, pages: &[Published], count: usize) -> Vec<Reply> {
     let calls = (0..count).map(|number| {
         let (balancer, page) = (service.balancer, pages[number % pages.len()].clone());
