@@ -20,5 +20,5 @@ pub fn failover(
     let plan =
         backend::FailoverPlan { to: options.to.clone(), is_forced: options.force, copies_pages: !options.skip_copy };
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(backend::failover(cluster, &plan, say))?)
+    Ok(runtime.block_on(backend::failover(&cluster, &plan, say))?)
 }

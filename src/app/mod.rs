@@ -157,7 +157,7 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
 }
 
 fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
-    let turns = |outcome| metrics.cluster.turns.get_or_create(&TurnLabels { outcome }).clone();
+    let turns = |outcome| metrics.write_turns.get_or_create(&TurnLabels { outcome }).clone();
     TurnMetrics { at_once: turns("at_once"), waited: turns("waited"), skipped: turns("skipped") }
 }
 
@@ -172,7 +172,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     }
     backends::check_store(settings)?;
     if has_redis {
-        redis::check(&settings.redis)?;
+        redis::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), &Arc::new(Metrics::new()))?;
@@ -291,7 +291,7 @@ pub fn migrate(settings: &ClusterSettings, log: &LogQueue) -> Result<String, Mig
         return Ok("The embedded store needs no migration.".to_owned());
     };
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(cql::migrate(cluster, &Random::System)).map_err(Box::new)?.to_string())
+    Ok(runtime.block_on(cql::migrate(&cluster, &Random::System)).map_err(Box::new)?.to_string())
 }
 
 #[cfg(test)]

@@ -108,7 +108,7 @@ pub fn export(
         let store = match moved(settings) {
             Moved::Files(embedded) => Arc::new(RedbStore::open_existing(&embedded.data_dir)?),
             Moved::Cluster(cluster) => {
-                let store = Arc::new(CqlStore::reach(cluster).await?);
+                let store = Arc::new(CqlStore::reach(&cluster).await?);
                 let records: Arc<dyn PageScan> = match selection {
                     Selection::All => store,
                     Selection::Deletions => Arc::new(CqlLedger::of(store)),
@@ -176,7 +176,7 @@ pub fn import(settings: &MovingSettings, files: &[PathBuf], progress: Progress<'
     match moved(settings) {
         Moved::Files(embedded) => import_into(&embedded.data_dir, files, expected, progress),
         Moved::Cluster(cluster) => runtime()?.block_on(async {
-            let store = Arc::new(CqlStore::reach(cluster).await?);
+            let store = Arc::new(CqlStore::reach(&cluster).await?);
             store_files(store, files, expected, progress).await
         }),
     }

@@ -32,7 +32,7 @@ impl ClusterOperators {
         let Some(cluster) = operated(settings) else { return Ok(None) };
         let filter = logs::install(&settings.logs, log, None);
         let runtime = Builder::new_multi_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let store = runtime.block_on(CqlStore::reach(cluster)).map_err(|error| error.to_string())?;
+        let store = runtime.block_on(CqlStore::reach(&cluster)).map_err(|error| error.to_string())?;
         let (store, Deps { clock, random, metrics, .. }) = (Arc::new(store), Deps::system());
         let operators =
             Operators::new(Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _, clock, random);

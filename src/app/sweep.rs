@@ -25,5 +25,5 @@ pub fn sweep(settings: &SweepSettings, log: &LogQueue) -> Result<String, SweepEr
         }
     };
     let runtime = Builder::new_multi_thread().enable_all().build()?;
-    Ok(runtime.block_on(backend::sweep(cluster, plan, progress))?.to_string())
+    Ok(runtime.block_on(backend::sweep(&cluster, plan, progress))?.to_string())
 }
