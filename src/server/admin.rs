@@ -16,13 +16,11 @@ use crate::telemetry::metrics::{EXPOSITION_TYPE, Metrics};
 /// The state that the operators' routes report.
 #[derive(Clone)]
 pub struct Admin {
-    /// Every instrument.
     pub metrics: Arc<Metrics>,
     /// Which components are not ready.
     pub readiness: Arc<Readiness>,
 }
 
-/// The body of `/readyz`.
 #[derive(Serialize)]
 struct ReadyBody {
     ready: bool,
@@ -30,7 +28,6 @@ struct ReadyBody {
     missing: std::collections::BTreeMap<&'static str, String>,
 }
 
-/// The operators' routes.
 pub fn router(admin: Admin) -> Router {
     Router::new()
         .route("/livez", get(livez))

@@ -175,7 +175,6 @@ impl RedisConnection {
         answer
     }
 
-    /// A connection from the pool.
     async fn lend(self: &Arc<Self>) -> Result<Connection, CallError> {
         if self.pool.status().available > 0 {
             return Ok(self.pool.get().await?.clone());

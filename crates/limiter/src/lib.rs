@@ -63,7 +63,6 @@ pub fn check(settings: &RedisSettings) -> Result<(), OpenError> {
     Manager::new(settings, TimeLimits::of_calls(settings.timeout)).map(drop)
 }
 
-/// Redis, from which the limiter is made.
 pub struct Redis {
     connection: Arc<RedisConnection>,
     clock: SharedClock,

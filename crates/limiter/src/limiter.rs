@@ -62,7 +62,6 @@ impl RedisLimiter {
     }
 }
 
-/// The decision in the script's answer.
 fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
     let [admitted, _, counts @ ..] = answer else { return None };
     if counts.len() != 2 * windows.len() {

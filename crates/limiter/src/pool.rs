@@ -62,7 +62,6 @@ pub(super) enum ConnectError {
 /// the same connection.
 #[derive(Clone)]
 pub(super) enum Connection {
-    /// To one server.
     Direct(MultiplexedConnection),
     /// To all servers of a cluster.
     Cluster(ClusterConnection),
@@ -82,7 +81,6 @@ impl Manager {
         Ok(manager)
     }
 
-    /// A pool that makes connections on demand.
     pub(super) fn into_pool(self) -> Pool {
         let TimeLimits { first_try, connect, .. } = self.limits;
         let timeouts = Timeouts { wait: Some(first_try), create: Some(connect), recycle: None };

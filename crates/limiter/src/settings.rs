@@ -67,7 +67,6 @@ pub struct RedisSettings {
 /// Why the settings of Redis cannot be used. No message contains an address, which may contain a password.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// No address was given.
     #[error("--redis-url names no address")]
     NoAddress,
     /// An address cannot be parsed; the number counts from 1.
@@ -76,31 +75,18 @@ pub enum OpenError {
     /// Some addresses are with TLS and some without.
     #[error("--redis-url mixes redis:// and rediss://: give all servers the same")]
     MixedTls,
-    /// Several addresses were given for one server.
     #[error("--redis-mode single takes one address in --redis-url")]
     SeveralForSingle,
     /// The name of the master is missing. Sentinels may know several masters.
     #[error("--redis-mode sentinel needs --redis-sentinel-master")]
     NoMasterName,
-    /// The password file cannot be read.
     #[error("cannot read {path} ({source}): --redis-password-file names a file that holds the password")]
-    PasswordFile {
-        /// The file.
-        path: PathBuf,
-        /// The error of reading it.
-        source: io::Error,
-    },
+    PasswordFile { path: PathBuf, source: io::Error },
     /// A user name without a password cannot log in.
     #[error("--redis-username needs --redis-password-file")]
     NoPassword,
-    /// The file of certificates cannot be used.
     #[error("cannot read {path} ({reason}): --redis-ca-file names a file of PEM certificates")]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// The error of reading or parsing it.
-        reason: String,
-    },
+    CaFile { path: PathBuf, reason: String },
     /// Certificates were given without TLS, so they would not be used.
     #[error("--redis-ca-file needs addresses that begin with rediss://")]
     CaWithoutTls,
@@ -112,14 +98,7 @@ pub enum OpenError {
     IdentityWithoutTls,
     /// The certificate of this process or its key cannot be used.
     #[error("cannot read {path} ({reason}): {option} names a PEM file")]
-    IdentityFile {
-        /// The file.
-        path: PathBuf,
-        /// The option that names the file.
-        option: &'static str,
-        /// The error of reading or parsing it.
-        reason: String,
-    },
+    IdentityFile { path: PathBuf, option: &'static str, reason: String },
     /// The client library rejects the combination of settings.
     #[error("the settings of Redis do not fit together: {0}")]
     Refused(#[from] RedisError),
@@ -147,7 +126,6 @@ pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<Connection
     Ok(addresses)
 }
 
-/// The password for the servers that store the keys.
 pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, OpenError> {
     let Some(path) = &settings.password_file else {
         return if settings.username.is_some() { Err(OpenError::NoPassword) } else { Ok(None) };

@@ -8,7 +8,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time between two probes.
 const PROBE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long calls wait for Redis.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeLimits {
     /// Limit for the first of two tries, including the time to get a connection. On a healthy network an answer takes

@@ -12,7 +12,6 @@ pub(super) type Nonce = [u8; 16];
 pub(super) struct Nonces(Vec<u8>);
 
 impl Nonces {
-    /// The nonces as a head has kept them.
     pub(super) fn from_stored(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }

@@ -38,7 +38,6 @@ pub(super) struct Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextDigest(u128);
 
-/// The last heads, by slug.
 pub(super) struct RecentHeads {
     heads: Mutex<LruCache<Slug, Base>>,
     seed: u64,
@@ -76,7 +75,6 @@ impl RecentHeads {
         }
     }
 
-    /// The digest of the text of `page`.
     pub(super) fn digest(&self, page: &Page) -> TextDigest {
         let Rendered { html, renderer_version, .. } = &page.rendered;
         let mut hasher = Xxh3::with_seed(self.seed);
@@ -88,7 +86,6 @@ impl RecentHeads {
         TextDigest(hasher.digest128())
     }
 
-    /// Forgets the head of `slug`.
     pub(super) fn forget(&self, slug: &Slug) {
         self.with(|heads| heads.pop(slug));
     }

@@ -62,7 +62,6 @@ pub struct CqlStore {
     pub(super) audit_end: Mutex<u64>,
 }
 
-/// No answer came in time.
 #[derive(Debug, Error)]
 #[error("the database did not answer in time")]
 struct NoAnswerError;
@@ -124,7 +123,6 @@ impl CqlStore {
         if deadline > now { Ok(deadline) } else { Err(StoreError::Unavailable(Box::new(NoTimeError))) }
     }
 
-    /// The permit for an operation of an operator.
     pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
         let deadline = self.deadline()?;
         match timeout(self.timeouts.permit, self.background.acquire()).await {
@@ -133,7 +131,6 @@ impl CqlStore {
         }
     }
 
-    /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
     pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
         let deadline = self.deadline()?;
         match timeout_at(deadline, gate.enter(slug, self.statements.range_of(slug))).await {

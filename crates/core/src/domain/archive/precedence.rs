@@ -3,21 +3,17 @@
 use super::Entry;
 use crate::domain::page::PageState;
 
-/// The record that a store has under a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The slug was never used.
     Absent,
-    /// A page in this state.
     Active(PageState),
-    /// A tombstone.
     Deleted,
 }
 
 /// The decision about one imported record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precedence {
-    /// The imported record is stored.
     Import,
     /// The store has this very record.
     Same,
