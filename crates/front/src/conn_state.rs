@@ -153,6 +153,9 @@ impl ConnState {
             }
             None => 0,
         };
+        if let Some(charge) = &mut state.sending {
+            charge.moved(bytes);
+        }
         state.charge(held + bytes as u64, self)
     }
 
@@ -183,7 +186,8 @@ impl ConnState {
             let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut);
             state.is_refused = charge.is_err();
             let charge = charge?;
-            charge.wait_for_us(true);
+            // While the client still sends its body, the connection waits for the client, who may have no intention to send it.
+            charge.wait_for_us(!state.has_unread);
             state.sending = Some(charge);
         }
         Ok(())
@@ -321,8 +325,8 @@ impl State {
         if is_ours && let Some(charge) = &self.receiving {
             charge.wait_for_us(true);
         }
-        if !is_ours && let Some(charge) = &self.sending {
-            charge.wait_for_us(false);
+        if let Some(charge) = &self.sending {
+            charge.wait_for_us(is_ours);
         }
     }
 

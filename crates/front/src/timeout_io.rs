@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::conn_state::ConnState;
 use super::framing::{BareLineFeed, begins_a_request, end_of_head};
@@ -53,6 +53,10 @@ const FIRST_HEAD_BYTES: usize = 1024;
 /// Bytes of an unread request that are read and dropped before the connection is closed. Closing with unread bytes resets
 /// the connection, and a reset may overtake the answer.
 const DROPPED_BYTES: usize = 4 * 1024 * 1024;
+
+/// How long a client may take to acknowledge the last bytes before the connection is closed. On any line in use they take
+/// less, with the bytes that are lost on the way.
+const CONFIRMING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long reading and dropping may take. Closing with unread bytes resets the connection, and the reset may overtake
 /// the answer.
@@ -194,6 +198,11 @@ impl<S: Transport> TimeoutIo<S> {
 
     /// Closes the connection so that the client receives what was sent, as far as possible.
     pub(super) async fn close(&mut self) {
+        // Nobody counts the bytes that the kernel keeps for a connection that is gone.
+        let confirmed = timeout(CONFIRMING_TIMEOUT, std::future::poll_fn(|cx| self.stream.poll_sent(true, cx))).await;
+        if !matches!(confirmed, Ok(Ok(()))) {
+            return self.forget_unsent();
+        }
         let shut = std::future::poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx)).await;
         if shut.is_ok() && self.conn.has_unread() {
             let until = Instant::now() + DROPPING_TIMEOUT;
@@ -571,6 +580,30 @@ mod tests {
             assert_eq!(played.sending.refused.get(), requests);
             played.answer(b"x").await.unwrap();
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_whose_body_does_not_come_makes_room_for_the_answer_of_another_client() {
+        const HEAD_OF_A_BODY: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n";
+        let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
+        played.client.write_all(HEAD_OF_A_BODY).await.unwrap();
+        played.request(Body::Exact(9)).await;
+        played.conn.may_answer().unwrap();
+        let sending = Arc::clone(&played.conn.shared.sending);
+        let other = Client::from(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)));
+        let another_asks = || sending.take(other, 80 * 1024, &Arc::default()).is_ok();
+        assert!(!another_asks(), "the body may be on its way");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(another_asks());
+
+        let mut played = Played::new(ServerLimits { sending: 100 * 1024, ..LIMITS }, 1024);
+        played.client.write_all(&[HEAD_OF_A_BODY, b"123456789"].concat()).await.unwrap();
+        played.request(Body::Exact(9)).await;
+        played.conn.may_answer().unwrap();
+        played.conn.request_was_read();
+        let sending = Arc::clone(&played.conn.shared.sending);
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert!(sending.take(other, 80 * 1024, &Arc::default()).is_err(), "its answer is being made");
     }
 
     #[tokio::test(start_paused = true)]
