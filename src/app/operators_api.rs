@@ -23,11 +23,9 @@ pub struct Operated {
     pub audit: Arc<dyn AuditLog>,
     /// The records one after another.
     pub scan: Arc<dyn PageScan>,
-    /// The switch that pauses creates.
     pub switch: Arc<dyn CreatesSwitch>,
     /// The policy that the service asks.
     pub policy: PublishingPolicy,
-    /// The filter of the log.
     pub log: LogFilter,
 }
 

@@ -50,7 +50,6 @@ pub struct ToolLabels {
     pub outcome: &'static str,
 }
 
-/// Label of a budget of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct BudgetLabels {
     /// `receive` or `send`.

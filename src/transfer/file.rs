@@ -81,7 +81,6 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), unfinished, output, is_finished: false })
     }
 
-    /// Adds bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let written = match &mut self.output {
             Output::Plain(file) => file.write_all(bytes),

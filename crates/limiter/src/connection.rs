@@ -22,7 +22,7 @@ use super::eviction;
 use super::mark::mark_unavailable;
 use super::metrics::LimiterMetrics;
 use super::pool::{ConnectError, Connection, Pool};
-use super::time_limits::TimeLimits;
+use super::settings::TimeLimits;
 use crate::ports::clock::SharedClock;
 
 /// How long Redis keeps the key that a probe wrote.

@@ -22,9 +22,9 @@ use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, RedisError, Re
 use thiserror::Error;
 
 use super::settings::{
-    OpenError, RedisMode, RedisSettings, is_tls, parse_addresses, read_certificates, read_password, tcp_settings,
+    OpenError, RedisMode, RedisSettings, TimeLimits, is_tls, parse_addresses, read_certificates, read_password,
+    tcp_settings,
 };
-use super::time_limits::TimeLimits;
 
 /// Maximum number of connections. One connection carries any load; there are more only if several are made at the same
 /// time.
@@ -63,7 +63,6 @@ pub(super) enum ConnectError {
 #[derive(Clone)]
 pub(super) enum Connection {
     Direct(MultiplexedConnection),
-    /// To all servers of a cluster.
     Cluster(ClusterConnection),
 }
 

@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use thiserror::Error;
 
+use tokio::time::Instant;
+
 use super::store::CqlStore;
 use crate::domain::audit::{AuditEntry, NumberedEntry};
 use crate::domain::creates::Creates;
@@ -13,7 +15,7 @@ use crate::domain::slug::Slug;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_scan::{PageScan, ScanBatch, ScanCursor, ScanLimit};
-use crate::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::page_store::{Access, CasResult, InsertResult, Lookup, PageStore, Record, StoreError};
 
 /// A store that refuses every call as unavailable until it is [set](PendingStore::set).
 ///
@@ -40,8 +42,8 @@ impl PendingStore {
 
 #[async_trait]
 impl PageStore for PendingStore {
-    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
-        self.store()?.insert_if_absent(page).await
+    async fn insert_if_absent(&self, page: Arc<Page>, needed_by: Option<Instant>) -> Result<InsertResult, StoreError> {
+        self.store()?.insert_if_absent(page, needed_by).await
     }
 
     async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
@@ -52,7 +54,7 @@ impl PageStore for PendingStore {
         Access::HeadFirst
     }
 
-    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+    async fn head(&self, slug: &Slug) -> Result<Lookup<PageHead>, StoreError> {
         self.store()?.head(slug).await
     }
 
@@ -60,8 +62,13 @@ impl PageStore for PendingStore {
         self.store()?.page(head).await
     }
 
-    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
-        self.store()?.compare_and_set(expected, next).await
+    async fn compare_and_set(
+        &self,
+        expected: PageVersion,
+        next: Record,
+        needed_by: Option<Instant>,
+    ) -> Result<CasResult, StoreError> {
+        self.store()?.compare_and_set(expected, next, needed_by).await
     }
 }
 

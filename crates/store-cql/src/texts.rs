@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::nonces::TextId;
 use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
 use super::store::{CqlStore, unreadable};
-use super::text_id::TextId;
 use super::write_times;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;
@@ -37,7 +37,7 @@ impl CqlStore {
     pub(super) async fn insert_text(&self, permit: &Permit<'_>, page: &Page, text: &TextId) -> Result<(), StoreError> {
         self.fence.check()?;
         let request = async || {
-            let values = TextInsert::of(page, text, write_times::of_text(page.updated_at));
+            let values = TextInsert::of(page, text, write_times::of_text(page.head.updated_at));
             self.session.execute_unpaged(&self.statements.insert_text, values).await?;
             Ok(())
         };
