@@ -35,6 +35,7 @@
 //! | the choice of backends, start and shutdown | [`app`] |
 //! | a subcommand | [`cli`] |
 //! | a command for people who write, such as `publish`, or the file of their keys | [`client`] |
+//! | the limits of a request to another server | [`outbound`] |
 //! | a metric, a span or a log line | [`telemetry`] |
 //!
 //! # Invariants
@@ -59,6 +60,7 @@ pub mod domain;
 pub mod http;
 pub mod mcp;
 pub mod operators;
+pub mod outbound;
 pub mod ports;
 pub mod server;
 pub mod service;

@@ -1,25 +1,33 @@
 //! `handbill healthcheck`: asks `/livez` on the operators' listener.
 
-use std::io::{Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long each step of the probe may take: to connect, to write and to read.
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use tokio::runtime::Builder;
+
+use crate::outbound::{Limits, Outbound};
+
+/// How long the probe may take.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Succeeds if the process behind `admin` is live. Exit code 1 if not.
-pub(super) fn run(admin: SocketAddr) -> ExitCode {
-    match ask(reachable(admin)) {
-        Ok(answer) if answer.starts_with("HTTP/1.1 200 ") => ExitCode::SUCCESS,
-        Ok(_) => fail("it answers, but /livez is not 200"),
-        Err(error) => fail(&error.to_string()),
-    }
-}
+/// Most bytes that are read of the answer. The answer is one word.
+const MAX_ANSWER_BYTES: usize = 4096;
 
-fn fail(reason: &str) -> ExitCode {
-    eprintln!("handbill: not healthy: {reason}");
-    ExitCode::FAILURE
+/// Succeeds if the process behind `admin` is live. Exit code 1 if not.
+pub(super) fn run(admin: SocketAddr) -> Result<ExitCode, String> {
+    let request = Request::get(format!("http://{}/livez", reachable(admin))).body(Bytes::new());
+    let request = request.map_err(|error| error.to_string())?;
+    let outbound = Outbound::without_tls(Limits { time: PROBE_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES });
+    let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
+    match runtime.block_on(outbound.status(request)) {
+        Ok(StatusCode::OK) => return Ok(ExitCode::SUCCESS),
+        Ok(status) => eprintln!("handbill: not healthy: /livez answers {status}"),
+        Err(error) => eprintln!("handbill: not healthy: it {error}"),
+    }
+    Ok(ExitCode::FAILURE)
 }
 
 /// A listener on all addresses is asked on loopback.
@@ -30,14 +38,4 @@ pub(super) fn reachable(listener: SocketAddr) -> SocketAddr {
         address => address,
     };
     SocketAddr::new(loopback, listener.port())
-}
-
-fn ask(address: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
-    stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
-    stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
-    stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.take(4096).read_to_string(&mut answer)?;
-    Ok(answer)
 }

@@ -152,7 +152,7 @@ fn run_with(log: &LogQueue) -> ExitCode {
         Subcommands::Openapi(DocumentSettings { address, contacts }) => {
             print(&openapi_document(&address.origin(address.listen), contacts.abuse_contact.as_ref()))
         }
-        Subcommands::Healthcheck(admin) => Ok(healthcheck::run(admin.admin_listen)),
+        Subcommands::Healthcheck(admin) => healthcheck::run(admin.admin_listen),
         Subcommands::Takedown(takedown) => takedown.run(log),
         Subcommands::Inspect(inspect) => inspect.run(log),
         Subcommands::Audit(audit) => audit.run(log),

@@ -173,7 +173,7 @@ fn every_time_limit_of_the_program_fits_into_the_next() {
         (9, redis_call + store, deadline),
         (9, longest_redis_call + store, deadline),
         (10, body + deadline, limit("src/client/api.rs", "REQUEST_TIMEOUT")),
-        (10, limit("src/client/api.rs", "CONNECT_TIMEOUT"), limit("src/client/api.rs", "REQUEST_TIMEOUT")),
+        (10, limit("src/outbound.rs", "CONNECT_TIMEOUT"), limit("src/client/api.rs", "REQUEST_TIMEOUT")),
         (11, deadline, drain_timeout),
         (12, operation, store),
         (13, limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation, store),

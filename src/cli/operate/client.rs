@@ -5,26 +5,22 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Method, Request, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
-use hyper_util::client::legacy::Client as HttpClient;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
-use tokio::time::timeout;
 
 use super::super::healthcheck::reachable;
 use crate::app::operating::ClusterOperators;
 use crate::config::{OperatedSettings, OperatorAccess};
 use crate::operators::guard::TokenFile;
 use crate::operators::types::ErrorBody;
+use crate::outbound::{Limits, Outbound, OutboundError};
 use crate::telemetry::logs::LogQueue;
 
 /// How long one answer may take. The process gives up on its store earlier.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Limit on the bytes of one answer.
+/// Most bytes of one answer. A batch of records has about 1 MiB, and one of found pages has the hosts of 256 pages.
 const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A client of the operators' API. Errors are one line for the operator.
@@ -38,7 +34,7 @@ pub(super) enum Client {
 /// A client of one process.
 pub(super) struct ProcessClient {
     runtime: Runtime,
-    http: HttpClient<HttpConnector, Full<Bytes>>,
+    outbound: Outbound,
     origin: String,
     authorization: HeaderValue,
 }
@@ -91,30 +87,23 @@ impl ProcessClient {
             .map_err(|_| "the token of --admin-token-file has characters that no header can have")?;
         authorization.set_sensitive(true);
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let http = HttpClient::builder(TokioExecutor::new()).build(HttpConnector::new());
+        let outbound = Outbound::without_tls(Limits { time: ANSWER_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES });
         let origin = format!("http://{}", reachable(access.admin.admin_listen));
-        Ok(Self { runtime, http, origin, authorization })
+        Ok(Self { runtime, outbound, origin, authorization })
     }
 
     fn ask(&self, method: Method, path: &str, body: Bytes) -> Result<(StatusCode, Bytes), String> {
         let request = Request::builder().method(method).uri(format!("{}{path}", self.origin));
-        let request = request.header(AUTHORIZATION, &self.authorization).body(Full::new(body));
+        let request = request.header(AUTHORIZATION, &self.authorization).body(body);
         let request = request.map_err(|error| error.to_string())?;
-        let exchange = async {
-            let unreachable = |error: &dyn std::error::Error| {
-                let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                format!(
-                    "{} does not answer ({error}{cause}): is --admin-listen that of a running process?",
-                    self.origin
-                )
+        let answer = self.runtime.block_on(self.outbound.send(request)).map_err(|error| {
+            let advice = match error {
+                OutboundError::Silent(_) => "",
+                _ => ": is --admin-listen that of a running process?",
             };
-            let (head, body) = self.http.request(request).await.map_err(|error| unreachable(&error))?.into_parts();
-            let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| unreachable(&*error))?;
-            Ok::<_, String>((head.status, body.to_bytes()))
-        };
-        self.runtime
-            .block_on(async { timeout(ANSWER_TIMEOUT, exchange).await })
-            .map_err(|_| format!("{} did not answer in {} seconds", self.origin, ANSWER_TIMEOUT.as_secs()))?
+            format!("{} {error}{advice}", self.origin)
+        })?;
+        Ok((answer.status(), answer.into_body()))
     }
 }
 
