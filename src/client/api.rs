@@ -198,7 +198,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_without_an_end_is_given_up_and_the_user_is_told_so() {
-        let server = Origin::parse(&hostile_server(ENDLESS, &[b' '; 65536], true).await).unwrap();
+        let server = Origin::parse(&hostile_server(ENDLESS, &[b' '; 16384], true).await).unwrap();
         let page = PageReference::parse("hello-world-7k2m9xqz", &server).unwrap();
         let refused = Api::new(Duration::ZERO).unwrap().read(&page).await.err().unwrap();
         assert_eq!(refused.exit_code(), 7);

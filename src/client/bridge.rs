@@ -270,7 +270,8 @@ mod tests {
 
     #[tokio::test]
     async fn an_agent_learns_that_a_server_answers_without_an_end() {
-        let answer: Value = serde_json::from_str(&answer_to("tools/call", ENDLESS, &[b' '; 65536], true).await).unwrap();
+        let answer: Value =
+            serde_json::from_str(&answer_to("tools/call", ENDLESS, &[b' '; 16384], true).await).unwrap();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(7), &json!(INTERNAL_ERROR)));
         let message = answer["error"]["message"].as_str().unwrap();
         assert!(message.contains("an answer of more than 16 MiB"), "{message}");

@@ -3,7 +3,6 @@
 //!
 //! The server speaks HTTP/1.1 only. Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
 
-pub mod admin;
 mod answer_room;
 mod app;
 mod bodies;

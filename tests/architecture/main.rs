@@ -29,30 +29,16 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("config", &["domain", "ports"]),
     ("http", &["api", "domain", "service", "ports", "telemetry", "server", "mcp"]),
     ("mcp", &["api", "domain", "service", "ports", "telemetry"]),
-    ("operators", &["api", "domain", "service", "ports", "telemetry"]),
+    ("operators", &["api", "config", "domain", "outbound", "ports", "server", "service", "telemetry"]),
     ("server", &["api", "domain", "ports", "telemetry"]),
     ("backends", &["domain", "ports", "telemetry", "config", "outbound"]),
     (
         "app",
-        &[
-            "api",
-            "domain",
-            "ports",
-            "service",
-            "telemetry",
-            "config",
-            "http",
-            "mcp",
-            "operators",
-            "server",
-            "backends",
-            "transfer",
-        ],
+        &["api", "domain", "ports", "service", "telemetry", "config", "http", "mcp", "operators", "server", "backends"],
     ),
-    ("transfer", &["domain", "ports"]),
     // The client is another program in the same binary: it knows a server only by its interface.
     ("client", &["domain", "outbound"]),
-    ("cli", &["app", "client", "config", "domain", "http", "operators", "outbound", "telemetry"]),
+    ("cli", &["app", "client", "config", "domain", "http", "operators", "telemetry"]),
     ("outbound", &[]),
 ];
 

@@ -254,7 +254,7 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
         ),
         (29, setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT"), foreign(CHART, "activeDeadlineSeconds: ")),
         (30, foreign(BALANCER, " inter "), foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ")),
-        (31, limit("src/cli/healthcheck.rs", "PROBE_TIMEOUT"), foreign(IMAGE, "--timeout=")),
+        (31, limit("src/operators/commands/healthcheck.rs", "PROBE_TIMEOUT"), foreign(IMAGE, "--timeout=")),
         (31, foreign(IMAGE, "--timeout="), foreign(IMAGE, "--interval=")),
     ];
     for (number, shorter, longer) in less {

@@ -1,13 +1,13 @@
 //! `handbill healthcheck`: asks `/livez` on the operators' listener.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, StatusCode};
-use tokio::runtime::Builder;
 
+use super::client::reachable;
 use crate::outbound::{Limits, Outbound};
 
 /// How long the probe may take.
@@ -17,25 +17,14 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_ANSWER_BYTES: usize = 4096;
 
 /// Succeeds if the process behind `admin` is live. Exit code 1 if not.
-pub(super) fn run(admin: SocketAddr) -> Result<ExitCode, String> {
+pub(super) async fn run(admin: SocketAddr) -> Result<ExitCode, String> {
     let request = Request::get(format!("http://{}/livez", reachable(admin))).body(Bytes::new());
     let request = request.map_err(|error| error.to_string())?;
     let outbound = Outbound::without_tls(Limits { time: PROBE_TIMEOUT, answer_bytes: MAX_ANSWER_BYTES });
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-    match runtime.block_on(outbound.status(request)) {
+    match outbound.status(request).await {
         Ok(StatusCode::OK) => return Ok(ExitCode::SUCCESS),
         Ok(status) => eprintln!("handbill: not healthy: /livez answers {status}"),
         Err(error) => eprintln!("handbill: not healthy: it {error}"),
     }
     Ok(ExitCode::FAILURE)
-}
-
-/// A listener on all addresses is asked on loopback.
-pub(super) fn reachable(listener: SocketAddr) -> SocketAddr {
-    let loopback = match listener.ip() {
-        IpAddr::V4(address) if address.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(address) if address.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        address => address,
-    };
-    SocketAddr::new(loopback, listener.port())
 }
