@@ -1,4 +1,4 @@
-//! Times of the parts: rendering, slugs, keys, windows, JSON and the operations of the store (`docs/performance.md`).
+//! Times of the parts: rendering, slugs, keys, windows, JSON and the operations of the store (`docs/internals/performance.md`).
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Times of whole requests through the router, in this process: every layer but the connection (`docs/performance.md`).
+//! Times of whole requests through the router, in this process: every layer but the connection (`docs/internals/performance.md`).
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 

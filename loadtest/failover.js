@@ -1,7 +1,7 @@
 // What do clients notice when parts of the service fail? Three replicas run behind a load balancer, with three database nodes and
 // Redis. One part after the other fails and returns, under constant load.
 //
-// docs/operations.md states which requests may fail. Each writer reads back every acknowledged write: none may be lost.
+// docs/operate-cluster.md states which requests may fail. Each writer reads back every acknowledged write: none may be lost.
 //
 // loadtest/run causes the faults: this script requests each with `POST <FAULTS>/<fault>` when its phase begins. Clients differ by
 // `--local-ips`, since the load balancer trusts no X-Forwarded-For.

@@ -1,4 +1,4 @@
-# Varnish in front of Handbill (docs/operations.md, "Shared caches"). Debian's Varnish 7.1 runs this file in the tests.
+# Varnish in front of Handbill (docs/proxy-and-caches.md, "Shared caches"). Debian's Varnish 7.1 runs this file in the tests.
 #
 # Without --edge-max-age Varnish keeps pages, but asks Handbill at each request whether they have changed: nothing is ever stale, and
 # most answers of Handbill have no body. With it, Varnish shows a page for as long as CDN-Cache-Control says, and Handbill purges the

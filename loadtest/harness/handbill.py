@@ -8,7 +8,7 @@ from .processes import get, said, until, answers
 SAMPLE = re.compile(r"^(\w+)\{([^}]*(?:\{slug\}[^}]*)*)\} (\S+)", re.MULTILINE)
 LABEL = re.compile(r'(\w+)="([^"]*)"')
 
-# The objectives of docs/operations.md: methods, routes, and the time limit in the server in seconds.
+# The objectives of docs/observability.md: methods, routes, and the time limit in the server in seconds.
 OBJECTIVES = {
     "read": ({"GET", "HEAD"}, {"/api/pages/{slug}", "/{slug}"}, "0.05"),
     "write": ({"POST", "PATCH", "DELETE"}, {"/api/pages", "/api/pages/{slug}"}, "0.25"),

@@ -1,6 +1,6 @@
 // Shared by all scenarios: calls to Handbill, the definition of a failure, and the thresholds from the objectives.
 //
-// Each request has a `kind`, `read` or `write`, as in the objectives of docs/operations.md. Loads are open: requests begin at a
+// Each request has a `kind`, `read` or `write`, as in the objectives of docs/observability.md. Loads are open: requests begin at a
 // constant rate, however slow the answers are, so that a slow service gets no fewer requests.
 //
 // BASE_URL is the address of Handbill. RATE and DURATION (seconds) set the load of scenarios that use them.
@@ -18,7 +18,7 @@ export const failed = new Rate('failed');
 /// Requests that a limit refused. A run with such a request measured the limiter and not the service.
 export const limited = new Counter('limited');
 
-/// The objectives (docs/operations.md) as a client sees them: the share of errors, and the milliseconds within which the same share
+/// The objectives (docs/observability.md) as a client sees them: the share of errors, and the milliseconds within which the same share
 /// of requests is answered.
 const OBJECTIVES = {
   read: { failed: ['rate<=0.0005'], duration: ['p(99.95)<=50'] },

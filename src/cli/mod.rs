@@ -144,7 +144,7 @@ mod tests {
 
     use super::*;
 
-    /// The table of settings in the README.
+    /// The table of `docs/settings.md`.
     fn settings_table() -> String {
         let mut table = String::from("| flag | variable | default | meaning |\n|---|---|---|---|\n");
         let mut command = Cli::command();
@@ -165,12 +165,12 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_lists_every_setting_as_help_does() {
-        let readme = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("README.md")).unwrap();
-        let (_, after) = readme.split_once("made from `handbill --help` by a test -->\n").unwrap();
+    fn the_document_of_settings_lists_every_one_as_help_does() {
+        let document = fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("docs/settings.md")).unwrap();
+        let (_, after) = document.split_once("made from `handbill --help` by a test -->\n").unwrap();
         let (shown, _) = after.split_once("<!-- end of settings -->").unwrap();
         let table = settings_table();
-        assert!(shown.trim() == table.trim(), "README.md must show this table:\n\n{table}");
+        assert!(shown.trim() == table.trim(), "docs/settings.md must show this table:\n\n{table}");
     }
 
     /// The subcommands that ask no service and have no settings.

@@ -1,6 +1,6 @@
 //! Answers one message: reads it, checks it, and dispatches the five methods that this server has.
 //!
-//! The types of messages and results are those of `rmcp`; its HTTP service is not used (docs/decisions/0012).
+//! The types of messages and results are those of `rmcp`; its HTTP service is not used (docs/internals/decisions/0008).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

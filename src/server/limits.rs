@@ -15,13 +15,14 @@ pub struct ServerLimits {
     pub sending: u64,
     /// How long the head of a request may take, from the opening of the connection or from its first byte.
     pub head: Duration,
-    /// How long the body of a request may take.
+    /// How long the body of a request may take: 128 KB at 35 kbit/s.
     pub body: Duration,
-    /// How long a connection may be idle between two requests.
+    /// How long a connection may be idle between two requests: longer than the 60 s of common load balancers, so that they
+    /// close first.
     pub idle: Duration,
-    /// How long a client may take to read 64 KiB of an answer.
+    /// How long a client may take to read 64 KiB of an answer: 17 kbit/s, less than any line in use.
     pub write: Duration,
-    /// How long a client may take to read an answer.
+    /// How long a client may take to read an answer: 1 MB at 28 kbit/s.
     pub answer: Duration,
     /// How long a client that sends or reads nothing keeps its request once the listener stops.
     pub stalled_at_stop: Duration,

@@ -50,7 +50,8 @@ const FIRST_HEAD_BYTES: usize = 1024;
 /// the connection, and a reset may overtake the answer.
 const DROPPED_BYTES: usize = 4 * 1024 * 1024;
 
-/// How long reading and dropping may take.
+/// How long reading and dropping may take. Closing with unread bytes resets the connection, and the reset may overtake
+/// the answer.
 const DROPPING_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why there is no head for hyper.

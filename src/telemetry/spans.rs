@@ -7,7 +7,7 @@
 //! Names and attributes are from closed sets and follow OpenTelemetry's conventions for HTTP and databases. They hold
 //! route templates and never paths, and no query, body, slug, key or address. `docs/observability.md` lists them.
 //!
-//! Without a collector there is no layer, so the target is disabled and no span is made. Decision record 0011 says what
+//! Without a collector there is no layer, so the target is disabled and no span is made. Decision record 0007 says what
 //! is left to do here.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! The paths and tests that documents name: all of them exist.
+//! The paths, links and tests that documents name: all of them exist.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -69,7 +69,74 @@ fn every_path_that_a_document_names_exists() {
             }
         }
     }
-    assert!(found > 400, "paths were found: {found}");
+    assert!(found > 150, "paths were found: {found}");
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+/// The targets of the links and images in `document` that lead to files of this repository.
+fn links(document: &str) -> impl Iterator<Item = &str> {
+    let prose = document.split('`').step_by(2);
+    let targets = prose.flat_map(|text| text.split("](").skip(1)).filter_map(|rest| rest.split_once(')'));
+    targets.map(|(target, _)| target).filter(|target| !target.contains(':') && !target.starts_with('/'))
+}
+
+/// The anchors of a document's headings, as GitHub makes them.
+fn anchors(document: &str) -> Vec<String> {
+    let headings =
+        document.lines().filter(|line| line.starts_with('#')).map(|line| line.trim_start_matches('#').trim());
+    let kept = |letter: &char| letter.is_alphanumeric() || ['-', '_', ' '].contains(letter);
+    headings.map(|heading| heading.chars().filter(kept).collect::<String>().to_lowercase().replace(' ', "-")).collect()
+}
+
+#[test]
+fn every_link_and_image_of_a_document_leads_to_a_file_and_to_a_heading_in_it() {
+    let (mut found, mut broken) = (0, Vec::new());
+    for folder in DOCUMENTS {
+        let depth = if folder.is_empty() { 1 } else { usize::MAX };
+        for document in files(folder, depth, &["md"]) {
+            let text = fs::read_to_string(&document).unwrap();
+            for link in links(&text) {
+                found += 1;
+                let (path, anchor) = link.split_once('#').unwrap_or((link, ""));
+                let target = if path.is_empty() { document.clone() } else { document.with_file_name(path) };
+                let has_anchor =
+                    || fs::read_to_string(&target).is_ok_and(|text| anchors(&text).contains(&anchor.to_owned()));
+                if !target.exists() || !(anchor.is_empty() || has_anchor()) {
+                    broken.push(format!("{}: {link}", document.display()));
+                }
+            }
+        }
+    }
+    assert!(found > 150, "links were found: {found}");
+    assert_eq!(broken, Vec::<String>::new());
+}
+
+/// The number behind each `marker` in `text`, such as `4.7`.
+fn numbers_after<'a>(text: &'a str, marker: &'a str) -> impl Iterator<Item = &'a str> {
+    let ends = |rest: &str| rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+    let numbers = text.split(marker).skip(1).map(move |rest| rest[..ends(rest)].trim_end_matches('.'));
+    numbers.filter(|number| !number.is_empty())
+}
+
+#[test]
+fn every_section_and_decision_that_a_comment_names_is_in_the_contract() {
+    let contract = fs::read_to_string(root().join("docs/internals/contract.md")).unwrap();
+    let has = |start: String| contract.lines().any(|line| line.starts_with(&start));
+    let (mut found, mut missing) = (0, Vec::new());
+    for path in ["src", "tests", "fuzz/checks"].into_iter().flat_map(|folder| files(folder, usize::MAX, &["rs"])) {
+        let text = fs::read_to_string(&path).unwrap();
+        let sections = numbers_after(&text, "spec §").map(|number| format!("| {number}"));
+        let decisions = ["contract, decision ", "contract decision "]
+            .into_iter()
+            .flat_map(|marker| numbers_after(&text, marker).map(|number| format!("{number}. **")));
+        for start in sections.chain(decisions) {
+            found += 1;
+            if !has(start.clone()) {
+                missing.push(format!("{}: {start}", path.display()));
+            }
+        }
+    }
+    assert!(found > 60, "references were found: {found}");
     assert_eq!(missing, Vec::<String>::new());
 }
 

@@ -1,14 +1,11 @@
-//! The time limits: the table in `docs/architecture.md` has the values of the code, and each limit fits into the next.
+//! Each time limit fits into the next, for the reason beside it. Change a value only together with its neighbours here.
 //!
-//! Values are read from the sources, so that constants need not be public for this test. The numbers in the comments
-//! are those of the list "How they nest".
+//! Values are read from the sources, so that constants need not be public for this test. `docs/internals/architecture.md`
+//! shows how the limits of a request nest.
 
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
-
-use walkdir::WalkDir;
 
 const SERVER: &str = "src/server/limits.rs";
 const CQL: &str = "src/backends/cql/session.rs";
@@ -69,160 +66,150 @@ fn foreign(path: &str, key: &str) -> Duration {
     value.parse().map_or_else(|_| humantime::parse_duration(value).expect(key), Duration::from_secs)
 }
 
-/// One row of the table: the names in its first column, and its value and source if each is one of a kind.
-struct Row {
-    names: Vec<String>,
-    value: String,
-    path: Option<String>,
-}
-
-fn rows() -> Vec<Row> {
-    let document = text("docs/architecture.md");
-    let (_, table) = document.split_once("| limit | value |").expect("the table of time limits");
-    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
-    rows.filter(|line| !line.starts_with("| **"))
-        .map(|line| {
-            let cells: Vec<&str> = line.split('|').map(str::trim).collect();
-            let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-            let path = quoted(cells[3]).into_iter().find(|path| path.starts_with("src/") && !path.ends_with('/'));
-            Row { names: quoted(cells[1]), value: cells[2].to_owned(), path }
-        })
-        .collect()
-}
-
-/// `2.75 s`, `5 min`: a value that is one number and a unit.
-fn plain(value: &str) -> Option<Duration> {
-    let (number, unit) = value.split_once(' ')?;
-    let seconds = match unit {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        _ => return None,
-    };
-    Some(Duration::from_secs_f64(number.parse::<f64>().ok()? * seconds))
-}
-
-#[test]
-fn the_table_of_time_limits_has_the_values_of_the_code() {
-    let rows = rows();
-    assert!(rows.len() >= 47, "the table was found");
-    let mut compared = 0;
-    for Row { names, value, path } in &rows {
-        if let (Some(path), Some(value), [name]) = (path, plain(value), names.as_slice())
-            && !name.contains('-')
-        {
-            let name = name.rsplit("::").next().expect("a name");
-            assert_eq!(limit(path, name), value, "{name} in {path}");
-            compared += 1;
-        }
+/// Fails unless the first time of each pair is shorter than the second.
+fn shorter(pairs: &[(&str, Duration, Duration)]) {
+    for (reason, shorter, longer) in pairs {
+        assert!(shorter < longer, "{reason}: {shorter:?} < {longer:?}");
     }
-    assert!(compared >= 30, "{compared} rows were compared");
+}
+
+fn deadline() -> Duration {
+    limit("src/service/mod.rs", "DEADLINE")
+}
+
+fn store() -> Duration {
+    limit("src/service/store_budget.rs", "STORE_BUDGET")
+}
+
+fn drain_timeout() -> Duration {
+    setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT")
 }
 
 #[test]
-fn the_table_of_time_limits_lists_every_constant_of_the_code() {
-    let listed: BTreeSet<(String, String)> = rows()
-        .into_iter()
-        .flat_map(|row| row.names.into_iter().map(move |name| (row.path.clone().unwrap_or_default(), name)))
-        .collect();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut missing = Vec::new();
-    for entry in WalkDir::new(root.join("src")).into_iter().map(Result::unwrap) {
-        let path: PathBuf = entry.path().strip_prefix(root).unwrap().to_owned();
-        if path.extension().is_none_or(|extension| extension != "rs") {
-            continue;
-        }
-        let source = text(&path);
-        let program = source.split("#[cfg(test)]\nmod tests").next().expect("a source");
-        for line in program.lines().filter(|line| line.contains(": Duration = Duration::from_")) {
-            let name = line.split_once("const ").and_then(|(_, rest)| rest.split_once(':')).expect("a constant").0;
-            let path = path.to_str().unwrap().to_owned();
-            if !listed.contains(&(path.clone(), name.to_owned())) {
-                missing.push(format!("{name} in {path}"));
-            }
-        }
-    }
-    assert_eq!(missing, Vec::<String>::new());
-}
-
-#[test]
-fn every_time_limit_of_the_program_fits_into_the_next() {
+fn every_time_limit_of_a_connection_fits_into_the_next() {
     let [head, body, idle, write, answer] = ["head", "body", "idle", "write", "answer"].map(|name| limit(SERVER, name));
-    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(CQL, name));
-    let [keepalive, connect] = ["KEEPALIVE", "CONNECT_TIMEOUT"].map(|name| limit(CQL, name));
-    let [heartbeat, lease, max_wait] = ["heartbeat", "lease", "max_wait"].map(|name| limit(LEASE, name));
-    let to_read_back = operation.saturating_sub(permit + attempt);
-    let deadline = limit("src/service/mod.rs", "DEADLINE");
-    let store = limit("src/service/store_budget.rs", "STORE_BUDGET");
-    let redis_connect = limit(REDIS, "CONNECT_TIMEOUT");
+    let [connecting, request] = ["CONNECT_TIMEOUT", "REQUEST_TIMEOUT"].map(|name| limit("src/client/api.rs", name));
+    let stalled = limit("src/server/ledger.rs", "STALLED");
+    shorter(&[
+        ("a head is smaller than a body", head, body),
+        ("a client that reads just enough in each interval has a bound too", write, answer),
+        // Limits shrink to an eighth as a budget fills.
+        (
+            "a connection without progress gives way before its own limit ends it, even a shortened one",
+            stalled,
+            head / 8,
+        ),
+        // A client that stalls at a stop gets a third of the drain.
+        ("a connection without progress gives way before the drain drops it", stalled, drain_timeout() / 3),
+        ("a command hears whether its page was stored", body + deadline(), request),
+        ("a command hears whether its page was stored", connecting, request),
+        ("common load balancers close after 60 s", Duration::from_mins(1), idle),
+    ]);
+    assert_eq!(limit("src/api/request/body.rs", "BODY_TIME"), body, "both are the same promise: 408 after 30 s");
+}
+
+#[test]
+fn every_time_limit_of_the_service_fits_into_the_next() {
     let redis_call = setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT");
     let longest_redis_call = Duration::from_secs(2);
-    let drain_timeout = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
-    let schema_wait = setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT");
-    let stalled = limit("src/server/ledger.rs", "STALLED");
-
-    let less = [
-        (1, head, body),
-        (5, write, answer),
-        // Limits shrink to an eighth as a budget fills.
-        (6, stalled, head / 8),
-        // A client that stalls at a stop gets a third of the drain.
-        (7, stalled, drain_timeout / 3),
-        (8, store + limit("src/service/mod.rs", "LONGEST_JITTER"), deadline),
-        (9, redis_call + store, deadline),
-        (9, longest_redis_call + store, deadline),
-        (10, body + deadline, limit("src/client/api.rs", "REQUEST_TIMEOUT")),
-        (10, limit("src/outbound.rs", "CONNECT_TIMEOUT"), limit("src/client/api.rs", "REQUEST_TIMEOUT")),
-        (11, deadline, drain_timeout),
-        (12, operation, store),
-        (13, limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation, store),
-        (14, limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store),
-        (15, limit("src/service/large_reads.rs", "PERMIT_TIMEOUT") + store, deadline),
-        (33, limit("src/service/write_turns.rs", "TURN_TIMEOUT") + store, deadline),
-        (34, limit(CQL, "SECOND_READ_AFTER"), limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER")),
-        (34, limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER"), operation),
-        (38, limit(RENDERING, "TURN_TIMEOUT") + store, deadline),
-        (39, deadline, limit(RENDERING, "HUNG_AFTER")),
-        (16, permit + attempt, operation),
-        (16, limit(LWT, "SHORTEST_ATTEMPT"), to_read_back),
-        (17, limit(LWT, "LONGEST_PAUSE"), to_read_back),
-        (18, limit(CQL, "SECOND_READ_AFTER"), 2 * keepalive),
-        (18, 2 * keepalive, operation),
-        (18, connect, operation),
-        (19, operation, limit(CQL, "REQUEST_TIMEOUT")),
-        (21, limit(CQL, "RETRY_INTERVAL"), schema_wait),
-        (23, heartbeat + 3 * limit(LEASE, "STATEMENT_PAUSE"), lease),
-        (24, lease, max_wait),
-        (25, redis_call, redis_connect),
+    let purge = limit(PURGES, "WRITE_AND_PURGE");
+    let waits_before = |path, name| limit(path, name) + store();
+    shorter(&[
         (
-            27,
-            limit("src/server/connection.rs", "DRAIN_ACCEPT_GRACE"),
-            limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"),
+            "an update that lost a race still has time to start over",
+            waits_before("src/service/mod.rs", "LONGEST_JITTER"),
+            deadline(),
         ),
-        (27, limit("src/server/connection.rs", "FIRST_REQUEST_GRACE"), drain_timeout),
-        (36, 2 * (limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT")), limit(FENCE_LEASE, "LEASE")),
-        (37, attempt, limit(FENCE_LEASE, "LATE_WRITES")),
-        (37, limit(FENCE_LEASE, "LATE_WRITES"), limit(FENCE_LEASE, "LEASE")),
-        (28, limit("src/app/mod.rs", "LOG_FLUSH_TIME"), limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE")),
-        (33, limit(PURGES, "PURGE_WAIT"), limit(PURGES, "WRITE_AND_PURGE")),
-        (33, limit(PURGES, "WRITE_AND_PURGE"), store),
-    ];
-    for (number, shorter, longer) in less {
-        assert!(shorter < longer, "{number}: {shorter:?} < {longer:?}");
-    }
-    let at_most = [
-        (3, limit("src/api/request/body.rs", "BODY_TIME"), body),
-        (3, body, limit("src/api/request/body.rs", "BODY_TIME")),
-        (12, operation + limit(CQL, "IN_TIME"), store),
-        (17, limit(LWT, "FIRST_PAUSE"), limit(LWT, "LONGEST_PAUSE")),
-        (26, limit(REDIS, "PROBE_INTERVAL"), redis_connect),
-        (28, limit(DEADLINE_OF_DRAIN, "SECOND_SIGNAL_GRACE"), limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE")),
-    ];
-    for (number, shorter, longer) in at_most {
-        assert!(shorter <= longer, "{number}: {shorter:?} <= {longer:?}");
-    }
-    assert!(idle > Duration::from_mins(1), "4: common load balancers close after 60 s");
+        ("a create waits for one call to Redis, and then for the store", redis_call + store(), deadline()),
+        ("a create waits for one call to Redis, and then for the store", longest_redis_call + store(), deadline()),
+        ("every request that has arrived can finish", deadline(), drain_timeout()),
+        ("the store answers first", limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store()),
+        (
+            "a large page waits between two lookups, which share one budget",
+            waits_before("src/service/large_reads.rs", "PERMIT_TIMEOUT"),
+            deadline(),
+        ),
+        (
+            "a writer whose turn comes last still has time for its write",
+            waits_before("src/service/write_turns.rs", "TURN_TIMEOUT"),
+            deadline(),
+        ),
+        (
+            "the store still has its time after a rendering has waited for its turn",
+            waits_before(RENDERING, "TURN_TIMEOUT"),
+            deadline(),
+        ),
+        ("a rendering that is only slow costs no thread", deadline(), limit(RENDERING, "HUNG_AFTER")),
+        ("a purge is part of the write that it follows", limit(PURGES, "PURGE_WAIT"), purge),
+        ("the service hears that the write was made", purge, store()),
+    ]);
+}
+
+#[test]
+fn every_time_limit_of_the_cluster_fits_into_the_next() {
+    let [operation, attempt, permit] = ["operation", "attempt", "permit"].map(|name| limit(CQL, name));
+    let [keepalive, connect] = ["KEEPALIVE", "CONNECT_TIMEOUT"].map(|name| limit(CQL, name));
+    let second_read = limit(CQL, "SECOND_READ_AFTER");
+    let to_read_back = operation.saturating_sub(permit + attempt);
+    let silent = limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER");
+    shorter(&[
+        ("the store answers first: only it knows whether anything was changed", operation, store()),
+        (
+            "a lookup behind a hung read has its own whole operation",
+            limit("src/backends/read_schedule.rs", "SILENT_AFTER") + operation,
+            store(),
+        ),
+        ("a read that the second node answers is not silent", second_read, silent),
+        ("a silent read is noticed before it ends", silent, operation),
+        ("the rest of an operation is for reading the outcome back", permit + attempt, operation),
+        ("the rest of an operation is for reading the outcome back", limit(LWT, "SHORTEST_ATTEMPT"), to_read_back),
+        ("a pause leaves time for the repeated write", limit(LWT, "LONGEST_PAUSE"), to_read_back),
+        ("a hung node is given up within the operation that met it", second_read, 2 * keepalive),
+        ("a hung node is given up within the operation that met it", 2 * keepalive, operation),
+        ("a connection to another node is still of use", connect, operation),
+        ("operations on pages have shorter limits of their own", operation, limit(CQL, "REQUEST_TIMEOUT")),
+    ]);
+    assert!(operation + limit(CQL, "IN_TIME") <= store(), "a request's first call has the whole time of an operation");
+    assert!(limit(LWT, "FIRST_PAUSE") <= limit(LWT, "LONGEST_PAUSE"), "pauses grow");
+}
+
+#[test]
+fn every_time_limit_of_locks_and_probes_fits_into_the_next() {
+    let [heartbeat, lock, max_wait] = ["heartbeat", "lease", "max_wait"].map(|name| limit(LEASE, name));
+    let [lease, late_writes] = ["LEASE", "LATE_WRITES"].map(|name| limit(FENCE_LEASE, name));
+    let reading = limit(FENCE, "READ_INTERVAL") + limit(FENCE, "READ_TIMEOUT");
+    let [connecting, probes] = ["CONNECT_TIMEOUT", "PROBE_INTERVAL"].map(|name| limit(REDIS, name));
+    shorter(&[
+        (
+            "the wait is made of such pauses",
+            limit(CQL, "RETRY_INTERVAL"),
+            setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT"),
+        ),
+        ("a holder with a few lost answers keeps the lock", heartbeat + 3 * limit(LEASE, "STATEMENT_PAUSE"), lock),
+        ("a waiting process can take over from one that died", lock, max_wait),
+        ("a read or two that fail do not stop a replica from writing", 2 * reading, lease),
+        ("`failover` waits until what was sent within a lease is done", limit(CQL, "attempt"), late_writes),
+        ("`failover` waits until what was sent within a lease is done", late_writes, lease),
+        (
+            "connecting goes on after its first caller has given up",
+            setting("src/config/redis.rs", "HANDBILL_REDIS_TIMEOUT"),
+            connecting,
+        ),
+    ]);
+    assert!(probes <= connecting, "a probe may take as long as connecting does");
+}
+
+#[test]
+fn every_time_limit_of_the_end_fits_into_the_next() {
+    let [accepting, first_request] =
+        ["DRAIN_ACCEPT_GRACE", "FIRST_REQUEST_GRACE"].map(|name| limit("src/server/connection.rs", name));
+    let [closing, second_signal] = ["CLOSING_GRACE", "SECOND_SIGNAL_GRACE"].map(|name| limit(DEADLINE_OF_DRAIN, name));
+    shorter(&[
+        ("a client that does nothing does not decide how long a stop takes", accepting, first_request),
+        ("a client that does nothing does not decide how long a stop takes", first_request, drain_timeout()),
+        ("the last lines belong to the end", limit("src/app/mod.rs", "LOG_FLUSH_TIME"), closing),
+    ]);
+    assert!(second_signal <= closing, "a second signal means to hurry");
 }
 
 #[test]
@@ -232,32 +219,48 @@ fn the_time_limits_of_what_surrounds_the_program_fit_around_its_own() {
     const IMAGE: &str = "deploy/Dockerfile";
     const CHART: &str = "helm/handbill/values.yaml";
     let balancer_client = foreign(BALANCER, "timeout client ");
-    let drain_timeout = setting("src/config/http.rs", "HANDBILL_DRAIN_TIMEOUT");
     let closing = limit(DEADLINE_OF_DRAIN, "CLOSING_GRACE");
-    assert_eq!(foreign(BALANCER, "timeout http-request "), limit(SERVER, "head"), "2");
+    assert_eq!(
+        foreign(BALANCER, "timeout http-request "),
+        limit(SERVER, "head"),
+        "a client gets the same time with and without a balancer"
+    );
     let chart_drain = ["preStopSeconds: ", "delaySeconds: ", "timeoutSeconds: "].map(|key| foreign(CHART, key));
-    let less = [
-        (2, limit(SERVER, "body"), balancer_client),
-        (4, balancer_client, limit(SERVER, "idle")),
-        (4, foreign(BALANCER, "timeout http-keep-alive "), limit(SERVER, "idle")),
-        (8, limit("src/service/mod.rs", "DEADLINE"), foreign(BALANCER, "timeout server ")),
+    shorter(&[
+        ("Handbill answers 408 before the balancer closes", limit(SERVER, "body"), balancer_client),
+        ("the balancer is the one that closes", balancer_client, limit(SERVER, "idle")),
+        ("the balancer is the one that closes", foreign(BALANCER, "timeout http-keep-alive "), limit(SERVER, "idle")),
         (
-            28,
-            foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain_timeout + closing,
+            "the replica answers before the balancer gives up: only it knows what happened",
+            deadline(),
+            foreign(BALANCER, "timeout server "),
+        ),
+        (
+            "`SIGKILL` cuts off nothing that would have finished",
+            foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ") + drain_timeout() + closing,
             foreign(COMPOSE, "stop_grace_period: "),
         ),
         // The chart adds up its three drain settings, and 5 s.
         (
-            28,
+            "`SIGKILL` cuts off nothing that would have finished",
             chart_drain.iter().sum::<Duration>() + closing,
             chart_drain.iter().sum::<Duration>() + Duration::from_secs(5),
         ),
-        (29, setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT"), foreign(CHART, "activeDeadlineSeconds: ")),
-        (30, foreign(BALANCER, " inter "), foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: ")),
-        (31, limit("src/operators/commands/healthcheck.rs", "PROBE_TIMEOUT"), foreign(IMAGE, "--timeout=")),
-        (31, foreign(IMAGE, "--timeout="), foreign(IMAGE, "--interval=")),
-    ];
-    for (number, shorter, longer) in less {
-        assert!(shorter < longer, "{number}: {shorter:?} < {longer:?}");
-    }
+        (
+            "the Job starts `migrate` again after it has given up",
+            setting("src/config/cql.rs", "HANDBILL_SCHEMA_WAIT"),
+            foreign(CHART, "activeDeadlineSeconds: "),
+        ),
+        (
+            "the balancer stops sending before the listener stops",
+            foreign(BALANCER, " inter "),
+            foreign(COMPOSE, "HANDBILL_DRAIN_DELAY: "),
+        ),
+        (
+            "the command reports the failure itself",
+            limit("src/operators/commands/healthcheck.rs", "PROBE_TIMEOUT"),
+            foreign(IMAGE, "--timeout="),
+        ),
+        ("a check ends before the next begins", foreign(IMAGE, "--timeout="), foreign(IMAGE, "--interval=")),
+    ]);
 }

@@ -198,7 +198,7 @@ class Chart(unittest.TestCase):
         image = re.search(r"(?m)^ARG VERSION=(.*)$", (ROOT / "deploy/Dockerfile").read_text())[1]
         newest = re.search(r"(?m)^## (\S+)", (ROOT / "CHANGELOG.md").read_text())[1]
         self.assertEqual([program] * 4, [chart["version"], chart["appVersion"], image, newest])
-        documents = "".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+        documents = "".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
         tags = re.findall(r"\bhandbill:([0-9]+\.[0-9]+\.[0-9]+)\b", documents)
         self.assertEqual(set(tags), {program}, "documents name an image of another version")
 

@@ -89,7 +89,7 @@ class Package(unittest.TestCase):
 
     def test_the_settings_that_are_shown_are_settings(self):
         shown = set(re.findall(r"^#(HANDBILL_[A-Z_]+)=", (ROOT / "deploy/handbill.env").read_text(), re.MULTILINE))
-        readme = (ROOT / "README.md").read_text()
+        document = (ROOT / "docs/settings.md").read_text()
         self.assertTrue(shown)
         for name in shown:
-            self.assertIn(f"`{name}`", readme)
+            self.assertIn(f"`{name}`", document)

@@ -37,7 +37,7 @@ const REPEAT_PAUSE: Duration = Duration::from_secs(1);
 /// Pages of a result that are read at once when all are copied. A page has at most 1.7 MB.
 const COPIED_AT_ONCE: i32 = 20;
 
-/// Longest time for one request of the copying.
+/// Longest time for one request of the copying: a page of results has up to 34 MB, and nobody but the operator waits.
 const COPY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The way in which the fence is moved.

@@ -73,7 +73,7 @@
 //! client is answered.
 //!
 //! After the write of the tombstone all texts of the page are deleted, with a timestamp one day ahead, before the client
-//! is answered. From then on no query returns them. `docs/operations.md` says for each server when the bytes go.
+//! is answered. From then on no query returns them. `docs/operate-cluster.md` says for each server when the bytes go.
 
 mod audit;
 mod bulkhead;

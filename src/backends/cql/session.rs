@@ -31,7 +31,9 @@ use super::secrets::{self, FileLogin};
 use super::settings_error::SettingsError;
 use crate::config::{ClusterLoadSettings, CqlCompression, CqlSettings};
 
+/// A hung node keeps what is sent to it for twice this: until a keep-alive is due, and until its answer is missing.
 const KEEPALIVE: Duration = Duration::from_secs(1);
+/// A node that does not answer must not hold up the next try.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Pause before the next look at a cluster that does not answer, or at a schema that is not ready.
@@ -69,7 +71,7 @@ pub struct CqlTimeouts {
     pub operation: Duration,
     /// Longest wait for the answer to one conditional write; after it the store reads the outcome back.
     pub attempt: Duration,
-    /// Longest wait of an operation for its permit.
+    /// Longest wait of an operation for its permit: it bounds how many requests pile up while there is no quorum.
     pub permit: Duration,
     /// How many reads run at once, and how many writes. Further ones wait for a permit, and are refused if none is free
     /// in time. Without a quorum every operation takes its full time, so this number limits how many operations pile

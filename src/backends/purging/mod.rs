@@ -17,7 +17,7 @@ use crate::ports::deadline;
 use crate::ports::page_store::{Access, CasResult, Head, InsertResult, Lookup, PageStore, Record, StoreError};
 use crate::telemetry::spans::with_current_span;
 
-/// How long a write waits for its purge.
+/// How long a write waits for its purge: a cache that cannot be reached must not stop writes.
 const PURGE_WAIT: Duration = Duration::from_secs(1);
 
 /// How long a write and its purge may take together: a slow write leaves its purge less time, so that the service still

@@ -10,7 +10,7 @@
 //!
 //! The check of `deadpool-redis` costs a round trip for each call and needs the right to `UNWATCH`; in a cluster the
 //! check would ask every master, so that with one lost master every connection would fail the check. A dead connection
-//! is found by the call that uses it instead, and the second try gets a new one (`docs/decisions/0010-redis-pool.md`).
+//! is found by the call that uses it instead, and the second try gets a new one (`docs/internals/decisions/0006-redis-pool.md`).
 
 use deadpool::Runtime;
 use deadpool::managed::{self, Metrics, RecycleResult, Timeouts};

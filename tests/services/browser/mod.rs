@@ -3,7 +3,8 @@
 //! `./tests/run` installs both browsers and the programs that drive them (`tests/services/clients/install`). If one is
 //! missing, its tests fail; none is skipped. The scripts in `node/` take the browser's name and the base URL as their
 //! first arguments, so that they can be run against any Handbill by hand. With `SCREENSHOTS=<folder>` they save
-//! screenshots.
+//! screenshots. `PICTURES=$PWD/docs ./tests/run --test services browser::in_chromium_the_pictures` makes the pictures of
+//! the README again.
 
 use std::path::{Path, PathBuf};
 
@@ -158,4 +159,9 @@ async fn in_chromium_a_script_planted_in_a_page_reads_no_key() {
 #[tokio::test]
 async fn in_firefox_a_script_planted_in_a_page_reads_no_key() {
     run("planted.mjs", "firefox").await;
+}
+
+#[tokio::test]
+async fn in_chromium_the_pictures_of_the_readme_show_a_page_and_the_editor() {
+    run("pictures.mjs", "chromium").await;
 }

@@ -5,9 +5,9 @@
 //! one is missing, its tests fail; none is skipped. The clients' scripts are in `python/` and `node/`, and take the
 //! base URL as their first argument, so that they can be run against any Handbill by hand.
 
+mod documented;
 mod documents;
 mod mcp;
 mod oauth;
-mod readme;
 pub(crate) mod service;
 pub(crate) mod tools;

@@ -5,7 +5,7 @@
 //! datacentre that writes. `handbill migrate` writes the row, and `handbill failover` moves it.
 //!
 //! Each replica reads the row every two seconds, and sends a write only while its last successful read is younger than a
-//! [lease](lease). `docs/decisions/0024-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks
+//! [lease](lease). `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks
 //! the rules.
 
 mod lease;

@@ -113,7 +113,7 @@ pub async fn migrate_with(
     random: &Random,
 ) -> Result<Report, MigrateError> {
     let keyspace = settings.scylla_keyspace.as_str();
-    // The lock is in the keyspace, so this cannot happen under it (docs/decisions/0034).
+    // The lock is in the keyspace, so this cannot happen under it (docs/internals/decisions/0021).
     let made_keyspace = !schema::exists(session, "keyspaces WHERE keyspace_name = ?", keyspace).await?;
     if made_keyspace {
         change_schema(session, &keyspace_statement(settings, datacenter)).await?;
