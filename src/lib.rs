@@ -2,20 +2,30 @@
 //!
 //! # The map
 //!
-//! Modules depend on each other in one direction only:
+//! Modules and crates depend on each other in one direction only:
 //!
 //! ```text
-//! http, mcp, operators  →  api  →  service  →  ports (traits)  ←  backends
+//! front  →  http, mcp, operators  →  api  →  service  →  ports (traits)  ←  stores, limiter, backends
 //!               domain below all of them: no I/O, no clock, no randomness, no async
 //! ```
 //!
-//! `app` puts them together. `tests/architecture` checks the direction, that no files name each other in a circle,
-//! and that this map names every module.
+//! Each of these is a crate in `crates/`, which knows only the crates that its `Cargo.toml` names:
+//!
+//! | crate | holds |
+//! |---|---|
+//! | `handbill-markdown` | the renderer, and what is read out of its HTML |
+//! | `handbill-core` | [`domain`], [`ports`], [`service`] |
+//! | `handbill-front` | connections: how many, their memory, their time limits, their end. It knows no page |
+//! | `handbill-store-redb`, `handbill-store-cql`, `handbill-limiter` | a store each, and the limits on clients |
+//! | `handbill` | everything else: the transports, what operators do, the settings, the composition |
+//!
+//! `app` puts them together. `tests/architecture` checks the direction within this crate, that no files name each other
+//! in a circle, and that this map names every module.
 //!
 //! | to change | go to |
 //! |---|---|
 //! | the rules for a title, slug, key, page, quota or address | [`domain`] |
-//! | the HTML of Markdown | [`domain::markdown`] |
+//! | the HTML of Markdown | `crates/markdown` |
 //! | the order of the checks on a request, or an operation on a page | [`service`] |
 //! | an error's code, status or message | [`api::error`] |
 //! | the way that a client's address, body or key is read from a request | [`api::request`] |
@@ -26,10 +36,12 @@
 //! | a document that describes the service to machines | [`http`], in its `discovery` |
 //! | a tool for agents, or the protocol that calls it | [`mcp`] |
 //! | what operators may do: their API, their commands, archives | [`operators`], over [`service`] |
-//! | the number of connections, their memory and their timeouts | [`server`] |
+//! | the number of connections, their memory and their timeouts | `crates/front`, which [`server`] gives Handbill's clients and errors |
 //! | the promises of stores, limiters, clocks and randomness | [`ports`] |
-//! | the storage of pages and limits | [`backends`], each behind a trait of [`ports`] |
-//! | the schema of the cluster | `migrations/`, applied by [`backends::cql`] |
+//! | the storage of pages | `crates/store-redb`, `crates/store-cql`, each behind the traits of [`ports`] |
+//! | the windows of clients | `crates/limiter` |
+//! | the sharing of reads, the rendering threads, or purges of shared caches | [`backends`] |
+//! | the schema of the cluster | `migrations/`, applied by `crates/store-cql` |
 //! | the files of an export or backup, and what an import stores | [`operators::archive`], the format in [`domain::archive`] |
 //! | a setting | [`config`] |
 //! | the choice of backends, start and shutdown | [`app`] |
@@ -50,18 +62,17 @@
 //!   `.await`, and every call to another server has a timeout.
 //! * Labels are bounded: route templates, never paths; no slug, address or key in any metric or span.
 
+pub use handbill_core::{domain, ports, service};
+
 pub mod api;
 pub mod app;
 pub mod backends;
 pub mod cli;
 pub mod client;
 pub mod config;
-pub mod domain;
 pub mod http;
 pub mod mcp;
 pub mod operators;
 pub mod outbound;
-pub mod ports;
 pub mod server;
-pub mod service;
 pub mod telemetry;

@@ -8,7 +8,7 @@
 use handbill::domain;
 use handbill::ports;
 
-#[path = "../../src/backends/redb/record.rs"]
+#[path = "../../crates/store-redb/src/record.rs"]
 mod record;
 #[path = "../checks/records.rs"]
 mod records;

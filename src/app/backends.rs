@@ -13,13 +13,13 @@ use super::deps::Deps;
 use super::error::StartError;
 use super::store_size::StoreSize;
 use crate::backends::coalescing::Coalescing;
-use crate::backends::cql::{self, CqlStore, PendingStore, Progress};
+use crate::backends::cql::{self, CqlSettings, CqlStore, PendingStore, Progress};
 use crate::backends::creates_file::CreatesFile;
 use crate::backends::instrumented::Instrumentation;
 use crate::backends::memory::MemoryRateLimiter;
 use crate::backends::redb::RedbStore;
-use crate::backends::redis::{Redis, TimeLimits};
-use crate::config::{ClusterSettings, CqlSettings, EmbeddedSettings, MovingSettings, Settings, StoreKind};
+use crate::backends::redis::{LimiterMetrics, Redis, TimeLimits};
+use crate::config::{ClusterSettings, EmbeddedSettings, MovingSettings, Settings, StoreKind};
 use crate::domain::network_limits::NetworkLimits;
 use crate::ports::audit_log::AuditLog;
 use crate::ports::creates_switch::CreatesSwitch;
@@ -72,7 +72,7 @@ pub(super) enum Moved<'a> {
     /// The files of a store that only one process uses.
     Files(&'a EmbeddedSettings),
     /// A cluster.
-    Cluster(&'a CqlSettings),
+    Cluster(Box<CqlSettings>),
 }
 
 /// Checks the settings of the chosen store, and that the limiter is one that its replicas can share.
@@ -81,41 +81,41 @@ pub(super) fn check_store(settings: &Settings) -> Result<(), StartError> {
         StoreKind::Embedded => Ok(()),
         StoreKind::Scylla if settings.redis.redis_url.is_empty() => Err(StartError::NoRedis),
         StoreKind::Scylla => {
-            cql::builder(&settings.cql).map_err(cql::ConnectError::from)?;
+            cql::builder(&settings.cql.store()).map_err(cql::ConnectError::from)?;
             Ok(())
         }
     }
 }
 
 /// The cluster whose schema `migrate` updates; `None` if the store needs no migration.
-pub(super) fn migrated(settings: &ClusterSettings) -> Option<&CqlSettings> {
+pub(super) fn migrated(settings: &ClusterSettings) -> Option<CqlSettings> {
     match settings.store.store {
         StoreKind::Embedded => None,
-        StoreKind::Scylla => Some(&settings.cql),
+        StoreKind::Scylla => Some(settings.cql.store()),
     }
 }
 
 /// The cluster that `sweep` reads.
-pub(super) fn swept(settings: &ClusterSettings) -> Result<&CqlSettings, &'static str> {
+pub(super) fn swept(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
     match settings.store.store {
         StoreKind::Embedded => Err("the embedded store leaves nothing to sweep: use it with --store scylla"),
-        StoreKind::Scylla => Ok(&settings.cql),
+        StoreKind::Scylla => Ok(settings.cql.store()),
     }
 }
 
 /// The cluster whose writing `failover` moves.
-pub(super) fn failed_over(settings: &ClusterSettings) -> Result<&CqlSettings, &'static str> {
+pub(super) fn failed_over(settings: &ClusterSettings) -> Result<CqlSettings, &'static str> {
     match settings.store.store {
         StoreKind::Embedded => Err("the embedded store has no datacentres: use it with --store scylla"),
-        StoreKind::Scylla => Ok(&settings.cql),
+        StoreKind::Scylla => Ok(settings.cql.store()),
     }
 }
 
 /// The cluster that operators' commands work on by themselves; `None` if they ask the process that has the store.
-pub(super) fn operated(settings: &ClusterSettings) -> Option<&CqlSettings> {
+pub(super) fn operated(settings: &ClusterSettings) -> Option<CqlSettings> {
     match settings.store.store {
         StoreKind::Embedded => None,
-        StoreKind::Scylla => Some(&settings.cql),
+        StoreKind::Scylla => Some(settings.cql.store()),
     }
 }
 
@@ -123,7 +123,7 @@ pub(super) fn operated(settings: &ClusterSettings) -> Option<&CqlSettings> {
 pub(super) fn moved(settings: &MovingSettings) -> Moved<'_> {
     match settings.store.store {
         StoreKind::Embedded => Moved::Files(&settings.embedded),
-        StoreKind::Scylla => Moved::Cluster(&settings.cql),
+        StoreKind::Scylla => Moved::Cluster(Box::new(settings.cql.store())),
     }
 }
 
@@ -184,11 +184,14 @@ impl Backends {
     fn sharing(store: Arc<dyn PageStore>, settings: &Settings, deps: &Deps) -> Result<Self, StartError> {
         let Deps { clock, random, metrics, renderer, .. } = deps;
         let redis = Redis::open(
-            &settings.redis,
+            &settings.redis.limiter(),
             TimeLimits::of_calls(settings.redis.redis_timeout),
             Arc::clone(clock),
             random.clone(),
-            Arc::clone(metrics),
+            LimiterMetrics {
+                fallback: metrics.limiter_fallback.clone(),
+                fallback_decisions: metrics.fallback_decisions.clone(),
+            },
         )?;
         let measure = measure(deps);
         Ok(Self {
@@ -208,8 +211,8 @@ impl StoreHandle {
         match self {
             Self::Embedded(_) => absolute(&settings.embedded.data_dir).display().to_string(),
             Self::Cluster(..) => {
-                let CqlSettings { scylla_keyspace, scylla_nodes, .. } = &settings.cql;
-                format!("keyspace {scylla_keyspace} at {}", scylla_nodes.join(", "))
+                let CqlSettings { keyspace, nodes, .. } = settings.cql.store();
+                format!("keyspace {keyspace} at {}", nodes.join(", "))
             }
         }
     }
@@ -286,8 +289,8 @@ fn connect_cluster(
     readiness.set_missing(STORE, "not reached yet");
     let pending = Arc::new(PendingStore::default());
     let (fail, failed) = oneshot::channel();
-    let limits = cql::CqlTimeouts::of(&settings.cluster_load);
-    let (settings, random) = (settings.cql.clone(), deps.random.clone());
+    let limits = cql::CqlTimeouts::of(settings.cluster_load.scylla_in_flight);
+    let (settings, random) = (settings.cql.store(), deps.random.clone());
     let (store, readiness) = (Arc::clone(&pending), Arc::clone(readiness));
     let available = deps.metrics.store_available.clone();
     let writable = deps.metrics.store_writable.clone();

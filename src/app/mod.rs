@@ -144,7 +144,7 @@ fn public_over(backends: Backends, settings: PublicSettings, deps: &Deps) -> Fro
 }
 
 fn turn_metrics(metrics: &Metrics) -> TurnMetrics {
-    let turns = |outcome| metrics.cluster.turns.get_or_create(&TurnLabels { outcome }).clone();
+    let turns = |outcome| metrics.write_turns.get_or_create(&TurnLabels { outcome }).clone();
     TurnMetrics { at_once: turns("at_once"), waited: turns("waited"), skipped: turns("skipped") }
 }
 
@@ -159,7 +159,7 @@ pub fn check(settings: &Settings) -> Result<(), StartError> {
     }
     backends::check_store(settings)?;
     if has_redis {
-        redis::check(&settings.redis)?;
+        redis::check(&settings.redis.limiter())?;
     }
     TokenFile::new(settings.operators.admin_token_file.clone()).read()?;
     Moderation::open(settings.moderation.blocklist.blocklist_file.clone(), &Arc::new(Metrics::new()))?;

@@ -31,7 +31,7 @@ impl Stores for ChosenStores<'_> {
     async fn routes(&self, settings: &ClusterSettings) -> Result<Option<Router>, String> {
         let Some(cluster) = operated(settings) else { return Ok(None) };
         let log = logs::install(&settings.logs, self.0, None);
-        let store = Arc::new(CqlStore::reach(cluster).await.map_err(|error| error.to_string())?);
+        let store = Arc::new(CqlStore::reach(&cluster).await.map_err(|error| error.to_string())?);
         let Deps { clock, random, metrics, .. } = Deps::system();
         let operators =
             Operators::new(Arc::clone(&store) as _, Arc::clone(&store) as _, Arc::clone(&store) as _, clock, random);
@@ -45,7 +45,7 @@ impl Stores for ChosenStores<'_> {
         let Some(cluster) = migrated(settings) else {
             return Ok("The embedded store needs no migration.".to_owned());
         };
-        let report = cql::migrate(cluster, &Random::System).await;
+        let report = cql::migrate(&cluster, &Random::System).await;
         report.map(|report| report.to_string()).map_err(|error| error.to_string())
     }
 
@@ -62,7 +62,7 @@ impl Stores for ChosenStores<'_> {
                 tracing::info!(percent, read, unnamed, headless, "sweeping");
             }
         };
-        let swept = cql::sweep(cluster, plan, progress).await;
+        let swept = cql::sweep(&cluster, plan, progress).await;
         swept.map(|report| report.to_string()).map_err(|error| CommandError {
             exit_code: if matches!(error, cql::SweepError::Database(_)) { 1 } else { 2 },
             reason: error.to_string(),
@@ -79,7 +79,7 @@ impl Stores for ChosenStores<'_> {
         let cluster = failed_over(settings)?;
         let FailoverOptions { to, force, skip_copy, .. } = options;
         let plan = cql::FailoverPlan { to: to.clone(), is_forced: *force, copies_pages: !skip_copy };
-        cql::failover(cluster, &plan, say).await.map_err(|error| error.to_string())
+        cql::failover(&cluster, &plan, say).await.map_err(|error| error.to_string())
     }
 
     async fn export(
@@ -98,7 +98,7 @@ impl Stores for ChosenStores<'_> {
                 written
             }
             Moved::Cluster(cluster) => {
-                let store = Arc::new(CqlStore::reach(cluster).await?);
+                let store = Arc::new(CqlStore::reach(&cluster).await?);
                 let records: Arc<dyn PageScan> = match selection {
                     Selection::All => store,
                     Selection::Deletions => Arc::new(CqlLedger::of(store)),
@@ -125,7 +125,7 @@ impl Stores for ChosenStores<'_> {
         match moved(settings) {
             Moved::Files(embedded) => import_into(&embedded.data_dir, files, expected, progress).await,
             Moved::Cluster(cluster) => {
-                store_all(&importer(Arc::new(CqlStore::reach(cluster).await?)), files, expected, progress).await
+                store_all(&importer(Arc::new(CqlStore::reach(&cluster).await?)), files, expected, progress).await
             }
         }
     }

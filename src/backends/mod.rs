@@ -1,14 +1,14 @@
-//! Implementations of the traits in `ports`: a folder for each kind of storage, and the wrappers around any store.
+//! Wrappers around any store, and the threads that render. The stores and the limiter are crates of their own.
+
+pub use handbill_limiter as redis;
+pub use handbill_limiter::memory;
+pub use handbill_store_cql as cql;
+pub use handbill_store_redb as redb;
+pub use handbill_store_redb::creates_file;
 
 pub mod coalescing;
-pub mod cql;
-pub mod creates_file;
 pub mod instrumented;
-pub mod memory;
-mod niceness;
 pub mod purging;
 mod read_schedule;
-pub mod redb;
-pub mod redis;
 pub mod rendering;
 mod sharing;

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use handbill_store_cql::{CqlCompression, FenceConsistency};
 
 /// Longest name of a keyspace that the servers accept.
 const MAX_KEYSPACE_CHARS: usize = 48;
@@ -28,7 +30,7 @@ pub struct CqlSettings {
         long,
         env = "HANDBILL_SCYLLA_FENCE_CONSISTENCY",
         value_name = "CONSISTENCY",
-        value_enum,
+        value_parser = fence_consistency(),
         default_value = "local-quorum"
     )]
     pub scylla_fence_consistency: FenceConsistency,
@@ -43,7 +45,7 @@ pub struct CqlSettings {
         long,
         env = "HANDBILL_SCYLLA_COMPRESSION",
         value_name = "COMPRESSION",
-        value_enum,
+        value_parser = compression(),
         default_value = "none",
         hide_possible_values = true
     )]
@@ -68,22 +70,48 @@ pub struct CqlSettings {
     pub schema_wait: Duration,
 }
 
-/// The consistency of a read of the fence. It decides what a cut between two datacentres does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum FenceConsistency {
-    /// In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move
-    LocalQuorum,
-    /// At a majority of the copies in all datacentres: without it nobody writes, also in a cut
-    Quorum,
+impl CqlSettings {
+    /// The settings as the store takes them.
+    pub fn store(&self) -> handbill_store_cql::CqlSettings {
+        handbill_store_cql::CqlSettings {
+            nodes: self.scylla_nodes.clone(),
+            keyspace: self.scylla_keyspace.clone(),
+            datacenter: self.scylla_datacenter.clone(),
+            rack: self.scylla_rack.clone(),
+            fence_consistency: self.scylla_fence_consistency,
+            replication_factor: self.scylla_replication_factor,
+            tablets: self.scylla_tablets,
+            compression: self.scylla_compression,
+            username: self.scylla_username.clone(),
+            password_file: self.scylla_password_file.clone(),
+            ca_file: self.scylla_ca_file.clone(),
+            client_cert_file: self.scylla_client_cert_file.clone(),
+            client_key_file: self.scylla_client_key_file.clone(),
+            schema_wait: self.schema_wait,
+        }
+    }
 }
 
-/// How the bodies of requests and answers are compressed between this process and the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CqlCompression {
-    /// They are not.
-    None,
-    /// LZ4.
-    Lz4,
+fn fence_consistency() -> impl TypedValueParser<Value = FenceConsistency> {
+    let at = [
+        PossibleValue::new("local-quorum").help(
+            "In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move",
+        ),
+        PossibleValue::new("quorum")
+            .help("At a majority of the copies in all datacentres: without it nobody writes, also in a cut"),
+    ];
+    PossibleValuesParser::new(at).map(|name| match name.as_str() {
+        "quorum" => FenceConsistency::Quorum,
+        _ => FenceConsistency::LocalQuorum,
+    })
+}
+
+fn compression() -> impl TypedValueParser<Value = CqlCompression> {
+    let kinds = [PossibleValue::new("none").help("They are not"), PossibleValue::new("lz4").help("LZ4")];
+    PossibleValuesParser::new(kinds).map(|name| match name.as_str() {
+        "lz4" => CqlCompression::Lz4,
+        _ => CqlCompression::None,
+    })
 }
 
 /// `host:port`, with an IPv6 address in brackets.

@@ -25,7 +25,7 @@ use clap::{Args, Command};
 
 pub use self::cluster::ClusterSettings;
 pub use self::cluster_load::ClusterLoadSettings;
-pub use self::cql::{CqlCompression, CqlSettings, FenceConsistency};
+pub use self::cql::CqlSettings;
 pub use self::edge::{EdgeSettings, PurgeMethod};
 pub use self::failover::{FailoverOptions, FailoverSettings};
 pub use self::http::{AddressSettings, HttpSettings};
@@ -34,7 +34,7 @@ pub use self::moving::MovingSettings;
 pub use self::operators::{AdminHostSettings, AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
 pub use self::otel::{Sampling, TraceChoice, Traces};
 pub use self::rate_limits::RateLimitSettings;
-pub use self::redis::{RedisMode, RedisSettings, RedisUrl};
+pub use self::redis::RedisSettings;
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
 pub use self::sweep::{SweepOptions, SweepSettings};
 pub use self::telemetry::{LogFormat, LogSettings, TraceSettings};

@@ -1,38 +1,11 @@
 //! Settings of Redis, in which replicas share limits.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-
-/// How the Redis servers work together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RedisMode {
-    /// One server.
-    Single,
-    /// A Redis Cluster; the addresses are those of some of its nodes.
-    Cluster,
-    /// Sentinels that name the master; the addresses are theirs.
-    Sentinel,
-}
-
-/// An address as it was given. It may contain a password, so its `Debug` is redacted.
-#[derive(Clone, PartialEq, Eq)]
-pub struct RedisUrl(pub String);
-
-impl fmt::Debug for RedisUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("RedisUrl(…)")
-    }
-}
-
-impl From<String> for RedisUrl {
-    // An invalid address is rejected where it is used, because clap would print it with its password.
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use handbill_limiter::{RedisMode, RedisUrl};
 
 /// Settings of Redis.
 #[derive(Args, Clone, Debug)]
@@ -42,7 +15,7 @@ pub struct RedisSettings {
     #[arg(long, env = "HANDBILL_REDIS_URL", hide_env_values = true, value_name = "URL", value_delimiter = ',')]
     pub redis_url: Vec<RedisUrl>,
     /// How the Redis servers work together [default: single for one address, cluster for several]
-    #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_enum)]
+    #[arg(long, env = "HANDBILL_REDIS_MODE", value_name = "MODE", value_parser = mode())]
     pub redis_mode: Option<RedisMode>,
     /// Name that the sentinels have for the master; required with --redis-mode sentinel
     #[arg(long, env = "HANDBILL_REDIS_SENTINEL_MASTER", value_name = "NAME")]
@@ -65,6 +38,36 @@ pub struct RedisSettings {
     /// Private key (PEM) of the certificate in --redis-client-cert-file
     #[arg(long, env = "HANDBILL_REDIS_CLIENT_KEY_FILE", value_name = "FILE")]
     pub redis_client_key_file: Option<PathBuf>,
+}
+
+impl RedisSettings {
+    /// The settings as the limiter takes them.
+    pub fn limiter(&self) -> handbill_limiter::RedisSettings {
+        handbill_limiter::RedisSettings {
+            urls: self.redis_url.clone(),
+            mode: self.redis_mode,
+            sentinel_master: self.redis_sentinel_master.clone(),
+            timeout: self.redis_timeout,
+            username: self.redis_username.clone(),
+            password_file: self.redis_password_file.clone(),
+            ca_file: self.redis_ca_file.clone(),
+            client_cert_file: self.redis_client_cert_file.clone(),
+            client_key_file: self.redis_client_key_file.clone(),
+        }
+    }
+}
+
+fn mode() -> impl TypedValueParser<Value = RedisMode> {
+    let modes = [
+        PossibleValue::new("single").help("One server"),
+        PossibleValue::new("cluster").help("A Redis Cluster; the addresses are those of some of its nodes"),
+        PossibleValue::new("sentinel").help("Sentinels that name the master; the addresses are theirs"),
+    ];
+    PossibleValuesParser::new(modes).map(|name| match name.as_str() {
+        "single" => RedisMode::Single,
+        "cluster" => RedisMode::Cluster,
+        _ => RedisMode::Sentinel,
+    })
 }
 
 /// Shortest and longest time for a call. The longest leaves a request time for its store.

@@ -30,7 +30,7 @@ impl Described for Page {
     }
 
     fn has_external_links(&self, own: &Origin) -> bool {
-        self.rendered.has_external_links(own)
+        self.rendered.has_external_links(own.as_str())
     }
 }
 

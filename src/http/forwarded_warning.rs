@@ -9,7 +9,7 @@ use tracing::field::display;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::{Peer, private_network};
 use crate::telemetry::http::RequestTelemetry;
-use crate::telemetry::log_throttle::LogThrottle;
+use handbill_core::log_throttle::LogThrottle;
 
 /// Shortest time between two warnings. Anyone can send a forwarding header, so the warnings must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);

@@ -28,7 +28,7 @@ use crate::api::error::ApiError;
 use crate::api::metadata;
 use crate::api::request::is_head_too_large;
 use crate::mcp::Tools;
-use crate::server::{AnswerRoom, App};
+use crate::server::{AnswerRoom, App, Refusal, error_of};
 use crate::telemetry::http::{KnownRoute, Observed, RequestTelemetry};
 
 /// The public service.
@@ -152,7 +152,8 @@ impl Service<Request<Body>> for Front {
 }
 
 impl App for Front {
-    fn refuse(&self, error: ApiError) -> Response {
+    fn refuse(&self, refusal: Refusal) -> Response {
+        let error = error_of(refusal);
         let mut response = self.0.finish.complete(&Asked::default(), &self.0.tools, error_response(error));
         self.0.telemetry.identify(&mut response);
         response

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::domain::client::ForwardedHeader;
 use crate::server::drain::Phase;
-use crate::server::{self, ServerLimits, ServerMetrics};
+use crate::server::{self, Routes, ServerLimits, ServerMetrics};
 
 /// Serves `routes` on `listener` until `phase` says stop or the process ends.
 pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase>) -> io::Result<()> {
@@ -24,7 +24,7 @@ pub fn start(listener: TcpListener, routes: Router, phase: watch::Receiver<Phase
                 Ok(listener) => {
                     let no_proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
                     let uncounted = ServerMetrics::default();
-                    server::serve(listener, routes, ServerLimits::ADMIN, no_proxies, uncounted, phase).await;
+                    server::serve(listener, Routes(routes), ServerLimits::ADMIN, no_proxies, uncounted, phase).await;
                 }
                 Err(error) => tracing::error!(%error, "the operators' listener cannot be used"),
             }

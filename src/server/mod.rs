@@ -1,209 +1,81 @@
-//! Serves connections: how many there may be, how long each part of a request may take, how many bytes they may hold,
-//! and how they end.
-//!
-//! The server speaks HTTP/1.1 only. Put a load balancer that terminates TLS and HTTP/2 in front of a public listener.
+//! Connections, with what Handbill adds to them: its clients and its errors.
 
-mod answer_room;
-mod app;
-mod bodies;
-mod budgets;
-mod conn_state;
-mod connection;
-mod connections;
-mod cut;
-pub mod drain;
-mod fd_limit;
-mod framing;
-mod head_checks;
-mod ledger;
-mod limits;
-mod socket;
-mod timeout_io;
-mod timer;
-
-use std::io;
+use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::task::{Context, Poll};
 
-use prometheus_client::metrics::gauge::Gauge;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio_util::task::TaskTracker;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use axum::routing::future::RouteFuture;
+use axum::{Json, Router};
+use http::request::Parts;
+use http::{Request, StatusCode};
+use tower::Service;
 
-pub use self::answer_room::AnswerRoom;
-pub use self::app::App;
-pub use self::budgets::{BudgetMetrics, Full};
-pub use self::connections::ConnectionMetrics;
-pub use self::fd_limit::room_for_connections;
-pub use self::limits::ServerLimits;
+pub use handbill_front::*;
 
-use self::budgets::Budget;
-use self::conn_state::{ConnState, Shared};
-use self::connection::{Connection, DRAIN_ACCEPT_GRACE, stop};
-use self::connections::Connections;
-use self::cut::Cut;
+use crate::api::error::{ApiError, Code};
 use crate::api::request::client_addr::TrustedProxies;
-use crate::domain::client::{Client, Peer};
-use crate::server::drain::Phase;
+use crate::api::types::ErrorBody;
+use crate::domain;
+use crate::domain::client::Peer;
 
-/// How long to wait after an error before accepting again. The usual error is a lack of file descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-
-/// Maximum number of connections that were ended for others and are still closing. Their file descriptors come on top
-/// of the limit of connections.
-const MAX_CLOSING: usize = 64;
-
-/// Connections that the operating system queues until they are accepted, or as many as it allows (`net.core.somaxconn`,
-/// 4096). When the queue is full, the operating system drops a client's first packet, and the client tries again a
-/// second later.
-pub const BACKLOG: u32 = 4096;
-
-/// The metrics of a listener.
-#[derive(Clone, Debug, Default)]
-pub struct ServerMetrics {
-    /// Open connections.
-    pub open: Gauge,
-    /// Connections that were ended or refused.
-    pub connections: ConnectionMetrics,
-    /// The budget of requests being received.
-    pub receiving: BudgetMetrics,
-    /// The budget of answers being sent.
-    pub sending: BudgetMetrics,
-}
-
-/// The connections of a listener, and what a new one needs.
-struct Server<A> {
-    app: A,
-    proxies: Arc<TrustedProxies>,
-    shared: Arc<Shared>,
-    connections: Arc<Connections>,
-    open: Gauge,
-    phase: watch::Receiver<Phase>,
-    tasks: TaskTracker,
-    /// One permit for each connection, including connections that are still closing.
-    permits: Arc<Semaphore>,
-}
-
-/// Serves `app` on `listener` until `phase` is [`Phase::Stopping`]; returns when the last connection has ended.
-///
-/// In [`Phase::Leaving`] each answer carries `Connection: close`, so that clients move elsewhere. From
-/// [`Phase::Stopping`] on, only connections that already wait in the queue are accepted, idle connections are closed,
-/// and each request in flight is answered. Requests are charged to the clients that `proxies` name.
-pub async fn serve(
-    listener: TcpListener,
-    app: impl App,
-    limits: ServerLimits,
-    proxies: TrustedProxies,
-    metrics: ServerMetrics,
-    phase: watch::Receiver<Phase>,
-) {
-    if let Err(error) = socket::bound_buffers(&listener) {
-        tracing::warn!(%error, "could not bound the kernel's buffers");
+impl Clients for TrustedProxies {
+    fn of_peer(&self, address: IpAddr) -> Client {
+        charged(address.into())
     }
-    let server = Server {
-        app,
-        proxies: Arc::new(proxies),
-        shared: Arc::new(Shared {
-            limits,
-            receiving: Budget::new(limits.receiving, metrics.receiving),
-            sending: Budget::new(limits.sending, metrics.sending),
-        }),
-        connections: Connections::new(limits.connections, limits.connections_per_client, metrics.connections),
-        open: metrics.open,
-        phase: phase.clone(),
-        tasks: TaskTracker::new(),
-        permits: Arc::new(Semaphore::new(limits.connections + MAX_CLOSING.min(limits.connections / 4 + 1))),
-    };
-    let mut stopping = phase;
-    let stopped = async {
-        stop(&mut stopping).await;
-        tokio::time::sleep(DRAIN_ACCEPT_GRACE).await;
-    };
-    let mut stopped = pin!(stopped);
-    let mut refused = false;
-    loop {
-        let accept = async {
-            let permit = Arc::clone(&server.permits).acquire_owned().await.expect("the semaphore is never closed");
-            (listener.accept().await, permit)
-        };
-        let (accepted, permit) = tokio::select! {
-            accepted = accept => accepted,
-            () = stopped.as_mut() => break,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                refused = false;
-                server.start(stream, peer, permit);
-            }
-            // The client disconnected while it waited in the queue.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                // Logged once until accepting works again; otherwise it would be 20 lines a second.
-                if !std::mem::replace(&mut refused, true) {
-                    tracing::warn!(%error, "could not accept a connection");
-                }
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-            }
-        }
-    }
-    // Clients in the queue consider themselves connected and may have sent their request. Those that go on arriving must not
-    // hold up the end, so no more are taken than the queue can have held.
-    if let Ok(listener) = listener.into_std() {
-        for _ in 0..BACKLOG {
-            let Ok(permit) = Arc::clone(&server.permits).try_acquire_owned() else { break };
-            let Ok((stream, peer)) = listener.accept() else { break };
-            if let Ok(stream) = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream)) {
-                server.start(stream, peer, permit);
-            }
-        }
-    }
-    server.tasks.close();
-    server.tasks.wait().await;
-}
 
-impl<A: App> Server<A> {
-    /// Serves a connection, or closes it if there is no place for it.
-    fn start(&self, stream: TcpStream, peer: SocketAddr, permit: OwnedSemaphorePermit) {
-        let address = peer.ip().to_canonical();
-        let (client, cut) = (Client::from(address), Arc::new(Cut::default()));
-        let is_exempt = is_exempt(address, &self.proxies);
-        let Ok(seat) = self.connections.admit(client, is_exempt, &cut) else { return };
-        let connection = Connection {
-            app: self.app.clone(),
-            proxies: Arc::clone(&self.proxies),
-            conn: Arc::new(ConnState::new(Arc::clone(&self.shared), client, Arc::clone(&cut), seat)),
-            cut,
-            peer: Peer(peer),
-            phase: self.phase.clone(),
-        };
-        let open = GaugeGuard::new(&self.open);
-        self.tasks.spawn(async move {
-            let _held = (permit, open);
-            connection.serve(stream).await;
-        });
+    fn of_request(&self, peer: SocketAddr, head: &mut Parts) -> Client {
+        head.extensions.insert(Peer(peer));
+        charged(self.client(head))
+    }
+
+    /// This machine and the proxies connect for many clients.
+    fn is_exempt(&self, address: IpAddr) -> bool {
+        address.is_loopback() || self.trusts(address)
     }
 }
 
-/// Whether `address` may have any number of connections. This machine and the proxies connect for many clients.
-fn is_exempt(address: IpAddr, proxies: &TrustedProxies) -> bool {
-    address.is_loopback() || proxies.trusts(address)
+fn charged(client: domain::client::Client) -> Client {
+    Client(match client {
+        domain::client::Client::V4(address) => address.into(),
+        domain::client::Client::V6Network(network) => network.into(),
+    })
 }
 
-/// Counts one on a gauge until it is dropped.
-struct GaugeGuard(Gauge);
-
-impl GaugeGuard {
-    fn new(gauge: &Gauge) -> Self {
-        gauge.inc();
-        Self(gauge.clone())
+/// The error that a client is told.
+pub(crate) fn error_of(refusal: Refusal) -> ApiError {
+    match refusal {
+        Refusal::HeadTooLarge => ApiError::headers_too_large(),
+        Refusal::NoRoom => ApiError::no_room(),
+        Refusal::NoHost => ApiError::no_host(),
+        Refusal::Ambiguous(advice) => ApiError::new(Code::InvalidRequest, advice),
     }
 }
 
-impl Drop for GaugeGuard {
-    fn drop(&mut self) {
-        self.0.dec();
+/// Routes without the last step that the public service gives its answers.
+#[derive(Clone)]
+pub struct Routes(pub Router);
+
+impl Service<Request<Body>> for Routes {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = RouteFuture<Infallible>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        self.0.call(request)
+    }
+}
+
+impl App for Routes {
+    fn refuse(&self, refusal: Refusal) -> Response {
+        let error = error_of(refusal);
+        let status = StatusCode::from_u16(error.code.status()).unwrap_or(StatusCode::SERVICE_UNAVAILABLE);
+        (status, Json(ErrorBody::new(error))).into_response()
     }
 }
 
@@ -213,10 +85,19 @@ mod tests {
     use crate::domain::client::ForwardedHeader;
 
     #[test]
+    fn an_ipv6_network_is_one_client_and_so_is_an_ipv4_address() {
+        let proxies = TrustedProxies { networks: Vec::new(), header: ForwardedHeader::XForwardedFor };
+        let client = |address: &str| proxies.of_peer(address.parse().unwrap());
+        assert_eq!(client("2001:db8::1"), client("2001:db8::2"));
+        assert_ne!(client("2001:db8::1"), client("2001:db8:0:1::1"));
+        assert_ne!(client("192.0.2.1"), client("192.0.2.2"));
+    }
+
+    #[test]
     fn this_machine_and_trusted_proxies_may_have_any_number_of_connections_and_nobody_else() {
         let networks = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let proxies = TrustedProxies { networks, header: ForwardedHeader::XForwardedFor };
-        let is_exempt = |address: &str| is_exempt(address.parse().unwrap(), &proxies);
+        let is_exempt = |address: &str| proxies.is_exempt(address.parse().unwrap());
         assert!(["127.0.0.1", "127.1.2.3", "::1", "10.1.2.3", "fd00::1"].into_iter().all(is_exempt));
         assert!(!["192.0.2.1", "11.0.0.1", "2001:db8::1", "fe80::1"].into_iter().any(is_exempt));
     }

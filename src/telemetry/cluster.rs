@@ -1,41 +1,11 @@
 //! The instruments of a replica's part in the cluster, which stay at zero with the embedded store, and of writers who
 //! wait for each other.
 
+use handbill_store_cql::metrics::{ClockLabels, ClusterMetrics, PermitLabels, RetryLabels, UnsentLabels};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-
-/// Label of a stored time that lies in the future.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct ClockLabels {
-    /// `database` if a server's clock has made the time, `replica` if a replica's has.
-    pub clock: &'static str,
-}
-
-/// Label of the operations on pages that share permits.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct PermitLabels {
-    /// `read` or `write`.
-    pub operation: &'static str,
-}
-
-/// Labels of an operation that was refused before the cluster was asked.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct UnsentLabels {
-    /// `read` or `write`.
-    pub operation: &'static str,
-    /// `no_permit` if too many others were running, `silent` if its token range is not answered.
-    pub reason: &'static str,
-}
-
-/// Label of a request to the cluster that failed, or was slow, and that may be sent again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct RetryLabels {
-    /// `sent`, or `refused` by the budget of retries.
-    pub outcome: &'static str,
-}
 
 /// Label of a writer's turn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -44,61 +14,50 @@ pub struct TurnLabels {
     pub outcome: &'static str,
 }
 
-/// The instruments. Clones share their values.
-#[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the help of each instrument says what it counts")]
-pub struct ClusterMetrics {
-    pub in_flight: Family<PermitLabels, Gauge>,
-    pub unsent: Family<UnsentLabels, Counter>,
-    pub retries: Family<RetryLabels, Counter>,
-    pub turns: Family<TurnLabels, Counter>,
-    pub future_times: Family<ClockLabels, Counter>,
+/// The instruments in `registry`. Every value of a label is at zero, so that an alert on growth sees the first event.
+pub(super) fn registered(registry: &mut Registry) -> ClusterMetrics {
+    let all = ClusterMetrics::default();
+    registry.register(
+        "handbill_store_in_flight",
+        "Operations on pages that this replica runs on the cluster now",
+        all.in_flight.clone(),
+    );
+    registry.register(
+        "handbill_store_unsent",
+        "Operations on pages that were refused before the cluster was asked",
+        all.unsent.clone(),
+    );
+    registry.register(
+        "handbill_store_retries",
+        "Requests to the cluster that were sent again, or were not because the budget of retries was used up",
+        all.retries.clone(),
+    );
+    registry.register(
+        "handbill_store_future_times",
+        "Heads of pages that were read from the cluster with a time more than 5 s ahead of this replica's clock",
+        all.future_times.clone(),
+    );
+    for operation in ["read", "write"] {
+        let _ = all.in_flight.get_or_create(&PermitLabels { operation });
+        for reason in ["no_permit", "silent"] {
+            let _ = all.unsent.get_or_create(&UnsentLabels { operation, reason });
+        }
+    }
+    for outcome in ["sent", "refused"] {
+        let _ = all.retries.get_or_create(&RetryLabels { outcome });
+    }
+    for clock in ["database", "replica"] {
+        let _ = all.future_times.get_or_create(&ClockLabels { clock });
+    }
+    all
 }
 
-impl ClusterMetrics {
-    /// The instruments in `registry`. Every value of a label is at zero, so that an alert on growth sees the first event.
-    pub(super) fn registered(registry: &mut Registry) -> Self {
-        let all = Self::default();
-        registry.register(
-            "handbill_store_in_flight",
-            "Operations on pages that this replica runs on the cluster now",
-            all.in_flight.clone(),
-        );
-        registry.register(
-            "handbill_store_unsent",
-            "Operations on pages that were refused before the cluster was asked",
-            all.unsent.clone(),
-        );
-        registry.register(
-            "handbill_store_retries",
-            "Requests to the cluster that were sent again, or were not because the budget of retries was used up",
-            all.retries.clone(),
-        );
-        registry.register(
-            "handbill_write_turns",
-            "Turns of those who change a page in this replica",
-            all.turns.clone(),
-        );
-        registry.register(
-            "handbill_store_future_times",
-            "Heads of pages that were read from the cluster with a time more than 5 s ahead of this replica's clock",
-            all.future_times.clone(),
-        );
-        for operation in ["read", "write"] {
-            let _ = all.in_flight.get_or_create(&PermitLabels { operation });
-            for reason in ["no_permit", "silent"] {
-                let _ = all.unsent.get_or_create(&UnsentLabels { operation, reason });
-            }
-        }
-        for outcome in ["sent", "refused"] {
-            let _ = all.retries.get_or_create(&RetryLabels { outcome });
-        }
-        for outcome in ["at_once", "waited", "skipped"] {
-            let _ = all.turns.get_or_create(&TurnLabels { outcome });
-        }
-        for clock in ["database", "replica"] {
-            let _ = all.future_times.get_or_create(&ClockLabels { clock });
-        }
-        all
+/// The counter of turns in `registry`, at zero for each outcome.
+pub(super) fn turns(registry: &mut Registry) -> Family<TurnLabels, Counter> {
+    let turns = Family::<TurnLabels, Counter>::default();
+    registry.register("handbill_write_turns", "Turns of those who change a page in this replica", turns.clone());
+    for outcome in ["at_once", "waited", "skipped"] {
+        let _ = turns.get_or_create(&TurnLabels { outcome });
     }
+    turns
 }

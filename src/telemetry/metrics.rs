@@ -1,5 +1,5 @@
 //! Every instrument, declared once in [`Metrics::with_log`] with name, help and unit, beside the field that counts. Those
-//! of the cluster are declared in `ClusterMetrics::registered`.
+//! of the cluster are declared in `cluster::registered`.
 //!
 //! Names are OpenTelemetry's in Prometheus form, and units are seconds and bytes. A test compares the declarations with
 //! `docs/observability.md`.
@@ -7,6 +7,7 @@
 use std::hash::Hash;
 use std::time::Duration;
 
+use handbill_store_cql::metrics::ClusterMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::exemplar::HistogramWithExemplars;
@@ -16,7 +17,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
-use super::cluster::ClusterMetrics;
+use super::cluster::{self, TurnLabels};
 use super::labels::{
     BudgetLabels, CallLabels, CutLabels, DecisionLabels, FileLabels, OperatorLabels, PurgeLabels, RefusalLabels,
     ReloadLabels, RequestLabels, SpanLabels, StateLabels, ToolLabels, TraceLabel,
@@ -65,6 +66,7 @@ pub struct Metrics {
     pub corrupt_records: Counter,
     pub lookup_joins: Counter,
     pub cluster: ClusterMetrics,
+    pub write_turns: Family<TurnLabels, Counter>,
     pub page_cache_hits: Counter,
     pub page_cache_misses: Counter,
     pub page_cache_bytes: Gauge,
@@ -194,7 +196,8 @@ impl Metrics {
                 "Calls of the page store that found a record which cannot be read: damaged, or of a later version",
             ),
             lookup_joins: declare.plain("handbill_store_lookup_joins", "Lookups that shared another lookup's read"),
-            cluster: ClusterMetrics::registered(&mut declare.0),
+            cluster: cluster::registered(&mut declare.0),
+            write_turns: cluster::turns(&mut declare.0),
             page_cache_hits: declare.plain("handbill_page_cache_hits", "Reads whose page was ready to be sent"),
             page_cache_misses: declare.plain("handbill_page_cache_misses", "Reads whose page was read from the store"),
             page_cache_bytes: declare.bytes("handbill_page_cache", "Memory that pages which are ready to be sent hold"),

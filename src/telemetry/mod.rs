@@ -4,7 +4,6 @@ pub mod cluster;
 pub mod export;
 pub mod http;
 pub mod labels;
-pub mod log_throttle;
 pub mod logs;
 pub mod metrics;
 #[cfg(target_os = "linux")]

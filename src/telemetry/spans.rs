@@ -34,9 +34,6 @@ pub(super) const TARGET: &str = "handbill::trace";
 /// `error.type` of work that was dropped before its end: its caller disconnected or stopped waiting.
 const ABANDONED: &str = "abandoned";
 
-/// `error.type` of a call that was decided without an answer from its server.
-const UNAVAILABLE: &str = "unavailable";
-
 /// `http.request.method` of a method that is not well known.
 pub(super) const OTHER_METHOD: &str = "_OTHER";
 
@@ -297,14 +294,6 @@ impl Drop for Span {
     }
 }
 
-/// Records on the current call that its server did not answer. The call's outcome was then decided without the server.
-pub fn mark_unavailable() {
-    Context::map_current(|context| {
-        context.span().set_attribute(opentelemetry::KeyValue::new("error.type", UNAVAILABLE));
-        context.span().set_status(Status::error(""));
-    });
-}
-
 /// Makes `work`, which will run in a task of its own, part of the request that is being answered: in traces and in the log.
 pub fn with_current_span<T>(work: impl Future<Output = T>) -> impl Future<Output = T> {
     let work = work.in_current_span();
@@ -326,6 +315,8 @@ mod tests {
     use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
     use tracing::subscriber::{DefaultGuard, set_default};
     use tracing_subscriber::layer::SubscriberExt;
+
+    use handbill_limiter::mark::{UNAVAILABLE, mark_unavailable};
 
     use super::*;
 

@@ -13,7 +13,7 @@ fn literals(path: &str) -> Vec<String> {
 
 #[test]
 fn the_bare_driver_sends_the_queries_of_the_store() {
-    let of_the_store = literals("src/backends/cql/statements.rs");
+    let of_the_store = literals("crates/store-cql/src/statements.rs");
     let bare = literals("loadtest/bare_driver.rs");
     for beginning in ["state, version, ", "SELECT DISTINCT ", "SELECT content, ", "slug = ? AND "] {
         let query = bare.iter().find(|literal| literal.starts_with(beginning)).expect("the query");

@@ -9,10 +9,11 @@ use walkdir::WalkDir;
 const DOCUMENTS: [&str; 7] = ["", "docs", "helm/handbill", "loadtest", "migrations", "skill", "tests/k8s"];
 
 /// Text in backticks that begins like this is a path.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     ".cargo/",
     ".ci/",
     "benches/",
+    "crates/",
     "deploy/",
     "docs/",
     "examples/",
@@ -123,7 +124,9 @@ fn every_section_and_decision_that_a_comment_names_is_in_the_contract() {
     let contract = fs::read_to_string(root().join("docs/internals/contract.md")).unwrap();
     let has = |start: String| contract.lines().any(|line| line.starts_with(&start));
     let (mut found, mut missing) = (0, Vec::new());
-    for path in ["src", "tests", "fuzz/checks"].into_iter().flat_map(|folder| files(folder, usize::MAX, &["rs"])) {
+    for path in
+        ["src", "crates", "tests", "fuzz/checks"].into_iter().flat_map(|folder| files(folder, usize::MAX, &["rs"]))
+    {
         let text = fs::read_to_string(&path).unwrap();
         let sections = numbers_after(&text, "spec §").map(|number| format!("| {number}"));
         let decisions = ["contract, decision ", "contract decision "]
@@ -142,7 +145,7 @@ fn every_section_and_decision_that_a_comment_names_is_in_the_contract() {
 
 #[test]
 fn every_test_that_contributing_names_exists() {
-    let sources: String = ["src", "tests"]
+    let sources: String = ["src", "crates", "tests"]
         .into_iter()
         .flat_map(|folder| files(folder, usize::MAX, &["rs", "py"]))
         .map(|path| fs::read_to_string(path).unwrap())

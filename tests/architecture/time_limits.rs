@@ -7,16 +7,16 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-const SERVER: &str = "src/server/limits.rs";
-const CQL: &str = "src/backends/cql/session.rs";
-const LWT: &str = "src/backends/cql/lwt.rs";
-const LEASE: &str = "src/backends/cql/migrate/lease.rs";
-const FENCE: &str = "src/backends/cql/fence/mod.rs";
-const FENCE_LEASE: &str = "src/backends/cql/fence/lease.rs";
-const REDIS: &str = "src/backends/redis/time_limits.rs";
+const SERVER: &str = "crates/front/src/limits.rs";
+const CQL: &str = "crates/store-cql/src/session.rs";
+const LWT: &str = "crates/store-cql/src/lwt.rs";
+const LEASE: &str = "crates/store-cql/src/migrate/lease.rs";
+const FENCE: &str = "crates/store-cql/src/fence/mod.rs";
+const FENCE_LEASE: &str = "crates/store-cql/src/fence/lease.rs";
+const REDIS: &str = "crates/limiter/src/time_limits.rs";
 const RENDERING: &str = "src/backends/rendering/mod.rs";
 const PURGES: &str = "src/backends/purging/mod.rs";
-const DEADLINE_OF_DRAIN: &str = "src/server/drain/deadline.rs";
+const DEADLINE_OF_DRAIN: &str = "crates/front/src/drain/deadline.rs";
 
 fn text(path: impl AsRef<Path>) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
@@ -74,11 +74,11 @@ fn shorter(pairs: &[(&str, Duration, Duration)]) {
 }
 
 fn deadline() -> Duration {
-    limit("src/service/mod.rs", "DEADLINE")
+    limit("crates/core/src/service/mod.rs", "DEADLINE")
 }
 
 fn store() -> Duration {
-    limit("src/service/store_budget.rs", "STORE_BUDGET")
+    limit("crates/core/src/service/store_budget.rs", "STORE_BUDGET")
 }
 
 fn drain_timeout() -> Duration {
@@ -89,7 +89,7 @@ fn drain_timeout() -> Duration {
 fn every_time_limit_of_a_connection_fits_into_the_next() {
     let [head, body, idle, write, answer] = ["head", "body", "idle", "write", "answer"].map(|name| limit(SERVER, name));
     let [connecting, request] = ["CONNECT_TIMEOUT", "REQUEST_TIMEOUT"].map(|name| limit("src/client/api.rs", name));
-    let stalled = limit("src/server/ledger.rs", "STALLED");
+    let stalled = limit("crates/front/src/ledger.rs", "STALLED");
     shorter(&[
         ("a head is smaller than a body", head, body),
         ("a client that reads just enough in each interval has a bound too", write, answer),
@@ -117,21 +117,21 @@ fn every_time_limit_of_the_service_fits_into_the_next() {
     shorter(&[
         (
             "an update that lost a race still has time to start over",
-            waits_before("src/service/mod.rs", "LONGEST_JITTER"),
+            waits_before("crates/core/src/service/mod.rs", "LONGEST_JITTER"),
             deadline(),
         ),
         ("a create waits for one call to Redis, and then for the store", redis_call + store(), deadline()),
         ("a create waits for one call to Redis, and then for the store", longest_redis_call + store(), deadline()),
         ("every request that has arrived can finish", deadline(), drain_timeout()),
-        ("the store answers first", limit("src/backends/redb/store.rs", "PERMIT_TIMEOUT"), store()),
+        ("the store answers first", limit("crates/store-redb/src/store.rs", "PERMIT_TIMEOUT"), store()),
         (
             "a large page waits between two lookups, which share one budget",
-            waits_before("src/service/large_reads.rs", "PERMIT_TIMEOUT"),
+            waits_before("crates/core/src/service/large_reads.rs", "PERMIT_TIMEOUT"),
             deadline(),
         ),
         (
             "a writer whose turn comes last still has time for its write",
-            waits_before("src/service/write_turns.rs", "TURN_TIMEOUT"),
+            waits_before("crates/core/src/service/write_turns.rs", "TURN_TIMEOUT"),
             deadline(),
         ),
         (
@@ -151,7 +151,7 @@ fn every_time_limit_of_the_cluster_fits_into_the_next() {
     let [keepalive, connect] = ["KEEPALIVE", "CONNECT_TIMEOUT"].map(|name| limit(CQL, name));
     let second_read = limit(CQL, "SECOND_READ_AFTER");
     let to_read_back = operation.saturating_sub(permit + attempt);
-    let silent = limit("src/backends/cql/bulkhead.rs", "SILENT_AFTER");
+    let silent = limit("crates/store-cql/src/bulkhead.rs", "SILENT_AFTER");
     shorter(&[
         ("the store answers first: only it knows whether anything was changed", operation, store()),
         (
@@ -202,7 +202,7 @@ fn every_time_limit_of_locks_and_probes_fits_into_the_next() {
 #[test]
 fn every_time_limit_of_the_end_fits_into_the_next() {
     let [accepting, first_request] =
-        ["DRAIN_ACCEPT_GRACE", "FIRST_REQUEST_GRACE"].map(|name| limit("src/server/connection.rs", name));
+        ["DRAIN_ACCEPT_GRACE", "FIRST_REQUEST_GRACE"].map(|name| limit("crates/front/src/connection.rs", name));
     let [closing, second_signal] = ["CLOSING_GRACE", "SECOND_SIGNAL_GRACE"].map(|name| limit(DEADLINE_OF_DRAIN, name));
     shorter(&[
         ("a client that does nothing does not decide how long a stop takes", accepting, first_request),

@@ -207,12 +207,14 @@ class Chart(unittest.TestCase):
 
     def test_the_image_can_build_the_libraries_before_it_has_any_other_source(self):
         with tempfile.TemporaryDirectory() as folder:
-            for name in ("Cargo.toml", "Cargo.lock"):
-                shutil.copy(ROOT / name, folder)
-            sources = Path(folder) / "src"
-            sources.mkdir()
-            for name in ("lib.rs", "main.rs"):
-                (sources / name).touch()
+            copied = re.findall(r"(?m)^COPY (\S*Cargo\.toml) ", (ROOT / "deploy/Dockerfile").read_text())
+            shutil.copy(ROOT / "Cargo.lock", folder)
+            for manifest in set(copied):
+                sources = Path(folder, manifest).parent / "src"
+                sources.mkdir(parents=True)
+                shutil.copy(ROOT / manifest, sources.parent)
+                (sources / "lib.rs").touch()
+            (Path(folder) / "src/main.rs").touch()
             # Cargo reads the whole manifest before it looks for the program, so nothing is compiled.
             done = run("cargo", "build", "--locked", "--offline", "--bin", "absent", cwd=folder)
             self.assertIn("no bin target named `absent`", done.stderr)

@@ -16,7 +16,7 @@ use http::request::Parts;
 pub const MAX_BODY_BYTES: usize = 131_072;
 
 /// Largest accepted request head, in bytes: the address and all headers.
-pub const MAX_HEAD_BYTES: usize = 32 * 1024;
+pub use handbill_front::MAX_HEAD_BYTES;
 
 /// Whether a request's address and headers are over [`MAX_HEAD_BYTES`].
 pub fn is_head_too_large(head: &Parts) -> bool {

@@ -12,6 +12,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use handbill_core::niceness::give_way;
 use prometheus_client::metrics::counter::Counter;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
@@ -19,7 +20,6 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::queue::{Limits, Place, Queue};
-use super::niceness::give_way;
 use crate::domain::blocklist::Blocklist;
 use crate::domain::content::Content;
 use crate::domain::markdown::{Rendered, first_heading, render};

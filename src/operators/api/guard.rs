@@ -18,8 +18,8 @@ use zeroize::Zeroizing;
 use super::refusal::Refusal;
 use crate::domain::client::{Peer, private_network};
 use crate::ports::clock::SharedClock;
-use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::log_throttle::LogThrottle;
 
 /// Shortest token, in characters. `openssl rand -hex 32` makes 64.
 const MIN_TOKEN_CHARS: usize = 32;

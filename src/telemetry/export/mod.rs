@@ -32,8 +32,8 @@ use crate::outbound::{Limits, Outbound};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::Random;
 use crate::telemetry::labels::SpanLabels;
-use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::Metrics;
+use handbill_core::log_throttle::LogThrottle;
 
 /// Maximum number of spans that wait or are being sent. A span takes about 1 KB.
 const MAX_QUEUED_SPANS: usize = 4096;

@@ -2,10 +2,10 @@
 
 mod html;
 // The format of records is private to its backend.
-#[path = "../../../src/backends/redb/record.rs"]
+#[path = "../../../crates/store-redb/src/record.rs"]
 mod record;
 // The unit tests of the renderer have the same pieces.
-#[path = "../../../src/domain/markdown/pieces.rs"]
+#[path = "../../../crates/markdown/src/pieces.rs"]
 mod pieces;
 
 #[path = "../../../fuzz/checks/authorization.rs"]

@@ -2,7 +2,7 @@
 //!
 //! One page, whose head is an atomic register: the model of a page shows that. Each deletion writes in several places, and
 //! its process may end between any two of them. A conditional write may be decided after everybody has given up on it.
-//! `src/backends/cql/ledger.rs` and `audit.rs`, and `src/backends/redb/ledger.rs`, are the programs that this describes.
+//! `crates/store-cql/src/ledger.rs` and `audit.rs`, and `crates/store-redb/src/ledger.rs`, are the programs that this describes.
 
 use stateright::{Model, Property};
 

@@ -51,7 +51,7 @@ async fn a_replica_from_before_an_expansion_and_one_from_after_it_work_side_by_s
     let migrations = [MIGRATIONS, &[ADDS_A_COLUMN]].concat();
     let random = Random::System;
     migrate_with(&session, &settings, &datacenter, &migrations, LeaseTimes::default(), &random).await.unwrap();
-    let keyspace = &settings.scylla_keyspace;
+    let keyspace = &settings.keyspace;
     assert_eq!(check(&session, keyspace, MIGRATIONS).await.unwrap(), SchemaState::NewerExpanded);
 
     // This is one more replica, which finds the schema ahead of it as soon as it starts.

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use handbill::backends::cql::builder;
-use handbill::config::CqlSettings;
+use handbill::backends::cql::{CqlSettings, builder};
+use handbill::config;
 use handbill::domain::timestamp::UnixMillis;
 use scylla::client::session::Session;
 use tokio::process::Child;
@@ -151,7 +151,8 @@ impl Service {
     /// Settings that let a test reach the service's own pages without a replica.
     pub(crate) fn store_settings(&self) -> CqlSettings {
         let nodes = self.nodes.shared().addresses();
-        environment::settings(&["--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace])
+        let args = ["--scylla-nodes", &nodes, "--scylla-keyspace", &self.keyspace];
+        environment::settings::<config::CqlSettings>(&args).store()
     }
 
     /// The way that clients take, through the load balancer.

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use handbill::backends::cql::CqlStore;
-use handbill::backends::redis::{Redis, TimeLimits};
-use handbill::config::{CqlSettings, RedisSettings};
+use handbill::backends::cql::{CqlSettings, CqlStore};
+use handbill::backends::redis::{LimiterMetrics, Redis, TimeLimits};
+use handbill::config::RedisSettings;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::random::Random;
-use handbill::telemetry::metrics::Metrics;
 use tokio::sync::OnceCell;
 
 use crate::cql::server::{connected, migrated_settings};
@@ -27,7 +26,7 @@ pub(crate) async fn empty_cql() -> CqlStore {
 /// Access to the Redis server.
 pub(crate) fn redis() -> Redis {
     let url = from_the_runner("HANDBILL_TEST_REDIS");
-    let settings: RedisSettings = environment::settings(&["--redis-url", &url]);
+    let settings = environment::settings::<RedisSettings>(&["--redis-url", &url]).limiter();
     let limits = TimeLimits {
         first_try: TEST_TIMEOUT,
         second_try: TEST_TIMEOUT,
@@ -35,5 +34,5 @@ pub(crate) fn redis() -> Redis {
         probe_interval: TEST_TIMEOUT,
     };
     let clock = Arc::new(SystemClock::new());
-    Redis::open(&settings, limits, clock, Random::System, Arc::new(Metrics::new())).unwrap()
+    Redis::open(&settings, limits, clock, Random::System, LimiterMetrics::default()).unwrap()
 }

@@ -3,8 +3,7 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use handbill::backends::cql::{CqlStore, Progress, migrate};
-use handbill::config::CqlSettings;
+use handbill::backends::cql::{CqlSettings, CqlStore, Progress, migrate};
 use handbill::ports::page_store::{InsertResult, Lookup, PageStore};
 use handbill::ports::random::Random;
 use tempfile::NamedTempFile;
@@ -28,8 +27,8 @@ fn secured(keyspace: &str, password: &NamedTempFile) -> CqlSettings {
     let (password, ca) = (password.path().to_str().unwrap(), from_the_runner("HANDBILL_TEST_CQL_SECURED_CA"));
     let login = ["--scylla-username", LOGIN, "--scylla-password-file", password, "--scylla-ca-file", &ca];
     let mut settings = settings(keyspace, &login);
-    settings.scylla_nodes = vec![from_the_runner("HANDBILL_TEST_CQL_SECURED")];
-    settings.scylla_replication_factor = 1;
+    settings.nodes = vec![from_the_runner("HANDBILL_TEST_CQL_SECURED")];
+    settings.replication_factor = 1;
     settings
 }
 
@@ -92,11 +91,11 @@ async fn a_node_with_another_certificate_or_without_tls_is_not_talked_to() {
     let password = file("cassandra");
     let mut settings = secured("handbill", &password);
     // A certificate of the node's name, so that only who signed it is wrong.
-    let (name, _) = settings.scylla_nodes[0].split_once(':').unwrap();
+    let (name, _) = settings.nodes[0].split_once(':').unwrap();
     let other = rcgen::generate_simple_self_signed([name.to_owned()]).unwrap();
     let other = file(&other.cert.pem());
-    settings.scylla_ca_file = Some(other.path().to_owned());
+    settings.ca_file = Some(other.path().to_owned());
     refused(&settings).await;
-    settings.scylla_ca_file = None;
+    settings.ca_file = None;
     refused(&settings).await;
 }

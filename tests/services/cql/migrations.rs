@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaError, SchemaState, Server, check};
-use handbill::backends::cql::{LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with};
-use handbill::config::CqlSettings;
+use handbill::backends::cql::{
+    CqlSettings, LeaseError, LeaseTimes, MigrateError, Report, enter_keyspace, migrate_with,
+};
 use handbill::ports::random::Random;
 use scylla::client::session::Session;
 use scylla::value::Row;
@@ -244,7 +245,7 @@ async fn a_keyspace_that_the_operator_made_is_used_as_it_is() {
     let made = format!("CREATE KEYSPACE {keyspace} WITH replication = {replication} AND durable_writes = false");
     change_schema(&session, made).await;
     let mut settings = settings(&keyspace, &[]);
-    settings.scylla_replication_factor = 3;
+    settings.replication_factor = 3;
     assert!(!migrating(&session, &settings, MIGRATIONS).await.unwrap().made_keyspace);
     let cql = "SELECT durable_writes FROM system_schema.keyspaces WHERE keyspace_name = ?";
     let answer = session.query_unpaged(cql, (&keyspace,)).await.unwrap().into_rows_result().unwrap();

@@ -5,8 +5,10 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration};
-use handbill::backends::cql::{CqlStore, CqlTimeouts, Fence, LeaseTimes, builder, migrate, migrate_with};
-use handbill::config::{CqlSettings, FenceConsistency};
+use handbill::backends::cql::{
+    CqlSettings, CqlStore, CqlTimeouts, Fence, FenceConsistency, LeaseTimes, builder, migrate, migrate_with,
+};
+use handbill::config;
 use handbill::domain::hex;
 use handbill::ports::random::{Random, index_below};
 use scylla::client::session::Session;
@@ -46,7 +48,7 @@ pub(crate) fn settings(keyspace: &str, args: &[&str]) -> CqlSettings {
     let nodes = nodes();
     let copies = nodes.split(',').count().min(3).to_string();
     let server = ["--scylla-nodes", &nodes, "--scylla-keyspace", keyspace, "--scylla-replication-factor", &copies];
-    environment::settings(&[&server[..], args].concat())
+    environment::settings::<config::CqlSettings>(&[&server[..], args].concat()).store()
 }
 
 /// A session directly with the server.
@@ -89,7 +91,7 @@ pub(crate) async fn connected(settings: &CqlSettings) -> CqlStore {
 /// A store in a keyspace of its own, a session, and the keyspace.
 pub(crate) async fn fresh_store() -> (Arc<CqlStore>, Arc<Session>, String) {
     let settings = migrated_settings().await;
-    (Arc::new(connected(&settings).await), session().await, settings.scylla_keyspace)
+    (Arc::new(connected(&settings).await), session().await, settings.keyspace)
 }
 
 /// Removes a keyspace of [`fresh_keyspace`].
@@ -154,14 +156,14 @@ pub(crate) async fn proxied(timeouts: CqlTimeouts) -> Proxied {
 pub(crate) async fn proxied_session(settings: &CqlSettings, count: usize) -> (Arc<Session>, RunningProxy) {
     let mut nodes = Vec::new();
     let mut settings = settings.clone();
-    for address in settings.scylla_nodes.iter_mut().take(count) {
+    for address in settings.nodes.iter_mut().take(count) {
         let real: SocketAddr = tokio::net::lookup_host(address.as_str()).await.unwrap().next().unwrap();
         let proxied = Addresses::draw().proxy(real.port());
         let node = Node::builder().real_address(real).proxy_address(proxied);
         nodes.push(node.shard_awareness(ShardAwareness::Unaware).build());
         *address = proxied.to_string();
     }
-    settings.scylla_nodes.truncate(count);
+    settings.nodes.truncate(count);
     let proxy = Proxy::new(nodes);
     let translator = Arc::new(proxy.translation_map());
     let proxy = proxy.run().await.unwrap();

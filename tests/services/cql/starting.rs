@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use handbill::backends::cql::migrate::schema::{MIGRATIONS, Migration, Phase, SchemaState};
 use handbill::backends::cql::{
-    ConnectError, CqlStore, CqlTimeouts, LeaseTimes, MigrateError, PendingStore, Progress, SettingsError, findings,
-    migrate, migrate_with,
+    ConnectError, CqlSettings, CqlStore, CqlTimeouts, LeaseTimes, MigrateError, PendingStore, Progress, SettingsError,
+    findings, migrate, migrate_with,
 };
-use handbill::config::CqlSettings;
 use handbill::ports::page_store::{InsertResult, PageStore, StoreError};
 use handbill::ports::random::Random;
 use tokio::sync::mpsc::unbounded_channel;
@@ -107,7 +106,7 @@ async fn a_store_goes_on_while_its_schema_is_expanded() {
 async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
     let mut settings = settings("handbill", &[]);
     // Nothing listens on the discard port of this address.
-    settings.scylla_nodes = vec!["127.255.255.254:9".to_owned()];
+    settings.nodes = vec!["127.255.255.254:9".to_owned()];
     let (tell, mut told) = unbounded_channel();
     let random = Random::System;
     let connecting = CqlStore::connect(&settings, CqlTimeouts::default(), random, move |progress| {
@@ -122,7 +121,7 @@ async fn a_cluster_that_is_out_of_reach_is_named_and_waited_for() {
 #[tokio::test]
 async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_told() {
     let mut settings = settings("handbill", &["--schema-wait", "0s"]);
-    let nodes = std::mem::replace(&mut settings.scylla_nodes, vec!["127.255.255.254:9".to_owned()]);
+    let nodes = std::mem::replace(&mut settings.nodes, vec!["127.255.255.254:9".to_owned()]);
     let refused = migrate(&settings, &Random::System).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Session(_)), "{refused}");
 
@@ -132,7 +131,7 @@ async fn a_migration_waits_for_a_cluster_that_is_out_of_reach_as_long_as_it_is_t
     let listener = tokio::net::TcpListener::bind(Addresses::draw().proxy(port)).await.unwrap();
     let keyspace = fresh_keyspace();
     settings = super::server::settings(&keyspace, &["--schema-wait", "1h"]);
-    settings.scylla_nodes = vec![listener.local_addr().unwrap().to_string()];
+    settings.nodes = vec![listener.local_addr().unwrap().to_string()];
     let relay = tokio::spawn(async move {
         drop(listener.accept().await.unwrap());
         loop {
@@ -156,16 +155,16 @@ async fn settings_that_cannot_be_used_are_refused_at_once() {
             error => panic!("{error}"),
         }
     };
-    let none = refused(&|settings| settings.scylla_nodes.clear()).await;
+    let none = refused(&|settings| settings.nodes.clear()).await;
     assert!(matches!(none, SettingsError::NoNodes), "{none}");
-    let half = refused(&|settings| settings.scylla_username = Some("me".to_owned())).await;
+    let half = refused(&|settings| settings.username = Some("me".to_owned())).await;
     assert!(matches!(half, SettingsError::HalfALogin), "{half}");
-    let no_file = refused(&|settings| settings.scylla_ca_file = Some("/nowhere/ca.pem".into())).await;
+    let no_file = refused(&|settings| settings.ca_file = Some("/nowhere/ca.pem".into())).await;
     assert!(matches!(no_file, SettingsError::File { option: "--scylla-ca-file", .. }), "{no_file}");
     let empty = tempfile::NamedTempFile::new().unwrap();
-    let no_certificate = refused(&|settings| settings.scylla_ca_file = Some(empty.path().to_owned())).await;
+    let no_certificate = refused(&|settings| settings.ca_file = Some(empty.path().to_owned())).await;
     assert!(matches!(no_certificate, SettingsError::File { .. }), "{no_certificate}");
-    let elsewhere = refused(&|settings| settings.scylla_datacenter = Some("nowhere".to_owned())).await;
+    let elsewhere = refused(&|settings| settings.datacenter = Some("nowhere".to_owned())).await;
     assert!(matches!(elsewhere, SettingsError::NoSuchDatacenter { .. }), "{elsewhere}");
 }
 

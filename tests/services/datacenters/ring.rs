@@ -6,8 +6,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use clap::Parser;
-use handbill::backends::cql::{CqlStore, CqlTimeouts, builder};
-use handbill::config::CqlSettings;
+use handbill::backends::cql::{CqlSettings, CqlStore, CqlTimeouts, builder};
+use handbill::config;
 use handbill::ports::random::{Random, index_below};
 use scylla::statement::Statement;
 use tokio::process::Command;
@@ -101,11 +101,11 @@ impl Ring {
         #[derive(Parser)]
         struct Line {
             #[command(flatten)]
-            settings: CqlSettings,
+            settings: config::CqlSettings,
         }
         let line = ["handbill", "--scylla-nodes", &self.nodes, "--scylla-keyspace", &self.keyspace];
         let datacenter = ["--scylla-datacenter", datacenter];
-        Line::try_parse_from([&line[..], &datacenter, more].concat()).unwrap().settings
+        Line::try_parse_from([&line[..], &datacenter, more].concat()).unwrap().settings.store()
     }
 
     /// The store of a replica in `datacenter`.

@@ -1,7 +1,6 @@
 //! The start in a cluster of several datacentres.
 
-use handbill::backends::cql::{ConnectError, CqlStore, CqlTimeouts, MigrateError, SettingsError, migrate};
-use handbill::config::CqlSettings;
+use handbill::backends::cql::{ConnectError, CqlSettings, CqlStore, CqlTimeouts, MigrateError, SettingsError, migrate};
 use handbill::ports::random::Random;
 
 use super::ring::{EAST, Ring, WEST};
@@ -9,7 +8,7 @@ use super::ring::{EAST, Ring, WEST};
 #[tokio::test(flavor = "multi_thread")]
 async fn with_two_datacentres_nothing_starts_until_one_is_named() {
     let ring = Ring::start().await;
-    let unnamed = CqlSettings { scylla_datacenter: None, ..ring.settings(WEST) };
+    let unnamed = CqlSettings { datacenter: None, ..ring.settings(WEST) };
     let refused = migrate(&unnamed, &Random::System).await.unwrap_err();
     assert!(matches!(refused, MigrateError::Settings(SettingsError::ChooseDatacenter { .. })), "{refused}");
     let connecting = CqlStore::connect(&unnamed, CqlTimeouts::default(), Random::System, |_| {});

@@ -14,7 +14,7 @@ use handbill::app::Deps;
 use handbill::backends::redb::RedbStore;
 use handbill::domain::client::ForwardedHeader;
 use handbill::server::drain::Phase;
-use handbill::server::{App, ServerLimits, ServerMetrics, serve};
+use handbill::server::{App, Routes, ServerLimits, ServerMetrics, serve};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
@@ -54,7 +54,7 @@ struct Listener {
 
 impl Listener {
     fn start(limits: ServerLimits) -> Self {
-        Self::serving(limits, app())
+        Self::serving(limits, Routes(app()))
     }
 
     fn serving(limits: ServerLimits, app: impl App) -> Self {
@@ -187,7 +187,7 @@ fn little_of_an_answer_that_is_not_read_is_taken_by_buffers() {
         async { axum::body::Body::from_stream(futures_util::stream::iter(pieces)) }
     };
     let app = Router::new().route("/endless", get(endless));
-    let listener = Listener::serving(ServerLimits { write: SOON, ..PATIENT }, app);
+    let listener = Listener::serving(ServerLimits { write: SOON, ..PATIENT }, Routes(app));
     // A connection that is opened before the listener serves has buffers of the system's default size.
     assert_eq!(get_once(listener.address, "/").unwrap().status, 404);
     let mut deaf = Connection::open_narrow(listener.address).unwrap();
@@ -227,7 +227,7 @@ fn a_body_that_never_comes_is_not_cut_by_the_limits_on_heads_and_rest() {
 #[test]
 fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kept() {
     let (app, entries, release) = holding_app();
-    let listener = Listener::serving(ServerLimits { connections: 3, ..PATIENT }, app);
+    let listener = Listener::serving(ServerLimits { connections: 3, ..PATIENT }, Routes(app));
     let mut working = listener.connect();
     working.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     entries.recv_timeout(TEST_TIMEOUT).unwrap();
@@ -248,7 +248,7 @@ fn at_the_limit_a_new_connection_ends_one_that_rests_and_one_in_a_request_is_kep
 #[test]
 fn a_client_that_closes_its_side_after_its_request_gets_its_answer() {
     let (app, entries, release) = holding_app();
-    let listener = Listener::serving(PATIENT, app);
+    let listener = Listener::serving(PATIENT, Routes(app));
     let mut half = listener.connect();
     half.send("GET /held HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     half.finish_sending().unwrap();
@@ -335,7 +335,7 @@ fn clients_that_do_not_read_hold_no_more_than_the_budget_and_keep_nobody_out() {
     let app = app().route("/page", get(|| async { vec![b'x'; 700 * 1024] }));
     // The service's router asks for room. The router of this test has none of its layers, so this one is added.
     let app = app.layer(axum::middleware::from_fn(take_room));
-    let listener = Listener::serving(SCARCE, app);
+    let listener = Listener::serving(SCARCE, Routes(app));
     let mut deaf = Vec::new();
     for _ in 0..200 {
         let mut connection = listener.connect();
@@ -410,7 +410,8 @@ fn stopping_serves_who_waits_in_the_queue_and_who_has_only_just_connected() {
             }
             queued
         });
-        let serving = tokio::spawn(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases));
+        let serving =
+            tokio::spawn(serve(listener, Routes(app()), PATIENT, no_proxies(), ServerMetrics::default(), phases));
         // Connections that sent nothing are cut off; otherwise this test would never end.
         let mut queued = clients.await.unwrap();
         serving.await.unwrap();
@@ -435,7 +436,7 @@ fn a_request_that_arrives_on_a_new_connection_after_the_stop_is_served() {
             assert!(other.get("/").unwrap().closes(), "the stop is known");
             assert_eq!(fresh.get("/").unwrap().text(), "here");
         });
-        tokio::join!(serve(listener, app(), PATIENT, no_proxies(), ServerMetrics::default(), phases), async {
+        tokio::join!(serve(listener, Routes(app()), PATIENT, no_proxies(), ServerMetrics::default(), phases), async {
             client.await.unwrap();
         });
     });

@@ -69,11 +69,11 @@ async fn a_refused_connection_makes_the_replica_go_on_with_what_it_has_counted_i
     }
     assert_eq!(admitted, 10, "falling back hands out no fresh quota");
     assert!(*replica.out_of_reach.borrow_and_update());
-    assert_eq!(replica.metrics.limiter_fallback.get(), 1);
+    assert_eq!(replica.metrics.fallback.get(), 1);
 
     server.start_again();
     come_back(&mut replica).await;
-    assert_eq!(replica.metrics.limiter_fallback.get(), 0);
+    assert_eq!(replica.metrics.fallback.get(), 0);
     let alone = replica.decided_alone();
     decide(&replica, client).await;
     assert_eq!(replica.decided_alone(), alone);
@@ -92,7 +92,7 @@ async fn one_call_without_an_answer_is_decided_alone_and_is_no_outage() {
     assert_eq!(decide(&replica, client).await.remaining, 4);
     assert_eq!(replica.decided_alone(), 1);
     assert!(!*replica.out_of_reach.borrow_and_update());
-    assert_eq!(replica.metrics.limiter_fallback.get(), 0);
+    assert_eq!(replica.metrics.fallback.get(), 0);
 }
 
 #[tokio::test]
@@ -121,7 +121,7 @@ async fn a_replica_that_starts_without_redis_finds_it_later() {
     let mut replica = Replica::start(&to(&format!("redis://{}", port.address)), SHORT);
     let noticed = replica.out_of_reach.wait_for(|out_of_reach| *out_of_reach);
     tokio::time::timeout(Duration::from_mins(2), noticed).await.expect("unasked").expect("it is there");
-    assert_eq!(replica.metrics.limiter_fallback.get(), 1);
+    assert_eq!(replica.metrics.fallback.get(), 1);
     assert!(decide(&replica, client()).await.admitted);
 
     let _server = OwnServer::start_with(&["--port", &port.number().to_string()]);

@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use handbill::backends::memory::MemoryRateLimiter;
-use handbill::backends::redis::Redis;
+use handbill::backends::redis::{LimiterMetrics, Redis};
 use handbill::domain::client::Client;
 use handbill::domain::network_limits::NetworkLimits;
 use handbill::domain::quota::Quota;
 use handbill::ports::clock::SystemClock;
 use handbill::ports::random::{Random, hex_id};
 use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use handbill::telemetry::metrics::Metrics;
 use redis::AsyncCommands;
 
 use super::servers::{ALL, OwnServer, PATIENT, Replica, client, connect, to, usual};
@@ -132,7 +131,7 @@ async fn a_network_is_limited_across_its_clients_and_replicas_as_in_one_process(
     let networks: NetworkLimits = "ipv6/56=2,ipv6/48=3".parse().unwrap();
     for servers in ALL {
         let replicas = [0, 1].map(|_| {
-            let (clock, metrics) = (Arc::new(SystemClock::new()), Arc::new(Metrics::new()));
+            let (clock, metrics) = (Arc::new(SystemClock::new()), LimiterMetrics::default());
             Redis::open(&servers.settings(), PATIENT, clock, Random::System, metrics).unwrap().limiter(networks.clone())
         });
         let alone = MemoryRateLimiter::new(Arc::new(SystemClock::new())).limiting_networks(networks.clone());

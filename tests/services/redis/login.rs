@@ -5,12 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use handbill::backends::redis::{OpenError, Redis, TimeLimits};
-use handbill::config::{RedisMode, RedisSettings, RedisUrl};
+use handbill::backends::redis::{LimiterMetrics, OpenError, Redis, RedisMode, RedisSettings, RedisUrl, TimeLimits};
 use handbill::domain::quota::Quota;
 use handbill::ports::random::Random;
 use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
-use handbill::telemetry::metrics::Metrics;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use redis::{Client, FromRedisValue, TlsCertificates};
 use tempfile::TempDir;
@@ -101,9 +99,9 @@ impl Guarded {
 
     fn settings(&self) -> RedisSettings {
         RedisSettings {
-            redis_username: Some("handbill".to_owned()),
-            redis_password_file: Some(self.file("password")),
-            redis_ca_file: Some(self.file("ca.pem")),
+            username: Some("handbill".to_owned()),
+            password_file: Some(self.file("password")),
+            ca_file: Some(self.file("ca.pem")),
             ..to(&format!("rediss://127.0.0.1:{}", self.server.port))
         }
     }
@@ -131,27 +129,21 @@ async fn a_server_with_tls_and_login_is_reached_with_the_right_authority_name_an
     let right = guarded.settings();
     assert!(is_reached(&right).await);
     let in_address = format!("rediss://handbill:correcthorse@127.0.0.1:{}", guarded.server.port);
-    assert!(is_reached(&RedisSettings { redis_ca_file: Some(guarded.file("ca.pem")), ..to(&in_address) }).await);
+    assert!(is_reached(&RedisSettings { ca_file: Some(guarded.file("ca.pem")), ..to(&in_address) }).await);
 
     for (what, wrong) in [
-        ("another authority", RedisSettings { redis_ca_file: Some(guarded.file("other-ca.pem")), ..right.clone() }),
-        ("the system's authorities", RedisSettings { redis_ca_file: None, ..right.clone() }),
-        (
-            "a wrong password",
-            RedisSettings { redis_password_file: Some(guarded.file("wrong-password")), ..right.clone() },
-        ),
-        ("a wrong name", RedisSettings { redis_username: Some("other".to_owned()), ..right.clone() }),
+        ("another authority", RedisSettings { ca_file: Some(guarded.file("other-ca.pem")), ..right.clone() }),
+        ("the system's authorities", RedisSettings { ca_file: None, ..right.clone() }),
+        ("a wrong password", RedisSettings { password_file: Some(guarded.file("wrong-password")), ..right.clone() }),
+        ("a wrong name", RedisSettings { username: Some("other".to_owned()), ..right.clone() }),
         (
             "a name that is not in the certificate",
             RedisSettings {
-                redis_url: vec![RedisUrl(format!("rediss://localhost:{}", guarded.server.port))],
+                urls: vec![RedisUrl(format!("rediss://localhost:{}", guarded.server.port))],
                 ..right.clone()
             },
         ),
-        (
-            "no TLS",
-            RedisSettings { redis_url: vec![RedisUrl(guarded.server.address())], redis_ca_file: None, ..right.clone() },
-        ),
+        ("no TLS", RedisSettings { urls: vec![RedisUrl(guarded.server.address())], ca_file: None, ..right.clone() }),
     ] {
         assert!(!is_reached(&wrong).await, "{what}");
     }
@@ -196,7 +188,7 @@ async fn a_replica_that_a_new_password_shuts_out_returns_once_its_file_has_it() 
 
 fn refusal(settings: &RedisSettings) -> OpenError {
     let clock = Arc::new(StillClock);
-    let opened = Redis::open(settings, usual(), clock, Random::System, Arc::new(Metrics::new()));
+    let opened = Redis::open(settings, usual(), clock, Random::System, LimiterMetrics::default());
     opened.err().expect("the settings are refused")
 }
 
@@ -208,23 +200,20 @@ async fn settings_that_make_no_sense_are_refused_in_a_line_that_tells_no_passwor
     let url = "redis://:sesame@127.0.0.1:1";
     let urls = |urls: &[&str]| urls.iter().map(|url| RedisUrl((*url).to_owned())).collect::<Vec<_>>();
     for (settings, told) in [
-        (RedisSettings { redis_url: Vec::new(), ..to(url) }, "names no address"),
+        (RedisSettings { urls: Vec::new(), ..to(url) }, "names no address"),
         (to("http://:sesame@127.0.0.1"), "address 1"),
         (to("127.0.0.1:6379:sesame"), "address 1"),
         (to("unix:///sesame"), "address 1"),
-        (RedisSettings { redis_url: urls(&[url, "sesame"]), ..to(url) }, "address 2"),
+        (RedisSettings { urls: urls(&[url, "sesame"]), ..to(url) }, "address 2"),
         (to("rediss://:sesame@127.0.0.1:1/#insecure"), "address 1"),
-        (RedisSettings { redis_url: urls(&[url, "rediss://:sesame@127.0.0.1:2"]), ..to(url) }, "mixes"),
-        (
-            RedisSettings { redis_url: urls(&[url, url]), redis_mode: Some(RedisMode::Single), ..to(url) },
-            "takes one address",
-        ),
-        (RedisSettings { redis_mode: Some(RedisMode::Sentinel), ..to(url) }, "--redis-sentinel-master"),
-        (RedisSettings { redis_username: Some("somebody".to_owned()), ..to(url) }, "needs --redis-password-file"),
-        (RedisSettings { redis_password_file: file("missing"), ..to(url) }, "--redis-password-file"),
-        (RedisSettings { redis_ca_file: file("missing"), ..to("rediss://127.0.0.1:1") }, "--redis-ca-file"),
-        (RedisSettings { redis_ca_file: file("empty"), ..to("rediss://127.0.0.1:1") }, "holds no certificate"),
-        (RedisSettings { redis_ca_file: file("empty"), ..to(url) }, "rediss://"),
+        (RedisSettings { urls: urls(&[url, "rediss://:sesame@127.0.0.1:2"]), ..to(url) }, "mixes"),
+        (RedisSettings { urls: urls(&[url, url]), mode: Some(RedisMode::Single), ..to(url) }, "takes one address"),
+        (RedisSettings { mode: Some(RedisMode::Sentinel), ..to(url) }, "--redis-sentinel-master"),
+        (RedisSettings { username: Some("somebody".to_owned()), ..to(url) }, "needs --redis-password-file"),
+        (RedisSettings { password_file: file("missing"), ..to(url) }, "--redis-password-file"),
+        (RedisSettings { ca_file: file("missing"), ..to("rediss://127.0.0.1:1") }, "--redis-ca-file"),
+        (RedisSettings { ca_file: file("empty"), ..to("rediss://127.0.0.1:1") }, "holds no certificate"),
+        (RedisSettings { ca_file: file("empty"), ..to(url) }, "rediss://"),
     ] {
         let line = refusal(&settings).to_string();
         assert!(line.contains(told), "{line}");
@@ -236,7 +225,7 @@ async fn settings_that_make_no_sense_are_refused_in_a_line_that_tells_no_passwor
 #[tokio::test]
 async fn several_addresses_mean_a_cluster() {
     let settings = RedisSettings {
-        redis_url: vec![RedisUrl("redis://127.0.0.1:1".to_owned()), RedisUrl("redis://127.0.0.1:2".to_owned())],
+        urls: vec![RedisUrl("redis://127.0.0.1:1".to_owned()), RedisUrl("redis://127.0.0.1:2".to_owned())],
         ..to("")
     };
     let replica = Replica::start(&settings, usual());

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use handbill::config::RedisMode;
+use handbill::backends::redis::RedisMode;
 use handbill::domain::quota::Quota;
 use handbill::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
 use rustix::process::Signal;
@@ -60,7 +60,7 @@ async fn when_a_master_of_a_cluster_is_lost_its_clients_are_limited_on_and_then_
                 replica.limiter.check(Attempt::new(LimitKind::Create, TEN, *client)).await;
             }
         }
-        let url = &servers.settings.redis_url[0].0;
+        let url = &servers.settings.urls[0].0;
         let first = url.rsplit(':').next().unwrap().to_owned();
         until_its_successor_knows(url).await;
         servers.signal(&format!("node-{first}"), signal);

@@ -7,14 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use handbill::backends::redis::{Redis, RedisLimiter, TimeLimits};
-use handbill::config::{RedisMode, RedisSettings, RedisUrl};
+use handbill::backends::redis::{LimiterMetrics, Redis, RedisLimiter, RedisMode, RedisSettings, RedisUrl, TimeLimits};
 use handbill::domain::client::Client;
 use handbill::domain::network_limits::NetworkLimits;
 use handbill::domain::timestamp::UnixMillis;
 use handbill::ports::clock::Clock;
 use handbill::ports::random::{Random, index_below};
-use handbill::telemetry::metrics::Metrics;
 use redis::aio::MultiplexedConnection;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -56,9 +54,9 @@ impl Shared {
         };
         let addresses = from_the_runner(variable);
         RedisSettings {
-            redis_url: addresses.split(',').map(|address| RedisUrl(address.to_owned())).collect(),
-            redis_mode: Some(mode),
-            redis_sentinel_master: master,
+            urls: addresses.split(',').map(|address| RedisUrl(address.to_owned())).collect(),
+            mode: Some(mode),
+            sentinel_master: master,
             ..to("")
         }
     }
@@ -67,15 +65,15 @@ impl Shared {
 /// Settings that lead to one server.
 pub(crate) fn to(address: &str) -> RedisSettings {
     RedisSettings {
-        redis_url: vec![RedisUrl(address.to_owned())],
-        redis_mode: None,
-        redis_sentinel_master: None,
-        redis_username: None,
-        redis_password_file: None,
-        redis_ca_file: None,
-        redis_client_cert_file: None,
-        redis_client_key_file: None,
-        redis_timeout: Duration::from_millis(500),
+        urls: vec![RedisUrl(address.to_owned())],
+        mode: None,
+        sentinel_master: None,
+        username: None,
+        password_file: None,
+        ca_file: None,
+        client_cert_file: None,
+        client_key_file: None,
+        timeout: Duration::from_millis(500),
     }
 }
 
@@ -96,13 +94,13 @@ impl Clock for StillClock {
 /// The parts of one replica that use Redis.
 pub(crate) struct Replica {
     pub(crate) limiter: RedisLimiter,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) metrics: LimiterMetrics,
     pub(crate) out_of_reach: watch::Receiver<bool>,
 }
 
 impl Replica {
     pub(crate) fn start(settings: &RedisSettings, limits: TimeLimits) -> Self {
-        let metrics = Arc::new(Metrics::new());
+        let metrics = LimiterMetrics::default();
         let redis = Redis::open(settings, limits, Arc::new(StillClock), Random::System, metrics.clone()).unwrap();
         Self { limiter: redis.limiter(NetworkLimits::NONE), metrics, out_of_reach: redis.out_of_reach() }
     }
@@ -231,9 +229,9 @@ impl OwnServers {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let addresses = String::from_utf8(output.stdout).unwrap();
         let settings = RedisSettings {
-            redis_url: addresses.trim().split(',').map(|address| RedisUrl(address.to_owned())).collect(),
-            redis_mode: Some(mode),
-            redis_sentinel_master: master,
+            urls: addresses.trim().split(',').map(|address| RedisUrl(address.to_owned())).collect(),
+            mode: Some(mode),
+            sentinel_master: master,
             ..to("")
         };
         Self { directory, settings }

@@ -10,7 +10,7 @@ use redis::{AsyncCommands, Script};
 
 use super::servers::{Shared, client, connect};
 
-const SCRIPT: &str = include_str!("../../../src/backends/redis/sliding_window.lua");
+const SCRIPT: &str = include_str!("../../../crates/limiter/src/sliding_window.lua");
 
 /// One client's window.
 struct Window {
@@ -30,7 +30,7 @@ struct Answer {
 
 impl Window {
     async fn new() -> Self {
-        let connection = connect(&Shared::Single.settings().redis_url[0].0).await;
+        let connection = connect(&Shared::Single.settings().urls[0].0).await;
         Self { connection, key: format!("handbill:test:{{{}}}", client()), attempts: 0 }
     }
 

@@ -1,0 +1,35 @@
+//! The values that Handbill works with. Each is checked when it is made, so a value that exists is valid.
+//!
+//! Nothing here does I/O, reads a clock, draws random numbers or is async: time and random numbers are arguments.
+//! Parsing returns errors and never panics; rendering never fails.
+
+pub use handbill_markdown as markdown;
+pub use handbill_markdown::{excerpt, host_name, html_text, invisible, language};
+
+pub mod archive;
+pub mod audit;
+pub mod authority;
+pub mod blocklist;
+pub mod client;
+pub mod contact;
+pub mod content;
+pub mod creates;
+pub mod edge_caching;
+pub mod edit_key;
+pub mod fingerprint;
+pub mod hex;
+pub mod limit_tier;
+pub mod link_hosts;
+pub mod network_limits;
+pub mod oauth;
+pub mod origin;
+pub mod page;
+pub mod purge_url;
+pub mod quota;
+pub mod registry_proof;
+pub mod slug;
+pub mod subject;
+pub mod takedown;
+pub mod text_edits;
+pub mod timestamp;
+pub mod title;

@@ -1,0 +1,334 @@
+//! The state of a connection, which the byte stream below it and the service above it share.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::budgets::{Budget, Charge, Full};
+use super::connections::Seat;
+use super::cut::Cut;
+use super::framing::Body;
+use super::limits::ServerLimits;
+use crate::clients::Client;
+
+/// Bytes that a request holds besides its head and body: hyper's two buffers of 8 KiB and the state of its handler.
+const REQUEST_BYTES: u64 = 24 * 1024;
+
+/// Hyper copies a head into a buffer that it doubles until the head fits. Up to this size, in bytes, the copy is part of
+/// [`REQUEST_BYTES`].
+const SMALL_HEAD_BYTES: usize = 8 * 1024;
+
+/// Bytes that an answer holds in addition to its body: the buffers of hyper and of the kernel. The answer holds these
+/// bytes until the client has received it.
+const ANSWER_BYTES: u64 = 80 * 1024;
+
+/// Answers up to this size, in bytes, are never refused after the work was done, because a small answer may show an
+/// edit key.
+const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
+
+/// The part that all connections of a listener share.
+pub(super) struct Shared {
+    pub(super) limits: ServerLimits,
+    pub(super) receiving: Arc<Budget>,
+    pub(super) sending: Arc<Budget>,
+}
+
+/// One connection.
+pub(super) struct ConnState {
+    pub(super) shared: Arc<Shared>,
+    pub(super) cut: Arc<Cut>,
+    /// The other end of the connection: the client or a proxy.
+    peer: Client,
+    state: Mutex<State>,
+}
+
+struct State {
+    stage: Stage,
+    /// The part of the request's body that hyper does not have yet.
+    body: Body,
+    /// The service has not read all of the request's body.
+    has_unread: bool,
+    /// Hyper has all of the answer.
+    is_handed_over: bool,
+    /// The client that the request is charged to.
+    client: Client,
+    /// There was no room for the answer, and that was counted. The service asks before and after its work.
+    is_refused: bool,
+    receiving: Option<Charge>,
+    sending: Option<Charge>,
+    seat: Seat,
+    draining: Option<Draining>,
+}
+
+/// Set once the listener stops.
+#[derive(Clone, Copy)]
+struct Draining {
+    since: Instant,
+    /// How long to stay idle instead of [`ServerLimits::idle`], since no further request is wanted.
+    idle: Duration,
+}
+
+#[derive(Clone, Copy)]
+enum Stage {
+    /// Waiting for the first byte of a head. A fresh connection had no request yet.
+    Idle { until: Instant, is_fresh: bool },
+    /// The head has begun and must be complete by `until`.
+    Head { until: Instant },
+    /// Hyper has the head.
+    Given,
+    /// The service has the request. The service's own time limits apply besides the limit for the body.
+    Request { since: Instant },
+    /// The answer was made and must be sent by `until`.
+    Answer { until: Instant },
+}
+
+impl ConnState {
+    pub(super) fn new(shared: Arc<Shared>, peer: Client, cut: Arc<Cut>, seat: Seat) -> Self {
+        let until = Instant::now() + shared.receiving.tightened(shared.limits.head);
+        let state = State {
+            stage: Stage::Idle { until, is_fresh: true },
+            body: Body::NONE,
+            has_unread: false,
+            is_handed_over: false,
+            client: peer,
+            is_refused: false,
+            receiving: None,
+            sending: None,
+            seat,
+            draining: None,
+        };
+        Self { shared, cut, peer, state: Mutex::new(state) }
+    }
+
+    /// Records that the first bytes of a head have arrived.
+    pub(super) fn head_began(&self) {
+        let mut state = self.lock();
+        if let Stage::Idle { .. } = state.stage {
+            let until = Instant::now() + self.shared.receiving.tightened(self.shared.limits.head);
+            state.stage = Stage::Head { until };
+            state.client = self.peer;
+            state.seat.work();
+        }
+    }
+
+    /// Reserves `bytes` in total for a head.
+    pub(super) fn charge_head(&self, bytes: usize) -> Result<(), Full> {
+        self.lock().charge(bytes as u64, self)
+    }
+
+    /// Records that a head of `bytes` is complete and goes to hyper.
+    pub(super) fn head_is_whole(&self, bytes: usize) -> Result<(), Full> {
+        let mut state = self.lock();
+        state.stage = Stage::Given;
+        state.has_unread = true;
+        let copied = if bytes > SMALL_HEAD_BYTES { 2 * bytes as u64 } else { 0 };
+        state.charge(REQUEST_BYTES + copied, self)
+    }
+
+    /// Records that hyper has read a head which `body` follows. The request is charged to `client`.
+    pub(super) fn request_began(&self, body: Body, client: Client) {
+        let mut state = self.lock();
+        state.stage = Stage::Request { since: Instant::now() };
+        state.is_handed_over = false;
+        state.is_refused = false;
+        state.has_unread = !body.is_done();
+        state.body = body;
+        if state.client != client {
+            state.client = client;
+            if let Some(charge) = &state.receiving {
+                charge.move_to(client);
+            }
+        }
+        if !state.has_unread {
+            state.wait_for_us(true);
+        }
+    }
+
+    /// Reserves `bytes` of the body, which have arrived.
+    pub(super) fn charge_body(&self, bytes: usize) -> Result<(), Full> {
+        let mut state = self.lock();
+        let held = match &mut state.receiving {
+            Some(charge) => {
+                charge.moved(bytes);
+                charge.bytes()
+            }
+            None => 0,
+        };
+        state.charge(held + bytes as u64, self)
+    }
+
+    /// Records that the request's body was read to its end.
+    pub(super) fn request_was_read(&self) {
+        let mut state = self.lock();
+        if std::mem::take(&mut state.has_unread) {
+            state.wait_for_us(true);
+        }
+    }
+
+    /// When the time for the body is over, if its last bytes arrived at `last`.
+    pub(super) fn body_deadline(&self, last: Option<Instant>) -> Option<Instant> {
+        let state = self.lock();
+        let Stage::Request { since } = state.stage else { return None };
+        let whole = since + self.shared.receiving.tightened(self.shared.limits.body);
+        let stalled = state.draining.map(|draining| self.stalled(draining, last.unwrap_or(since)));
+        Some(stalled.map_or(whole, |stalled| stalled.min(whole)))
+    }
+
+    /// Reserves what any answer needs. It is called before any work is done. A request that was refused stays refused.
+    pub(super) fn may_answer(&self) -> Result<(), Full> {
+        let mut state = self.lock();
+        if state.is_refused {
+            return Err(Full);
+        }
+        if state.sending.is_none() {
+            let charge = self.shared.sending.take(state.client, ANSWER_BYTES, &self.cut);
+            state.is_refused = charge.is_err();
+            let charge = charge?;
+            charge.wait_for_us(true);
+            state.sending = Some(charge);
+        }
+        Ok(())
+    }
+
+    /// Reserves `bytes` for the body of the answer until it is sent.
+    pub(super) fn charge_answer(&self, bytes: u64) -> Result<(), Full> {
+        let mut state = self.lock();
+        let client = state.client;
+        let reserved = match &mut state.sending {
+            Some(charge) if bytes <= SMALL_ANSWER_BYTES => {
+                charge.force(bytes);
+                Ok(())
+            }
+            Some(charge) => charge.resize(ANSWER_BYTES + bytes),
+            None => self.shared.sending.take(client, ANSWER_BYTES + bytes, &self.cut).map(|charge| {
+                state.sending = Some(charge);
+            }),
+        };
+        state.is_refused = reserved.is_err();
+        reserved
+    }
+
+    /// Records that the answer was made, and frees the request. Returns whether the connection must end with this answer,
+    /// because part of the request was not read.
+    pub(super) fn answered(&self) -> bool {
+        let mut state = self.lock();
+        state.receiving = None;
+        state.wait_for_us(false);
+        let until = Instant::now() + self.shared.sending.tightened(self.shared.limits.answer);
+        state.stage = Stage::Answer { until };
+        state.has_unread
+    }
+
+    /// Records that hyper has all of the answer.
+    pub(super) fn handed_over(&self) {
+        self.lock().is_handed_over = true;
+    }
+
+    /// Records that the kernel accepted `bytes` of the answer.
+    pub(super) fn sent(&self, bytes: usize) {
+        if let Some(charge) = &mut self.lock().sending {
+            charge.moved(bytes);
+        }
+    }
+
+    /// Records that everything was sent. Returns true if that completes an answer; the connection is then idle.
+    pub(super) fn all_sent(&self) -> bool {
+        let mut state = self.lock();
+        let Stage::Answer { .. } = state.stage else { return false };
+        if !state.is_handed_over {
+            return false;
+        }
+        state.sending = None;
+        let idle = state
+            .draining
+            .map_or_else(|| self.shared.receiving.tightened(self.shared.limits.idle), |draining| draining.idle);
+        state.stage = Stage::Idle { until: Instant::now() + idle, is_fresh: false };
+        state.seat.rest();
+        true
+    }
+
+    /// Starts draining. A connection that had no request yet waits `first` for its first request. Any other connection
+    /// waits `next` for another request. From now on a client that makes no progress has less time.
+    pub(super) fn finish(&self, first: Duration, next: Duration) {
+        let mut state = self.lock();
+        let now = Instant::now();
+        state.draining = Some(Draining { since: now, idle: next });
+        if let Stage::Idle { until, is_fresh } = &mut state.stage {
+            let latest = now + if *is_fresh { first } else { next };
+            *until = latest.min(*until);
+        }
+    }
+
+    /// When the client's time to send a head is over.
+    pub(super) fn head_deadline(&self) -> Option<Instant> {
+        match self.lock().stage {
+            Stage::Idle { until, .. } | Stage::Head { until } => Some(until),
+            Stage::Given | Stage::Request { .. } | Stage::Answer { .. } => None,
+        }
+    }
+
+    /// When the client's time to read the answer is over, if it last made progress at `last`.
+    pub(super) fn write_deadline(&self, last: Instant) -> Instant {
+        let state = self.lock();
+        let slow = last + self.shared.sending.tightened(self.shared.limits.write);
+        let stalled = state.draining.map_or(slow, |draining| self.stalled(draining, last).min(slow));
+        match state.stage {
+            Stage::Answer { until } => stalled.min(until),
+            _ => stalled,
+        }
+    }
+
+    /// Gives `update` the part of the request's body that hyper does not have yet.
+    pub(super) fn with_body<T>(&self, update: impl FnOnce(&mut Body) -> T) -> T {
+        update(&mut self.lock().body)
+    }
+
+    /// Whether bytes that arrive belong to a body.
+    pub(super) fn is_in_request(&self) -> bool {
+        matches!(self.lock().stage, Stage::Request { .. } | Stage::Answer { .. })
+    }
+
+    /// Whether another request may begin: the last answer was sent, and no bytes of its request can still arrive. Bytes
+    /// of a body that nobody read must never be taken for a request.
+    pub(super) fn is_idle(&self) -> bool {
+        let state = self.lock();
+        matches!(state.stage, Stage::Idle { .. }) && !state.has_unread
+    }
+
+    /// Whether the client may still send bytes that nobody will read: the rest of a body or of an invalid head.
+    pub(super) fn has_unread(&self) -> bool {
+        let state = self.lock();
+        state.has_unread || matches!(state.stage, Stage::Head { .. })
+    }
+
+    fn stalled(&self, draining: Draining, last: Instant) -> Instant {
+        draining.since.max(last) + self.shared.limits.stalled_at_stop
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics while it holds this lock")
+    }
+}
+
+impl State {
+    /// Records whether the connection waits for this process (`is_ours`) or for its client.
+    fn wait_for_us(&mut self, is_ours: bool) {
+        self.seat.wait_for_us(is_ours);
+        if is_ours && let Some(charge) = &self.receiving {
+            charge.wait_for_us(true);
+        }
+        if !is_ours && let Some(charge) = &self.sending {
+            charge.wait_for_us(false);
+        }
+    }
+
+    /// Reserves `bytes` in total for the request.
+    fn charge(&mut self, bytes: u64, conn: &ConnState) -> Result<(), Full> {
+        if let Some(charge) = &mut self.receiving {
+            return charge.resize(bytes);
+        }
+        self.receiving = Some(conn.shared.receiving.take(self.client, bytes, &conn.cut)?);
+        Ok(())
+    }
+}

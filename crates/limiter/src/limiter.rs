@@ -1,0 +1,96 @@
+//! Sliding windows that all replicas share, and windows of this replica alone for when Redis does not answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redis::{ErrorKind, RedisResult, Script};
+
+use super::connection::RedisConnection;
+use super::keys;
+use super::memory::MemoryRateLimiter;
+use super::metrics::LimiterMetrics;
+use super::pool::Connection;
+use crate::domain::network_limits::{NetworkLimits, Window};
+use crate::domain::quota::Decision;
+use crate::ports::clock::SharedClock;
+use crate::ports::random::{Random, hex_id};
+use crate::ports::rate_limiter::{Attempt, LimitKind, RateLimiter};
+
+/// Counts attempts in Redis, by Redis's clock. While Redis is unreachable it counts in this process.
+pub struct RedisLimiter {
+    redis: Arc<RedisConnection>,
+    script: Script,
+    random: Random,
+    metrics: LimiterMetrics,
+    networks: NetworkLimits,
+    local: MemoryRateLimiter,
+}
+
+impl RedisLimiter {
+    pub(super) fn new(
+        redis: Arc<RedisConnection>,
+        clock: SharedClock,
+        random: Random,
+        metrics: LimiterMetrics,
+        networks: NetworkLimits,
+    ) -> Self {
+        let script = Script::new(include_str!("sliding_window.lua"));
+        let local = MemoryRateLimiter::new(clock).limiting_networks(networks.clone());
+        Self { redis, script, random, metrics, networks, local }
+    }
+
+    /// The decision on the attempt `id` in `windows`, of which the first is the client's own.
+    async fn ask(
+        &self,
+        mut connection: Connection,
+        kind: LimitKind,
+        windows: &[Window],
+        id: &str,
+    ) -> RedisResult<Decision> {
+        let mut call = self.script.prepare_invoke();
+        for key in keys::windows(kind, windows) {
+            call.key(key);
+        }
+        call.arg(id);
+        for Window { quota, .. } in windows {
+            call.arg(quota.limit).arg(u64::try_from(quota.window.as_micros()).unwrap_or(u64::MAX));
+        }
+        let answer: Vec<u64> = call.invoke_async(&mut connection).await?;
+        decision(&answer, windows)
+            .ok_or_else(|| (ErrorKind::UnexpectedReturnType, "the script's answer is not ours").into())
+    }
+}
+
+/// The decision in the script's answer.
+fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
+    let [admitted, _, counts @ ..] = answer else { return None };
+    if counts.len() != 2 * windows.len() {
+        return None;
+    }
+    let mut decisions = counts.chunks_exact(2).zip(windows).map(|(counts, Window { quota, .. })| Decision {
+        admitted: *admitted == 1,
+        quota: *quota,
+        remaining: u32::try_from(counts[0]).unwrap_or(u32::MAX),
+        more_after: Duration::from_micros(counts[1]),
+    });
+    Some(decisions.next()?.restricted_by(decisions))
+}
+
+#[async_trait]
+impl RateLimiter for RedisLimiter {
+    async fn check(&self, attempt: Attempt) -> Decision {
+        let windows = self.networks.windows(attempt.quota, attempt.client, attempt.subject);
+        let id = hex_id(&self.random);
+        let ask = |connection| self.ask(connection, attempt.kind, &windows, &id);
+        if let Some(decision) = self.redis.call(ask).await {
+            if decision.admitted {
+                self.local.count(attempt);
+            }
+            decision
+        } else {
+            self.metrics.fallback_decisions.inc();
+            self.local.check(attempt).await
+        }
+    }
+}

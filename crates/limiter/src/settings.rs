@@ -1,0 +1,224 @@
+//! The settings of Redis, checked, and the files that they name.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use redis::io::tcp::TcpSettings;
+use redis::{ClientTlsConfig, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisError, TlsCertificates};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
+use thiserror::Error;
+
+/// How the Redis servers work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RedisMode {
+    /// One server.
+    Single,
+    /// A Redis Cluster; the addresses are those of some of its nodes.
+    Cluster,
+    /// Sentinels that name the master; the addresses are theirs.
+    Sentinel,
+}
+
+/// An address as it was given. It may contain a password, so its `Debug` is redacted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RedisUrl(pub String);
+
+impl fmt::Debug for RedisUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RedisUrl(…)")
+    }
+}
+
+impl From<String> for RedisUrl {
+    // An invalid address is rejected where it is used, because clap would print it with its password.
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+/// Settings of Redis. The errors name the options of the program that set them.
+#[derive(Clone, Debug)]
+pub struct RedisSettings {
+    /// As redis:// or rediss://. Several addresses are nodes of a Redis Cluster, or the sentinels.
+    pub urls: Vec<RedisUrl>,
+    /// How the servers work together; else one server for one address, and a cluster for several.
+    pub mode: Option<RedisMode>,
+    /// Name that the sentinels have for the master.
+    pub sentinel_master: Option<String>,
+    /// How long a request may wait for Redis in all.
+    pub timeout: Duration,
+    /// User name for the Redis servers. Sentinels use the login in their own addresses.
+    pub username: Option<String>,
+    /// File with the password for the Redis servers.
+    pub password_file: Option<PathBuf>,
+    /// Certificates (PEM) of the authorities for rediss:// servers, in place of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows rediss:// servers who it is, with those that signed it.
+    pub client_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of that certificate.
+    pub client_key_file: Option<PathBuf>,
+}
+
+/// Why the settings of Redis cannot be used. No message contains an address, which may contain a password.
+#[derive(Debug, Error)]
+pub enum OpenError {
+    /// No address was given.
+    #[error("--redis-url names no address")]
+    NoAddress,
+    /// An address cannot be parsed; the number counts from 1.
+    #[error("address {0} of --redis-url is not of the form redis://host:port or rediss://host:port")]
+    Address(usize),
+    /// Some addresses are with TLS and some without.
+    #[error("--redis-url mixes redis:// and rediss://: give all servers the same")]
+    MixedTls,
+    /// Several addresses were given for one server.
+    #[error("--redis-mode single takes one address in --redis-url")]
+    SeveralForSingle,
+    /// The name of the master is missing. Sentinels may know several masters.
+    #[error("--redis-mode sentinel needs --redis-sentinel-master")]
+    NoMasterName,
+    /// The password file cannot be read.
+    #[error("cannot read {path} ({source}): --redis-password-file names a file that holds the password")]
+    PasswordFile {
+        /// The file.
+        path: PathBuf,
+        /// The error of reading it.
+        source: io::Error,
+    },
+    /// A user name without a password cannot log in.
+    #[error("--redis-username needs --redis-password-file")]
+    NoPassword,
+    /// The file of certificates cannot be used.
+    #[error("cannot read {path} ({reason}): --redis-ca-file names a file of PEM certificates")]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// The error of reading or parsing it.
+        reason: String,
+    },
+    /// Certificates were given without TLS, so they would not be used.
+    #[error("--redis-ca-file needs addresses that begin with rediss://")]
+    CaWithoutTls,
+    /// A certificate of this process without its key, or a key without its certificate.
+    #[error("--redis-client-cert-file and --redis-client-key-file must be used together")]
+    HalfAnIdentity,
+    /// A certificate of this process without TLS, so it would not be shown.
+    #[error("--redis-client-cert-file needs addresses that begin with rediss://")]
+    IdentityWithoutTls,
+    /// The certificate of this process or its key cannot be used.
+    #[error("cannot read {path} ({reason}): {option} names a PEM file")]
+    IdentityFile {
+        /// The file.
+        path: PathBuf,
+        /// The option that names the file.
+        option: &'static str,
+        /// The error of reading or parsing it.
+        reason: String,
+    },
+    /// The client library rejects the combination of settings.
+    #[error("the settings of Redis do not fit together: {0}")]
+    Refused(#[from] RedisError),
+}
+
+/// The addresses of the servers, or of the sentinels: at least one, all with TLS or all without.
+pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<ConnectionInfo>, OpenError> {
+    let mut addresses = Vec::new();
+    for (index, url) in settings.urls.iter().enumerate() {
+        let url = url.0.trim();
+        // The library also accepts other schemes, such as Unix sockets, and a way to turn the verification of TLS off.
+        let is_ours = url.starts_with("redis://") || url.starts_with("rediss://");
+        let address = url.into_connection_info().ok().filter(|_| is_ours);
+        let address =
+            address.filter(|address| !matches!(address.addr(), ConnectionAddr::TcpTls { insecure: true, .. }));
+        addresses.push(address.ok_or(OpenError::Address(index + 1))?.set_tcp_settings(tcp_settings()));
+    }
+    let with_tls = addresses.iter().filter(|address| is_tls(address)).count();
+    if addresses.is_empty() {
+        return Err(OpenError::NoAddress);
+    }
+    if with_tls != 0 && with_tls != addresses.len() {
+        return Err(OpenError::MixedTls);
+    }
+    Ok(addresses)
+}
+
+/// The password for the servers that store the keys.
+pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, OpenError> {
+    let Some(path) = &settings.password_file else {
+        return if settings.username.is_some() { Err(OpenError::NoPassword) } else { Ok(None) };
+    };
+    let text = fs::read_to_string(path);
+    let text = text.map_err(|source| OpenError::PasswordFile { path: path.clone(), source })?;
+    Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
+}
+
+/// The authorities to trust in place of the system's, and the certificate of this process. Also makes sure that the
+/// process can use TLS at all.
+pub(super) fn read_certificates(settings: &RedisSettings, is_tls: bool) -> Result<Option<TlsCertificates>, OpenError> {
+    if is_tls {
+        // This fails if another part of the process has already chosen a provider. The process then uses that one.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    }
+    let client_tls = read_identity(settings, is_tls)?;
+    let root_cert = read_authorities(settings, is_tls)?;
+    Ok((client_tls.is_some() || root_cert.is_some()).then_some(TlsCertificates { client_tls, root_cert }))
+}
+
+fn read_authorities(settings: &RedisSettings, is_tls: bool) -> Result<Option<Vec<u8>>, OpenError> {
+    let Some(path) = &settings.ca_file else { return Ok(None) };
+    if !is_tls {
+        return Err(OpenError::CaWithoutTls);
+    }
+    let ca_file_error = |reason: String| OpenError::CaFile { path: path.clone(), reason };
+    let pem = fs::read(path).map_err(|error| ca_file_error(error.to_string()))?;
+    parse_certificates(&pem).map_err(ca_file_error)?;
+    Ok(Some(pem))
+}
+
+fn read_identity(settings: &RedisSettings, is_tls: bool) -> Result<Option<ClientTlsConfig>, OpenError> {
+    let (certificate, key) = match (&settings.client_cert_file, &settings.client_key_file) {
+        (Some(_), Some(_)) if !is_tls => return Err(OpenError::IdentityWithoutTls),
+        (Some(certificate), Some(key)) => (certificate, key),
+        (None, None) => return Ok(None),
+        _ => return Err(OpenError::HalfAnIdentity),
+    };
+    let fault = |path: &Path, option| {
+        let path = path.to_owned();
+        move |reason: String| OpenError::IdentityFile { path, option, reason }
+    };
+    let of_certificate = fault(certificate, "--redis-client-cert-file");
+    let client_cert = fs::read(certificate).map_err(|error| error.to_string());
+    let chain = client_cert.and_then(|pem| Ok((parse_certificates(&pem)?, pem)));
+    let (chain, client_cert) = chain.map_err(of_certificate)?;
+    let client_key = fs::read(key).map_err(|error| fault(key, "--redis-client-key-file")(error.to_string()))?;
+    // The library would only find out when it connects that the key does not belong to the certificate.
+    let of_key = |error: String| fault(key, "--redis-client-key-file")(error);
+    let parsed = PrivateKeyDer::from_pem_slice(&client_key).map_err(|error| of_key(error.to_string()))?;
+    let provider = rustls::crypto::aws_lc_rs::default_provider();
+    CertifiedKey::from_der(chain, parsed, &provider).map_err(|error| of_key(error.to_string()))?;
+    Ok(Some(ClientTlsConfig { client_cert, client_key }))
+}
+
+/// The library accepts a file without any certificate, and then trusts nobody.
+fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let certificates = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
+    match certificates {
+        Ok(certificates) if certificates.is_empty() => Err("it holds no certificate".to_owned()),
+        Ok(certificates) => Ok(certificates),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+pub(super) fn is_tls(address: &ConnectionInfo) -> bool {
+    matches!(address.addr(), ConnectionAddr::TcpTls { .. })
+}
+
+/// Calls are small and wait for their answers, so each packet is sent without delay.
+pub(super) fn tcp_settings() -> TcpSettings {
+    TcpSettings::default().set_nodelay(true)
+}

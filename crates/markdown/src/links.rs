@@ -1,0 +1,120 @@
+//! Decides which addresses a page may have. The URL standard's parser decides; there is no list of bad addresses.
+
+use std::sync::LazyLock;
+
+use url::Url;
+
+use crate::host_name::is_short_enough;
+
+/// The base against which a same-site address is resolved to see whether it stays on the site. No page is ever served
+/// there.
+static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.invalid/").expect("a constant address"));
+
+/// An allowed address of a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct LinkAddress {
+    /// The value of `href`.
+    pub(super) href: String,
+    /// The origin, if `href` is an `http` or `https` address.
+    pub(super) origin: Option<String>,
+}
+
+/// The address of a link written `[text](written)`: `https`, `http`, `mailto`, `#fragment` or a same-site `/path`.
+pub(super) fn link(written: &str) -> Option<LinkAddress> {
+    if !has_possible_host(written) {
+        return None;
+    }
+    match Url::parse(written) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && !has_credentials(&url) => {
+            Some(LinkAddress { origin: Some(url.origin().ascii_serialization()), href: url.into() })
+        }
+        Ok(url) if url.scheme() == "mailto" => Some(LinkAddress { href: url.into(), origin: None }),
+        Err(url::ParseError::RelativeUrlWithoutBase) => same_site(written),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+/// The address of a link written `<someone@example.org>`.
+pub(super) fn email(written: &str) -> Option<LinkAddress> {
+    link(&format!("mailto:{written}"))
+}
+
+/// The address of a link written as a bare `http://` or `https://` address.
+pub(super) fn bare(written: &str) -> Option<LinkAddress> {
+    link(written).filter(|address| address.origin.is_some())
+}
+
+/// The address of an image: `https` only.
+pub(super) fn image(written: &str) -> Option<String> {
+    has_possible_host(written)
+        .then(|| Url::parse(written).ok())
+        .flatten()
+        .filter(|url| url.scheme() == "https" && !has_credentials(url))
+        .map(String::from)
+}
+
+/// Whether the host that `written` names, if it names one, is not longer than any host.
+fn has_possible_host(written: &str) -> bool {
+    if is_short_enough(written) {
+        return true;
+    }
+    // The URL standard's parser drops these wherever they stand.
+    let written = written.replace(['\t', '\n', '\r'], "");
+    let address = written.trim_start_matches(|c: char| c <= ' ');
+    let is_slash = |c: char| matches!(c, '/' | '\\');
+    let rest = match address.split_once(':') {
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("mailto") => return true,
+        Some((scheme, rest)) if scheme.bytes().all(|byte| byte.is_ascii_alphanumeric()) => rest,
+        _ if address.chars().take_while(|c| is_slash(*c)).count() > 1 => address,
+        _ => return true,
+    };
+    let authority = rest.trim_start_matches(is_slash).split(|c| is_slash(c) || matches!(c, '?' | '#')).next();
+    let host = authority.and_then(|authority| authority.rsplit('@').next()).unwrap_or_default();
+    let (name, port) = host.rsplit_once(':').unwrap_or((host, ""));
+    is_short_enough(if port.bytes().all(|byte| byte.is_ascii_digit()) { name } else { host })
+}
+
+/// Whether `url` has a user name or a password. `https://bank.example@evil.example` leads to `evil.example`.
+fn has_credentials(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some_and(|password| !password.is_empty())
+}
+
+fn same_site(written: &str) -> Option<LinkAddress> {
+    // The URL standard's parser first drops these characters at both ends.
+    let first = written.trim_start_matches(|c: char| c <= ' ').chars().next()?;
+    let url = ANY_SITE.join(written).ok()?;
+    let href = match first {
+        '#' => format!("#{}", url.fragment().unwrap_or_default()),
+        // `//host`, `/\host` and `/<tab>/host` all name another host.
+        '/' if url.origin() == ANY_SITE.origin() && !has_credentials(&url) => {
+            url[url::Position::BeforePath..].to_owned()
+        }
+        _ => return None,
+    };
+    // `/.//host` resolves to the path `//host`, which alone would name a host.
+    (!href.starts_with("//")).then_some(LinkAddress { href, origin: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The parser takes time in the square of a label's length.
+    #[test]
+    fn an_address_whose_host_is_longer_than_any_is_none() {
+        let beginnings =
+            ["https://", "HTTP:\\\\", "https:", "https:/", " h\ttps://", "https://user@", "//", "/\\", "/\t/"];
+        for before in beginnings.into_iter().chain(["ftp://", "ws://"]) {
+            for (letter, after) in [("一", "/x"), ("%C3%A4", ":8080?q"), ("a", "\\x"), ("ä", "#x")] {
+                let address = |letters: usize| format!("{before}{}.example{after}", letter.repeat(letters));
+                assert!(has_possible_host(&address(63)), "{before} {letter}");
+                assert!(!has_possible_host(&address(64)), "{before} {letter}");
+                assert!(link(&address(64)).is_none() && image(&address(64)).is_none(), "{before} {letter}");
+            }
+        }
+        let long = "a".repeat(100);
+        for allowed in ["/", "#", "mailto:a@a.example?subject=", "https://a.example/:"] {
+            assert!(link(&format!("{allowed}{long}")).is_some(), "{allowed}");
+        }
+    }
+}

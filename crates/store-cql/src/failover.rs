@@ -1,0 +1,277 @@
+//! `handbill failover`: moves the fence to another datacentre.
+//!
+//! 1. The fence is closed for everybody, in both datacentres (`SERIAL`, committed at `EACH_QUORUM`).
+//! 2. Every lease ends, and every write that was sent within one is done.
+//! 3. All pages are read from all copies (`ALL`), so that a copy that has missed a write gets it.
+//! 4. The fence is opened for the new side.
+//!
+//! A forced move is for a datacentre that is lost: the row is written only in the new one (`LOCAL_SERIAL`), and nothing is
+//! copied, because there is nothing to copy from.
+
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use scylla::client::session::Session;
+use scylla::errors::NewSessionError;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, SerialConsistency, Statement};
+use scylla::value::Row as AnyRow;
+use thiserror::Error;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::fence::{FenceRow, LATE_WRITES, LEASE};
+use super::migrate::schema::COMPONENT;
+use super::ring;
+use super::rows::applied;
+use super::session;
+use super::settings_error::SettingsError;
+use crate::ports::page_store::Cause;
+use crate::settings::CqlSettings;
+
+/// How often a change of the fence, or the copying of a part of the ring, is tried again after an error.
+const REPEATS: u32 = 5;
+
+/// Pause before it is tried again.
+const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Pages of a result that are read at once when all are copied. A page has at most 1.7 MB.
+const COPIED_AT_ONCE: i32 = 20;
+
+/// Longest time for one request of the copying: a page of results has up to 34 MB, and nobody but the operator waits.
+const COPY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The way in which the fence is moved.
+#[derive(Clone, Debug)]
+pub struct FailoverPlan {
+    /// The datacentre that writes from then on.
+    pub to: String,
+    /// Whether the other datacentre is lost.
+    pub is_forced: bool,
+    /// Whether all pages are read from all copies before the new side is opened.
+    pub copies_pages: bool,
+}
+
+/// Why the fence was not moved. While it is closed nobody writes, and running the command again goes on from there.
+#[derive(Debug, Error)]
+pub enum FailoverError {
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// No node is in the datacentre.
+    #[error("no node is in the datacentre {name:?} of --to; there are: {found}")]
+    NoSuchDatacenter {
+        /// The name in the option.
+        name: String,
+        /// The datacentres of the nodes that were found.
+        found: String,
+    },
+    /// The cluster cannot be reached.
+    #[error("the cluster cannot be reached: {0}")]
+    Session(Box<NewSessionError>),
+    /// There is no fence to move.
+    #[error("there is no fence in the keyspace: run `handbill migrate`")]
+    Missing,
+    /// The row of the fence cannot be read or written.
+    #[error(
+        "the fence cannot be changed ({0}): both datacentres must be up; if one is lost for good, see --force in \
+         `handbill failover --help`"
+    )]
+    Fence(Cause),
+    /// Another change of the fence came between.
+    #[error("another process changed the fence meanwhile: run it again")]
+    Overtaken,
+    /// Not every page could be read from all copies.
+    #[error("the pages were not copied ({0}). Nobody writes now: run it again, or with the old datacentre to go back")]
+    Copy(Cause),
+}
+
+/// Moves the fence of the keyspace of `settings`. Lines for the operator go to `say`. Returns the last of them.
+pub async fn failover(
+    settings: &CqlSettings,
+    plan: &FailoverPlan,
+    say: impl Fn(&str) + Send,
+) -> Result<String, FailoverError> {
+    let started = Instant::now();
+    let target = CqlSettings { datacenter: Some(plan.to.clone()), ..settings.clone() };
+    let (session, _) = session::connect(&target, |error| {
+        if started.elapsed() >= settings.schema_wait {
+            return Err(FailoverError::Session(Box::new(error)));
+        }
+        Ok(())
+    })
+    .await
+    .map_err(|error| match error {
+        FailoverError::Settings(SettingsError::NoSuchDatacenter { name, found }) => {
+            FailoverError::NoSuchDatacenter { name, found }
+        }
+        error => error,
+    })?;
+    let fence = FenceTable::on(&session, settings, plan);
+    let before = fence.read().await?;
+    if before.datacenter.as_deref() == Some(plan.to.as_str()) {
+        // If the last move was forced, the other datacentre may have missed the row.
+        fence.replace(&before, Some(&plan.to), None).await?;
+        return Ok(format!("The datacentre {} writes already.", plan.to));
+    }
+    let from = before.datacenter.clone().unwrap_or_else(|| "none, since an earlier move did not end".to_owned());
+    let closed = fence.replace(&before, None, Some(&plan.to)).await?;
+    let wait = LEASE + LATE_WRITES;
+    say(&format!(
+        "The fence is closed; until now it was at: {from}. Waiting {} s for the last writes.",
+        wait.as_secs()
+    ));
+    sleep(wait).await;
+    if plan.copies_pages && !plan.is_forced {
+        let copied = copy(&session, &settings.keyspace, &say).await.map_err(FailoverError::Copy)?;
+        say(&format!("All copies have the same {copied} rows."));
+    }
+    fence.replace(&closed, Some(&plan.to), None).await?;
+    Ok(format!("The datacentre {} writes from now on.", plan.to))
+}
+
+/// The row of the fence, read and written as a move needs it.
+struct FenceTable<'a> {
+    session: &'a Session,
+    keyspace: &'a str,
+    serial: SerialConsistency,
+    commit: Consistency,
+}
+
+impl<'a> FenceTable<'a> {
+    fn on(session: &'a Session, settings: &'a CqlSettings, plan: &FailoverPlan) -> Self {
+        let (serial, commit) = if plan.is_forced {
+            (SerialConsistency::LocalSerial, Consistency::LocalQuorum)
+        } else {
+            // A quorum of each datacentre has the row afterwards, so that no read in either misses it.
+            (SerialConsistency::Serial, Consistency::EachQuorum)
+        };
+        Self { session, keyspace: &settings.keyspace, serial, commit }
+    }
+
+    /// The row. It completes a change that was interrupted.
+    async fn read(&self) -> Result<FenceRow, FailoverError> {
+        let cql =
+            format!("SELECT datacenter, epoch, moving_to FROM {}.fence WHERE component = '{COMPONENT}'", self.keyspace);
+        let mut statement = Statement::new(cql);
+        statement.set_consistency(match self.serial {
+            SerialConsistency::Serial => Consistency::Serial,
+            SerialConsistency::LocalSerial => Consistency::LocalSerial,
+        });
+        let mut repeats = 0;
+        loop {
+            let failed: Cause = match self.session.query_unpaged(statement.clone(), ()).await {
+                Ok(answer) => match answer.into_rows_result() {
+                    Ok(rows) => {
+                        let row =
+                            rows.maybe_first_row::<FenceRow>().map_err(|error| FailoverError::Fence(error.into()))?;
+                        return row.ok_or(FailoverError::Missing);
+                    }
+                    Err(error) => error.into(),
+                },
+                Err(error) => error.into(),
+            };
+            repeats += 1;
+            if repeats > REPEATS {
+                return Err(FailoverError::Fence(failed));
+            }
+            sleep(REPEAT_PAUSE).await;
+        }
+    }
+
+    /// Replaces `before`, and returns the row that then stands.
+    ///
+    /// Without an answer it is unknown which copies have the row. So the change is repeated, each time in a further
+    /// epoch, until it is answered: then a quorum of each datacentre has it.
+    async fn replace(
+        &self,
+        before: &FenceRow,
+        datacenter: Option<&str>,
+        moving_to: Option<&str>,
+    ) -> Result<FenceRow, FailoverError> {
+        let cql = format!(
+            "UPDATE {}.fence SET datacenter = ?, epoch = ?, moving_to = ? WHERE component = '{COMPONENT}' IF epoch = ?",
+            self.keyspace
+        );
+        let mut statement = Statement::new(cql);
+        statement.set_consistency(self.commit);
+        statement.set_serial_consistency(Some(self.serial));
+        let mut standing = before.clone();
+        let mut repeats = 0;
+        loop {
+            let next = FenceRow {
+                datacenter: datacenter.map(str::to_owned),
+                epoch: standing.epoch + 1,
+                moving_to: moving_to.map(str::to_owned),
+            };
+            let values = (datacenter, next.epoch, moving_to, standing.epoch);
+            let failed: Cause = match self.session.query_unpaged(statement.clone(), values).await {
+                Ok(answer) => match applied(answer) {
+                    Ok(true) => return Ok(next),
+                    // An earlier attempt, whose outcome is unknown, may be the reason.
+                    Ok(false) if repeats > 0 => "the change was refused".into(),
+                    Ok(false) => return Err(FailoverError::Overtaken),
+                    Err(cause) => cause,
+                },
+                Err(error) => error.into(),
+            };
+            repeats += 1;
+            if repeats > REPEATS {
+                return Err(FailoverError::Fence(failed));
+            }
+            sleep(REPEAT_PAUSE).await;
+            let row = self.read().await?;
+            if row != standing && row != next {
+                return Err(FailoverError::Overtaken);
+            }
+            standing = row;
+        }
+    }
+}
+
+/// The tables that are copied, each with its partition key.
+const TABLES: [(&str, &str); 5] = [
+    ("pages", "slug"),
+    ("deletions", "slug"),
+    ("audit", "bucket"),
+    ("takedowns_begun", "component"),
+    ("creates", "component"),
+];
+
+/// Reads every row of all tables from all copies. The servers bring copies that differ to the newest value before they
+/// answer. Returns the number of rows.
+async fn copy(session: &Session, keyspace: &str, say: &(impl Fn(&str) + Send)) -> Result<u64, Cause> {
+    let mut copied = 0;
+    for (table, key) in TABLES {
+        let cql = format!("SELECT * FROM {keyspace}.{table} WHERE token({key}) > ? AND token({key}) <= ?");
+        let mut statement = session.prepare(Statement::new(cql).with_page_size(COPIED_AT_ONCE)).await?;
+        statement.set_consistency(Consistency::All);
+        statement.set_is_idempotent(true);
+        statement.set_request_timeout(Some(COPY_TIMEOUT));
+        for part in 0..ring::PARTS {
+            let mut repeats = 0;
+            copied += loop {
+                match copy_part(session, &statement, ring::range(part)).await {
+                    Ok(rows) => break rows,
+                    Err(error) if repeats == REPEATS => return Err(error),
+                    Err(error) => tracing::warn!(%error, table, "a part of a table is read again"),
+                }
+                repeats += 1;
+                sleep(REPEAT_PAUSE).await;
+            };
+            if (part + 1) % (ring::PARTS / 4) == 0 {
+                say(&format!("Copied {} % of {table}.", u32::from(part + 1) * 100 / u32::from(ring::PARTS)));
+            }
+        }
+    }
+    Ok(copied)
+}
+
+async fn copy_part(session: &Session, statement: &PreparedStatement, range: (i64, i64)) -> Result<u64, Cause> {
+    let rows = session.execute_iter(statement.clone(), range).await?;
+    let mut rows = rows.rows_stream::<AnyRow>()?;
+    let mut read = 0;
+    while timeout(COPY_TIMEOUT, rows.try_next()).await??.is_some() {
+        read += 1;
+    }
+    Ok(read)
+}

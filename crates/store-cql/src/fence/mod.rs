@@ -1,0 +1,144 @@
+//! The fence: only the replicas of one datacentre write.
+//!
+//! Every write of a page is decided by the replicas of one datacentre (`LOCAL_SERIAL`). Quorums of two datacentres share no
+//! copy, so if both wrote, each would overwrite what the other had acknowledged. The row of the table `fence` names the
+//! datacentre that writes. `handbill migrate` writes the row, and `handbill failover` moves it.
+//!
+//! Each replica reads the row every two seconds, and sends a write only while its last successful read is younger than a
+//! [lease](lease). `docs/internals/decisions/0015-a-fence-between-datacentres.md` has the reasons, and the model in `tests/model` checks
+//! the rules.
+
+mod lease;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use scylla::client::session::Session;
+use scylla::errors::PrepareError;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, Statement};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+pub use self::lease::Fenced;
+use self::lease::Lease;
+pub(super) use self::lease::{FenceRow, LATE_WRITES, LEASE};
+use super::migrate::schema::COMPONENT;
+use crate::ports::page_store::{Cause, StoreError};
+use crate::settings::FenceConsistency;
+
+/// How often a replica reads the fence. Four reads may fail before its lease ends.
+const READ_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Longest time for one read of the fence.
+const READ_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The fence as a replica sees it. The replica reads it repeatedly until this value is dropped.
+pub struct Fence {
+    shared: Arc<Shared>,
+    reader: AbortHandle,
+}
+
+struct Shared {
+    session: Arc<Session>,
+    read: PreparedStatement,
+    lease: Mutex<Lease>,
+    state: watch::Sender<Option<Fenced>>,
+}
+
+impl Fence {
+    /// The fence of `keyspace` for a replica of `datacenter`. It has been read once, perhaps without success, and is
+    /// read repeatedly from now on.
+    pub async fn open(
+        session: Arc<Session>,
+        keyspace: &str,
+        datacenter: &str,
+        consistency: FenceConsistency,
+    ) -> Result<Self, PrepareError> {
+        let cql = format!("SELECT datacenter, epoch, moving_to FROM {keyspace}.fence WHERE component = '{COMPONENT}'");
+        let mut read = session.prepare(Statement::new(cql)).await?;
+        read.set_consistency(match consistency {
+            FenceConsistency::LocalQuorum => Consistency::LocalQuorum,
+            FenceConsistency::Quorum => Consistency::Quorum,
+        });
+        read.set_request_timeout(Some(READ_TIMEOUT));
+        read.set_is_idempotent(true);
+        let lease = Mutex::new(Lease::new(datacenter));
+        let (state, _) = watch::channel(Some(Fenced::Unread));
+        let shared = Arc::new(Shared { session, read, lease, state });
+        shared.refresh().await;
+        let reading = Arc::clone(&shared);
+        let reader = tokio::spawn(async move { reading.keep_reading().await }).abort_handle();
+        Ok(Self { shared, reader })
+    }
+
+    /// Whether a write may be sent now.
+    pub(super) fn check(&self) -> Result<(), Fenced> {
+        self.shared.lease().check(Instant::now())
+    }
+
+    /// Why this replica may not write, whenever that changes; `None` while it may.
+    pub fn state(&self) -> watch::Receiver<Option<Fenced>> {
+        self.shared.state.subscribe()
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+impl Shared {
+    fn lease(&self) -> MutexGuard<'_, Lease> {
+        // Nothing panics while the lock is held, so the lease is consistent even if it is poisoned.
+        self.lease.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn keep_reading(&self) {
+        let mut ticks = interval(READ_INTERVAL);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick comes at once, and the fence was just read.
+        ticks.tick().await;
+        loop {
+            ticks.tick().await;
+            self.refresh().await;
+        }
+    }
+
+    async fn refresh(&self) {
+        let began = Instant::now();
+        match self.read().await {
+            Ok(row) => self.lease().found(began, row),
+            Err(error) => tracing::debug!(%error, "the fence could not be read"),
+        }
+        let refused = self.lease().check(Instant::now()).err();
+        self.state.send_if_modified(|state| {
+            let has_changed = *state != refused;
+            *state = refused;
+            has_changed
+        });
+    }
+
+    async fn read(&self) -> Result<Option<FenceRow>, Cause> {
+        let answer = self.session.execute_unpaged(&self.read, ()).await?;
+        Ok(answer.into_rows_result()?.maybe_first_row::<FenceRow>()?)
+    }
+}
+
+impl From<Fenced> for StoreError {
+    fn from(fenced: Fenced) -> Self {
+        Self::Fenced(Box::new(fenced))
+    }
+}
+
+/// The statement that makes the row of the fence, if there is none. It binds the datacentre.
+pub(super) fn creation() -> Statement {
+    let mut statement = Statement::new(format!(
+        "INSERT INTO fence (component, datacenter, epoch) VALUES ('{COMPONENT}', ?, 1) IF NOT EXISTS"
+    ));
+    statement.set_consistency(Consistency::Quorum);
+    statement.set_serial_consistency(Some(scylla::statement::SerialConsistency::Serial));
+    statement
+}

@@ -1,0 +1,76 @@
+//! The settings of the store. Errors name the options of the program that set them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The cluster, and the way to it.
+#[derive(Clone, Debug)]
+pub struct CqlSettings {
+    /// `host:port` of nodes to reach the cluster through; they name the others.
+    pub nodes: Vec<String>,
+    /// Keyspace of the pages: a name that needs no quotes in CQL.
+    pub keyspace: String,
+    /// Datacentre that all requests go to; must be named if there are several.
+    pub datacenter: Option<String>,
+    /// Rack of the nodes that are asked first when pages are read.
+    pub rack: Option<String>,
+    /// Consistency of a read of the fence.
+    pub fence_consistency: FenceConsistency,
+    /// Copies of each page in the datacentre, in a keyspace that `migrate` creates.
+    pub replication_factor: u8,
+    /// Whether a keyspace that `migrate` creates uses tablets; else the server chooses.
+    pub tablets: Option<bool>,
+    /// How requests and answers are compressed.
+    pub compression: CqlCompression,
+    /// User to log in as.
+    pub username: Option<String>,
+    /// File with the user's password, read again for each new connection.
+    pub password_file: Option<PathBuf>,
+    /// Certificates (PEM) that sign those of the nodes; with it every connection uses TLS.
+    pub ca_file: Option<PathBuf>,
+    /// Certificate (PEM) by which this process shows nodes who it is, with those that signed it.
+    pub client_cert_file: Option<PathBuf>,
+    /// Private key (PEM) of that certificate.
+    pub client_key_file: Option<PathBuf>,
+    /// How long a replica waits for the schema, and `migrate` for the cluster.
+    pub schema_wait: Duration,
+}
+
+/// The consistency of a read of the fence. It decides what a cut between two datacentres does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FenceConsistency {
+    /// In this replica's datacentre: a cut stops nobody, and operators stop the old side before they force a move.
+    LocalQuorum,
+    /// At a majority of the copies in all datacentres: without it nobody writes, also in a cut.
+    Quorum,
+}
+
+/// How the bodies of requests and answers are compressed between this process and the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CqlCompression {
+    /// They are not.
+    None,
+    /// LZ4.
+    Lz4,
+}
+
+/// Settings that reach no cluster.
+#[cfg(test)]
+pub(crate) fn of_a_test() -> CqlSettings {
+    CqlSettings {
+        nodes: Vec::new(),
+        keyspace: "handbill".to_owned(),
+        datacenter: None,
+        rack: None,
+        fence_consistency: FenceConsistency::LocalQuorum,
+        replication_factor: 3,
+        tablets: None,
+        compression: CqlCompression::None,
+        username: None,
+        password_file: None,
+        ca_file: None,
+        client_cert_file: None,
+        client_key_file: None,
+        schema_wait: Duration::ZERO,
+    }
+}

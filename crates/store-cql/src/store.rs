@@ -1,0 +1,319 @@
+//! [`PageStore`] over one session.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use rand::Rng;
+use scylla::client::session::Session;
+use scylla::errors::{ExecutionError, PrepareError};
+use scylla::serialize::row::SerializeRow;
+use thiserror::Error;
+use tokio::sync::{Mutex, Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use super::fence::{Fence, Fenced};
+use super::future_times::FutureTimes;
+use super::gate::{Gate, GateMetrics, Refusal};
+use super::lwt::{LwtRunner, Pauses, Verdict, Write};
+use super::nonces::{Nonce, Nonces};
+use super::operated_statements::OperatedStatements;
+use super::permit::{NoTimeError, Permit};
+use super::recent::{Base, RecentHeads};
+use super::retry_budget::RetryBudget;
+use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
+use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
+use super::statements::{Preparing, Statements};
+use super::text_id::TextId;
+use crate::domain::page::{Page, PageHead, PageVersion};
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::metrics::ClusterMetrics;
+use crate::ports::clock::SharedClock;
+use crate::ports::deadline;
+use crate::ports::page_store::{Access, CasResult, Cause, Head, InsertResult, Lookup, PageStore, Record, StoreError};
+use crate::ports::random::Random;
+
+/// How often a request that may be repeated is sent again after it has failed on every node that got it.
+const REPEATS: usize = 2;
+
+/// The pages of one keyspace.
+///
+/// Every operation ends within [`CqlTimeouts::operation`], and shortly before its caller needs the answer, if the caller
+/// has [said](deadline) when that is. A caller that gives up earlier drops the future. A request that was sent by then is
+/// done completely or not at all; at most it leaves a text that no head points to.
+pub struct CqlStore {
+    pub(super) session: Arc<Session>,
+    pub(super) statements: Statements,
+    pub(super) fence: Fence,
+    pub(super) random: Random,
+    timeouts: CqlTimeouts,
+    retries: RetryBudget,
+    reads: Gate,
+    pub(super) writes: Gate,
+    /// For the work of operators, so that an export neither delays clients nor is refused because of them.
+    background: Semaphore,
+    pub(super) recent: RecentHeads,
+    /// Looks at the times of heads, once somebody counts them.
+    future_times: Option<FutureTimes>,
+    pub(super) operated: OperatedStatements,
+    /// About how many records there are, and when that was found.
+    pub(super) estimate: Mutex<Option<(Instant, u64)>>,
+    /// The number of entries of the audit, as far as it is known.
+    pub(super) audit_end: Mutex<u64>,
+}
+
+/// No answer came in time.
+#[derive(Debug, Error)]
+#[error("the database did not answer in time")]
+struct NoAnswerError;
+
+impl CqlStore {
+    /// A store on `session` in `keyspace`, which must have the current schema. It writes while `fence` allows that.
+    pub async fn on(
+        session: Arc<Session>,
+        keyspace: &str,
+        fence: Fence,
+        random: Random,
+        timeouts: CqlTimeouts,
+    ) -> Result<Self, PrepareError> {
+        let mut seed = [0; 8];
+        (&random).fill_bytes(&mut seed);
+        let (retries, seed) = (RetryBudget::new(), u64::from_le_bytes(seed));
+        let preparing = Preparing::new(&session, timeouts, &retries);
+        let statements = Statements::prepare(&preparing, keyspace).await?;
+        let operated = OperatedStatements::prepare(&preparing, keyspace).await?;
+        Ok(Self {
+            reads: Gate::new(timeouts.of_reads(), timeouts.permit),
+            writes: Gate::new(timeouts.of_writes(), timeouts.permit),
+            background: Semaphore::new(timeouts.in_flight),
+            session,
+            statements,
+            fence,
+            random,
+            timeouts,
+            retries,
+            recent: RecentHeads::new(seed),
+            future_times: None,
+            operated,
+            estimate: Mutex::default(),
+            audit_end: Mutex::default(),
+        })
+    }
+
+    /// Counts in `metrics`, and compares the times that it reads with `clock`.
+    #[must_use]
+    pub fn observed_by(self, metrics: &ClusterMetrics, clock: SharedClock) -> Self {
+        self.retries.count_in(metrics);
+        Self {
+            reads: self.reads.counted_in(GateMetrics::of(metrics, "read")),
+            writes: self.writes.counted_in(GateMetrics::of(metrics, "write")),
+            future_times: Some(FutureTimes::new(clock, metrics.clone())),
+            ..self
+        }
+    }
+
+    /// Why this replica may not write, whenever that changes; `None` while it may.
+    pub fn fenced(&self) -> watch::Receiver<Option<Fenced>> {
+        self.fence.state()
+    }
+
+    /// The time by which an operation that begins now must end.
+    fn deadline(&self) -> Result<Instant, StoreError> {
+        let now = Instant::now();
+        let deadline = self.timeouts.deadline(now, deadline::current());
+        if deadline > now { Ok(deadline) } else { Err(StoreError::Unavailable(Box::new(NoTimeError))) }
+    }
+
+    /// The permit for an operation of an operator.
+    pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
+        let deadline = self.deadline()?;
+        match timeout(self.timeouts.permit, self.background.acquire()).await {
+            Ok(Ok(permit)) => Ok(Permit::of_operator(deadline, permit)),
+            _ => Err(StoreError::Unavailable(Box::new(Refusal::Overloaded))),
+        }
+    }
+
+    /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
+    pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
+        let deadline = self.deadline()?;
+        match timeout_at(deadline, gate.enter(slug, self.statements.range_of(slug))).await {
+            Ok(Ok(pass)) => Ok(Permit::of_page(deadline, pass)),
+            Ok(Err(refusal)) => Err(StoreError::Unavailable(Box::new(refusal))),
+            Err(_) => Err(StoreError::Unavailable(Box::new(NoTimeError))),
+        }
+    }
+
+    pub(super) fn random_nonce(&self) -> Nonce {
+        let mut nonce = Nonce::default();
+        (&self.random).fill_bytes(&mut nonce);
+        nonce
+    }
+
+    pub(super) async fn run<V: SerializeRow>(
+        &self,
+        permit: &Permit<'_>,
+        write: Write<'_, V>,
+    ) -> Result<bool, StoreError> {
+        let runner = LwtRunner {
+            session: &self.session,
+            read_nonces: &self.statements.read_nonces,
+            fence: &self.fence,
+            timeouts: self.timeouts,
+            retries: &self.retries,
+            random: &self.random,
+            deadline: permit.deadline,
+        };
+        runner.run(&write).await
+    }
+
+    /// Sends a request until it is answered, a few times at most and within the budget of retries. The request must be
+    /// harmless to repeat.
+    pub(super) async fn repeat<T, F>(&self, permit: &Permit<'_>, request: impl Fn() -> F) -> Result<T, StoreError>
+    where
+        F: Future<Output = Result<T, RequestError>>,
+    {
+        let mut pauses = Pauses::new();
+        let mut repeats = 0;
+        self.retries.request();
+        loop {
+            let (began, may_be_sent_twice) = (Instant::now(), self.retries.has_retry());
+            let tried = timeout_at(permit.deadline.min(began + self.timeouts.attempt), request()).await;
+            if may_be_sent_twice && began.elapsed() >= SECOND_READ_AFTER {
+                self.retries.retried();
+            }
+            let failed = match tried {
+                Ok(Ok(answer)) => {
+                    permit.answered();
+                    return Ok(answer);
+                }
+                Ok(Err(RequestError::Unreadable(cause))) => {
+                    permit.answered();
+                    return Err(StoreError::Unreadable(cause));
+                }
+                Ok(Err(RequestError::Overloaded(cause))) => return Err(StoreError::Unavailable(cause)),
+                Ok(Err(RequestError::NoAnswer(cause))) => cause,
+                Err(_) => Box::new(NoAnswerError),
+            };
+            // The node's connections may just have been cut, or all nodes that got the request may just have started.
+            repeats += 1;
+            if repeats > REPEATS || Instant::now() >= permit.deadline || !self.retries.try_retry() {
+                return Err(StoreError::Unavailable(failed));
+            }
+            sleep(pauses.next(&self.random)).await;
+        }
+    }
+
+    pub(super) async fn read_head(&self, permit: &Permit<'_>, slug: &Slug) -> Result<Stored, StoreError> {
+        let request = async || {
+            let answer = self.session.execute_unpaged(&self.statements.read_head, (slug.as_str(),)).await?;
+            let row = answer.into_rows_result().map_err(unreadable)?.maybe_first_row::<HeadRow>();
+            let Some(row) = row.map_err(unreadable)? else { return Ok(Stored::Absent) };
+            if let Some(future_times) = &self.future_times {
+                future_times.look(row.times());
+            }
+            row.into_stored(slug).map_err(unreadable)
+        };
+        let stored = self.repeat(permit, request).await?;
+        if let Stored::Active(head, text, nonces) = &stored {
+            self.recent.keep(Base { head: head.clone(), text: *text, digest: None, nonces: nonces.clone() });
+        }
+        Ok(stored)
+    }
+
+    /// The record under `slug`: its head, and the text that the head points to.
+    pub(super) async fn record_under(&self, slug: &Slug, permit: &Permit<'_>) -> Result<Lookup, StoreError> {
+        let mut gone = None;
+        loop {
+            let (head, text) = match self.read_head(permit, slug).await? {
+                Stored::Active(head, text, _) => (head, text),
+                Stored::Deleted(tombstone) => return Ok(Lookup::Deleted(tombstone)),
+                Stored::Absent => return Ok(Lookup::Absent),
+            };
+            if let Some(page) = self.read_text(permit, &head, text).await? {
+                return Ok(Lookup::Active(page));
+            }
+            // Another request has replaced the text between the two reads. The next head then points to another.
+            if gone == Some(text) {
+                return Err(StoreError::Unreadable(Box::new(UnreadableRow::TextMissing)));
+            }
+            gone = Some(text);
+        }
+    }
+}
+
+/// Why a request that may be repeated has no answer.
+pub(super) enum RequestError {
+    NoAnswer(Cause),
+    Overloaded(Cause),
+    Unreadable(Cause),
+}
+
+impl From<ExecutionError> for RequestError {
+    fn from(error: ExecutionError) -> Self {
+        if is_overload(&error) { Self::Overloaded(Box::new(error)) } else { Self::NoAnswer(Box::new(error)) }
+    }
+}
+
+pub(super) fn unreadable(cause: impl Into<Cause>) -> RequestError {
+    RequestError::Unreadable(cause.into())
+}
+
+#[async_trait]
+impl PageStore for CqlStore {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        let permit = self.permit(&self.writes, &page.slug).await?;
+        let nonce = self.random_nonce();
+        let text = TextId { version: page.version, nonce };
+        self.insert_text(&permit, &page, &text).await?;
+        let nonces = Nonces::first(nonce);
+        let head = page.head();
+        let classify = |row: Option<&NonceRow>| Verdict::of_insert(row, &page, &nonce);
+        let write = Write {
+            slug: &page.slug,
+            statement: &self.statements.create_head,
+            values: HeadImage::of_page(&head, text, &nonces),
+            classify: &classify,
+        };
+        if self.run(&permit, write).await? {
+            self.recent.keep(Base { head, text, digest: Some(self.recent.digest(&page)), nonces });
+            return Ok(InsertResult::Inserted);
+        }
+        self.delete_text(&permit, &page.slug, text, page.updated_at).await;
+        Ok(InsertResult::SlugTaken)
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        self.record_under(slug, &self.permit(&self.reads, slug).await?).await
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access::HeadFirst
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        let permit = self.permit(&self.reads, slug).await?;
+        Ok(match self.read_head(&permit, slug).await? {
+            Stored::Active(head, ..) => Head::Active(head),
+            Stored::Deleted(tombstone) => Head::Deleted(tombstone),
+            Stored::Absent => Head::Absent,
+        })
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        let permit = self.permit(&self.reads, &head.slug).await?;
+        let text = match self.recent.text_at(&head.slug, head.state()) {
+            Some(text) => text,
+            // The page was changed, or so many others were read since.
+            None => match self.read_head(&permit, &head.slug).await? {
+                Stored::Active(present, text, _) if present.state() == head.state() => text,
+                _ => return Ok(None),
+            },
+        };
+        self.read_text(&permit, head, text).await
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        // A deletion is the newest write of its page, so its own time is late enough.
+        self.swap(expected, None, next, UnixMillis::new(0)).await
+    }
+}

@@ -1,0 +1,251 @@
+//! `handbill sweep`: deletes texts that no head points to.
+//!
+//! A crash between two writes leaves such a text: a create or update that stored its text and no head, or a change whose
+//! old text was not deleted. No request can read it, but its bytes stay.
+//!
+//! The sweep reads the keys of all texts, one range of the ring after another, and never a text itself. It suspects each
+//! text that its head does not name and that is older than a minimum age. Then it reads the head again at `LOCAL_SERIAL`,
+//! which completes an interrupted write, and deletes the text by its full key if the head still does not name it. A text
+//! that is younger may belong to a write that is under way. The age is measured by the writer's clock, so the minimum age
+//! must be far above the difference of clocks; the default is a day.
+
+use std::fmt;
+use std::num::NonZero;
+use std::time::Duration;
+
+use futures_util::TryStreamExt;
+use scylla::DeserializeRow;
+use scylla::client::session::Session;
+use scylla::statement::prepared::PreparedStatement;
+use scylla::statement::{Consistency, Statement};
+use thiserror::Error;
+use tokio::time::{Instant, sleep_until};
+
+use super::connect::ReachError;
+use super::fence::Fenced;
+use super::ring::{PARTS, range};
+use super::rows::{HeadRow, Stored};
+use super::store::CqlStore;
+use super::text_id::TextId;
+use crate::domain::page::PageVersion;
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_store::Cause;
+use crate::settings::CqlSettings;
+
+/// Keys that one page of a result holds.
+const PAGE_ROWS: i32 = 500;
+
+/// How often a part is read again from its beginning after an error.
+const REPEATS: u32 = 3;
+
+/// Pause before a part is read again.
+const REPEAT_PAUSE: Duration = Duration::from_secs(1);
+
+/// Which texts are deleted, and how fast the table is read.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepPlan {
+    /// Whether texts are only counted.
+    pub dry_run: bool,
+    /// Texts younger than this stay.
+    pub min_age: Duration,
+    /// How many keys are read in a second.
+    pub rows_per_second: NonZero<u32>,
+    /// The time.
+    pub now: UnixMillis,
+}
+
+/// The findings of a sweep.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SweepReport {
+    /// Keys that were read: texts, and tombstones without a text.
+    pub read: u64,
+    /// Texts that no head names, in partitions with a head.
+    pub unnamed: u64,
+    /// Texts in partitions without a head.
+    pub headless: u64,
+    /// Whether the texts were only counted.
+    pub dry_run: bool,
+}
+
+impl fmt::Display for SweepReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { read, unnamed, headless, dry_run } = self;
+        let done = if *dry_run { "Would delete" } else { "Deleted" };
+        write!(f, "Read {read} keys. {done} {unnamed} texts that no page shows and {headless} texts without a page.")
+    }
+}
+
+/// Why a sweep ended early. Running it again is safe.
+#[derive(Debug, Error)]
+pub enum SweepError {
+    /// The cluster cannot be used.
+    #[error(transparent)]
+    Reach(#[from] ReachError),
+    /// Pages are written elsewhere.
+    #[error("texts are swept only where pages are written: {0}")]
+    Fenced(#[from] Fenced),
+    /// The database refused or did not answer.
+    #[error("the database refused or did not answer ({0}): run it again")]
+    Database(Cause),
+}
+
+/// The key of a text, and its head.
+#[derive(DeserializeRow)]
+struct KeyRow {
+    slug: String,
+    text_version: Option<i64>,
+    text_nonce: Option<Vec<u8>>,
+    current_text_version: Option<i64>,
+    current_text_nonce: Option<Vec<u8>>,
+    written_at: Option<i64>,
+}
+
+impl KeyRow {
+    /// The text in this row if its head does not name it, with the time in microseconds at which it was written.
+    fn suspect(self, written_before: i64) -> Option<(String, TextId, i64)> {
+        let (version, nonce, written_at) = (self.text_version?, self.text_nonce?, self.written_at?);
+        let is_named = self.current_text_version == Some(version) && self.current_text_nonce.as_ref() == Some(&nonce);
+        let id = TextId { version: PageVersion::new(version.cast_unsigned()), nonce: nonce.try_into().ok()? };
+        (!is_named && written_at < written_before).then_some((self.slug, id, written_at))
+    }
+}
+
+/// Sweeps the keyspace of `settings`. Calls `progress` with the percentage that is done and what was found until then.
+pub async fn sweep(
+    settings: &CqlSettings,
+    plan: SweepPlan,
+    progress: impl Fn(u8, &SweepReport) + Send,
+) -> Result<SweepReport, SweepError> {
+    let store = CqlStore::reach(settings).await?;
+    // In a datacentre that does not write, the newest heads may be missing, and then their texts look as if no head named
+    // them.
+    store.fence.check()?;
+    store.sweep(&settings.keyspace, plan, progress).await
+}
+
+impl CqlStore {
+    /// Sweeps `keyspace`, which must be that of this store.
+    pub async fn sweep(
+        &self,
+        keyspace: &str,
+        plan: SweepPlan,
+        progress: impl Fn(u8, &SweepReport) + Send,
+    ) -> Result<SweepReport, SweepError> {
+        let keys = prepare(&self.session, keyspace).await?;
+        let mut report = SweepReport { dry_run: plan.dry_run, ..SweepReport::default() };
+        for part in 0..PARTS {
+            let mut repeats = 0;
+            loop {
+                let before = report;
+                match self.sweep_part(&keys, range(part), plan, &mut report).await {
+                    Ok(()) => break,
+                    Err(error) if repeats == REPEATS => return Err(error),
+                    Err(error) => tracing::warn!(%error, "a part of the sweep is read again"),
+                }
+                // Texts that were deleted already are not found again; those that were only counted are.
+                report = if plan.dry_run { before } else { SweepReport { read: before.read, ..report } };
+                repeats += 1;
+                tokio::time::sleep(REPEAT_PAUSE).await;
+            }
+            progress(u8::try_from(u32::from(part + 1) * 100 / u32::from(PARTS)).unwrap_or(100), &report);
+        }
+        Ok(report)
+    }
+
+    async fn sweep_part(
+        &self,
+        keys: &PreparedStatement,
+        (after, until): (i64, i64),
+        plan: SweepPlan,
+        report: &mut SweepReport,
+    ) -> Result<(), SweepError> {
+        let age = i64::try_from(plan.min_age.as_micros()).unwrap_or(i64::MAX);
+        let written_before = plan.now.get().saturating_mul(1000).saturating_sub(age);
+        let rows = self.session.execute_iter(keys.clone(), (after, until)).await.map_err(failed)?;
+        let mut rows = rows.rows_stream::<KeyRow>().map_err(failed)?;
+        let (began, mut read) = (Instant::now(), 0_u32);
+        while let Some(row) = rows.try_next().await.map_err(failed)? {
+            report.read += 1;
+            read += 1;
+            if let Some((slug, text, written_at)) = row.suspect(written_before) {
+                self.sweep_text(&slug, text, written_at, plan.dry_run, report).await?;
+            }
+            if read.is_multiple_of(100) {
+                sleep_until(began + Duration::from_secs(read.into()) / plan.rows_per_second.get()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the text unless its head names it now.
+    async fn sweep_text(
+        &self,
+        slug: &str,
+        text: TextId,
+        written_at: i64,
+        dry_run: bool,
+        report: &mut SweepReport,
+    ) -> Result<(), SweepError> {
+        // A name that is no slug was written by hand. Nobody can read it, and nothing here knows what it is for.
+        let Ok(parsed) = Slug::parse(slug) else { return Ok(()) };
+        let answer =
+            self.session.execute_unpaged(&self.statements.read_head_serially, (slug,)).await.map_err(failed)?;
+        let row = answer.into_rows_result().map_err(failed)?.maybe_first_row::<HeadRow>().map_err(failed)?;
+        let head = row.map_or(Ok(Stored::Absent), |row| row.into_stored(&parsed)).map_err(failed)?;
+        match head {
+            Stored::Active(_, current, _) if current == text => return Ok(()),
+            Stored::Active(..) | Stored::Deleted(_) => report.unnamed += 1,
+            Stored::Absent => report.headless += 1,
+        }
+        if !dry_run {
+            let values = (written_at.saturating_add(1), slug, text.version.get().cast_signed(), text.nonce.as_slice());
+            self.session.execute_unpaged(&self.statements.delete_text, values).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+/// The statement that reads the keys of one part of the ring.
+async fn prepare(session: &Session, keyspace: &str) -> Result<PreparedStatement, SweepError> {
+    let cql = format!(
+        "SELECT slug, text_version, text_nonce, current_text_version, current_text_nonce, \
+         writetime(text_renderer_version) AS written_at \
+         FROM {keyspace}.pages WHERE token(slug) > ? AND token(slug) <= ?"
+    );
+    let mut statement = session.prepare(Statement::new(cql).with_page_size(PAGE_ROWS)).await.map_err(failed)?;
+    statement.set_consistency(Consistency::LocalQuorum);
+    statement.set_is_idempotent(true);
+    Ok(statement)
+}
+
+fn failed(cause: impl Into<Cause>) -> SweepError {
+    SweepError::Database(cause.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(current: Option<(i64, u8)>) -> KeyRow {
+        KeyRow {
+            slug: "page-22222222".to_owned(),
+            text_version: Some(2),
+            text_nonce: Some(vec![7; 16]),
+            current_text_version: current.map(|(version, _)| version),
+            current_text_nonce: current.map(|(_, nonce)| vec![nonce; 16]),
+            written_at: Some(1000),
+        }
+    }
+
+    #[test]
+    fn a_text_is_suspected_if_it_is_old_and_its_head_names_another_or_none() {
+        assert!(row(Some((2, 7))).suspect(2000).is_none());
+        for other in [None, Some((2, 8)), Some((3, 7))] {
+            assert!(row(other).suspect(2000).is_some(), "{other:?}");
+            assert!(row(other).suspect(1000).is_none(), "{other:?}: it is young");
+        }
+        let tombstone = KeyRow { text_version: None, text_nonce: None, written_at: None, ..row(None) };
+        assert!(tombstone.suspect(2000).is_none());
+    }
+}

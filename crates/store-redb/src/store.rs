@@ -1,0 +1,295 @@
+//! [`PageStore`] with a writer thread and read transactions.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use redb::Database;
+use thiserror::Error;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::task;
+use tokio::time;
+
+use crate::domain::markdown::Rendered;
+use crate::domain::page::{Page, PageHead, PageState, PageVersion, Tombstone};
+use crate::domain::slug::Slug;
+use crate::domain::timestamp::UnixMillis;
+use crate::ports::page_import::PageImport;
+use crate::ports::page_store::{
+    Access, CasResult, Head, InsertResult, Lookup, PageStore, ReadsNow, Record, StoreError,
+};
+
+use super::data_dir::DataDir;
+use super::error::{ClosedError, OpenError, WriterError};
+use super::jobs::{Job, LedgerError, Write};
+use super::no_wait::Tries;
+use super::reading::{Found, Query, QueryResult, read, read_now};
+use super::shared::{Committed, Shared, cause};
+use super::storage::{DEFAULT_CACHE_BYTES, Memory, Storage};
+use super::tables::{self, Expected, Operation, Outcome};
+use super::writer::Writer;
+use handbill_core::niceness::give_way;
+
+/// Size of the queue of writes, including the batch that is being committed, in bytes: eight full batches.
+const QUEUE_BYTES: usize = 64 * 1024 * 1024;
+
+/// Bytes of the queue that even the smallest write takes: one page of the file. So the queue has at most 16384 writes.
+const WRITE_BYTES: usize = 4096;
+
+/// How long a call waits for its share of the queue, or for permission to read.
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Maximum number of lookups that run at the same time, each on a thread of its own. Each may hold 1.5 MB of the file and of
+/// a page before anything counts it.
+const READS_AT_ONCE: usize = 16;
+
+/// The pages of one data directory, which no other process may use while the store is open.
+///
+/// A call waits at most 2 s for its permit and then fails with [`StoreError::Unavailable`]. After that a write waits
+/// for its commit, however long the disk takes. A caller that gives up earlier drops the future. If the write has
+/// started by then, it is done completely; otherwise it is not done.
+///
+/// Dropping the store commits the queued writes and closes the file, on the thread that drops it. [`RedbStore::close`]
+/// does the same without blocking a runtime.
+pub struct RedbStore {
+    shared: Arc<Shared>,
+    jobs: mpsc::Sender<Job>,
+    queue: Arc<Semaphore>,
+    reads: Arc<Semaphore>,
+    tries: Tries,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    fatal: watch::Receiver<Option<Arc<WriterError>>>,
+}
+
+/// No permit was free in time.
+#[derive(Debug, Error)]
+#[error("too many calls wait for the store")]
+struct Overloaded;
+
+impl RedbStore {
+    /// Opens the store in `data_dir`, and recovers it after a crash. Creates the directory and the store if they are
+    /// missing.
+    pub fn open(data_dir: &Path) -> Result<Self, OpenError> {
+        Self::open_with_cache(data_dir, DEFAULT_CACHE_BYTES)
+    }
+
+    /// Does the same as [`RedbStore::open`], with `cache_bytes` of memory for pages of the file.
+    pub fn open_with_cache(data_dir: &Path, cache_bytes: usize) -> Result<Self, OpenError> {
+        Self::on(Box::new(DataDir::prepare(data_dir, cache_bytes)?))
+    }
+
+    /// A store in memory. It is lost when it is dropped.
+    pub fn in_memory() -> Result<Self, OpenError> {
+        Self::on(Box::new(Memory::default()))
+    }
+
+    /// Opens the store that `storage` holds, or creates it if there is none.
+    pub fn on(storage: Box<dyn Storage>) -> Result<Self, OpenError> {
+        let (jobs, queued) = mpsc::channel();
+        let location = storage.location().to_owned();
+        let writer = Writer::open(storage, queued)?;
+        let shared = writer.shared();
+        let (report_fatal, fatal) = watch::channel(None);
+        let thread = thread::Builder::new().name("handbill-writer".to_owned()).spawn(move || {
+            give_way();
+            writer.run(&report_fatal);
+        });
+        Ok(Self {
+            shared,
+            jobs,
+            queue: Arc::new(Semaphore::new(QUEUE_BYTES)),
+            reads: Arc::new(Semaphore::new(READS_AT_ONCE)),
+            tries: Tries::default(),
+            writer: Mutex::new(Some(thread.map_err(|reason| OpenError::io(&location, reason))?)),
+            fatal,
+        })
+    }
+
+    /// Returns the reason once the store has ended although nobody closed it. The process should then end, so that its
+    /// supervisor starts it again. While the store works, and after it was closed, this never returns.
+    pub async fn fatal_error(&self) -> Arc<WriterError> {
+        let mut fatal = self.fatal.clone();
+        // An error means that the writer ended because it was told to.
+        if let Ok(Some(error)) = fatal.wait_for(Option::is_some).await.as_deref() {
+            return Arc::clone(error);
+        }
+        std::future::pending().await
+    }
+
+    /// Calls `observe` after each commit, on the writer thread, which waits for it. Only the first call sets an
+    /// observer.
+    pub fn observe_commits(&self, observe: impl Fn(Committed) + Send + Sync + 'static) {
+        let _ = self.shared.observer.set(Box::new(observe));
+    }
+
+    /// Commits the queued writes and closes the file. Later calls fail with [`StoreError::Unavailable`].
+    pub async fn close(&self) {
+        if let Some(writer) = self.end_writer() {
+            // The writer catches its own panics.
+            let _ = task::spawn_blocking(move || writer.join()).await;
+        }
+    }
+
+    fn end_writer(&self) -> Option<JoinHandle<()>> {
+        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        // Sending fails only if the writer has already ended.
+        let _ = self.jobs.send(Job::Close);
+        Some(writer)
+    }
+
+    /// Runs `read` on a thread that may block, as one of the lookups that may run at the same time.
+    pub(super) async fn read_blocking<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Shared) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = permit(&self.reads, 1).await?;
+        let shared = Arc::clone(&self.shared);
+        let reading = task::spawn_blocking(move || (read(&shared), permit));
+        reading.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+    }
+
+    pub(super) async fn write(&self, operation: Operation) -> Result<Outcome, StoreError> {
+        let bytes = queued_bytes(&operation);
+        let permit = permit(&self.queue, bytes).await?;
+        let (answer, answered) = oneshot::channel();
+        let closed = || StoreError::Unavailable(cause(&Arc::new(ClosedError)));
+        self.jobs.send(Job::Write(Write { operation, bytes, answer, permit })).map_err(|_| closed())?;
+        // If there is no answer, the writer has failed, perhaps in the middle of this write.
+        answered.await.unwrap_or_else(|_| Err(StoreError::OutcomeUnknown(cause(&Arc::new(ClosedError)))))
+    }
+
+    async fn swap(&self, expected: Expected, next: Record) -> Result<CasResult, StoreError> {
+        Ok(match self.write(Operation::CompareAndSet { expected, next }).await? {
+            Outcome::Done => CasResult::Swapped,
+            Outcome::Refused => CasResult::Stale,
+        })
+    }
+
+    /// Adds what the ledger of deletions lacks.
+    pub(super) async fn complete_ledger(&self) -> Result<(), StoreError> {
+        let (done, completed) = oneshot::channel();
+        let closed = || StoreError::Unavailable(cause(&Arc::new(ClosedError)));
+        self.jobs.send(Job::CompleteLedger { done }).map_err(|_| closed())?;
+        let completed: Result<(), LedgerError> = completed.await.map_err(|_| closed())?;
+        completed.map_err(|error| StoreError::Unavailable(error.into()))
+    }
+
+    /// The result of `query`, if it is worthwhile to try it and it need not wait.
+    fn now<T: Found>(&self, slug: &Slug, query: impl FnOnce(&Database, &Slug) -> QueryResult<T>) -> Option<T> {
+        // While many lookups wait for the disk, a page in memory must not wait behind them.
+        if !self.tries.are_worthwhile() && self.reads.available_permits() > READS_AT_ONCE / 2 {
+            return None;
+        }
+        let found = read_now(&self.shared, slug, query);
+        self.tries.ended(found.is_some());
+        found
+    }
+
+    /// Runs `query` on a thread that may block.
+    async fn read<T: Found + Send + 'static>(&self, slug: &Slug, query: Query<T>) -> Result<T, StoreError> {
+        let permit = permit(&self.reads, 1).await?;
+        let (shared, jobs, slug) = (Arc::clone(&self.shared), self.jobs.clone(), slug.clone());
+        // The thread returns the permit together with the answer, and the caller frees the permit when it takes the
+        // answer. So no more answers wait than lookups may run at the same time. If the caller has given up, the answer
+        // and the permit are dropped when the thread has finished.
+        let read = task::spawn_blocking(move || (read(&shared, &jobs, &slug, query), permit));
+        read.await.map_or_else(|panicked| Err(StoreError::Unavailable(panicked.into())), |(found, _permit)| found)
+    }
+}
+
+impl Drop for RedbStore {
+    fn drop(&mut self) {
+        if let Some(writer) = self.end_writer() {
+            let _ = writer.join();
+        }
+    }
+}
+
+#[async_trait]
+impl PageStore for RedbStore {
+    async fn insert_if_absent(&self, page: Arc<Page>) -> Result<InsertResult, StoreError> {
+        Ok(match self.write(Operation::Insert(page)).await? {
+            Outcome::Done => InsertResult::Inserted,
+            Outcome::Refused => InsertResult::SlugTaken,
+        })
+    }
+
+    async fn lookup(&self, slug: &Slug) -> Result<Lookup, StoreError> {
+        self.read(slug, tables::lookup).await
+    }
+
+    fn access(&self) -> Access<'_> {
+        Access::AtOnce(self)
+    }
+
+    async fn head(&self, slug: &Slug) -> Result<Head, StoreError> {
+        if let Some(head) = self.now(slug, tables::head) {
+            return Ok(head);
+        }
+        self.read(slug, tables::head).await
+    }
+
+    async fn page(&self, head: &PageHead) -> Result<Option<Arc<Page>>, StoreError> {
+        Ok(match self.lookup(&head.slug).await? {
+            Lookup::Active(page) if page.state() == head.state() => Some(page),
+            _ => None,
+        })
+    }
+
+    async fn compare_and_set(&self, expected: PageVersion, next: Record) -> Result<CasResult, StoreError> {
+        self.swap(Expected::Version(expected), next).await
+    }
+}
+
+impl ReadsNow for RedbStore {
+    fn lookup_now(&self, slug: &Slug, max_bytes: usize) -> Option<Lookup> {
+        self.now(slug, |database, slug| tables::lookup_up_to(max_bytes, database, slug))?
+    }
+
+    fn known_state(&self, slug: &Slug) -> Option<PageState> {
+        self.shared.known.get(slug)
+    }
+}
+
+#[async_trait]
+impl PageImport for RedbStore {
+    async fn insert_tombstone_if_absent(
+        &self,
+        tombstone: Tombstone,
+        _now: UnixMillis,
+    ) -> Result<InsertResult, StoreError> {
+        Ok(match self.write(Operation::InsertTombstone(tombstone)).await? {
+            Outcome::Done => InsertResult::Inserted,
+            Outcome::Refused => InsertResult::SlugTaken,
+        })
+    }
+
+    async fn replace(&self, expected: PageState, next: Record, _now: UnixMillis) -> Result<CasResult, StoreError> {
+        self.swap(Expected::State(expected), next).await
+    }
+}
+
+async fn permit(semaphore: &Arc<Semaphore>, permits: usize) -> Result<OwnedSemaphorePermit, StoreError> {
+    let permits = u32::try_from(permits).unwrap_or(u32::MAX);
+    match time::timeout(PERMIT_TIMEOUT, Arc::clone(semaphore).acquire_many_owned(permits)).await {
+        Ok(Ok(permit)) => Ok(permit),
+        Ok(Err(closed)) => Err(StoreError::Unavailable(closed.into())),
+        Err(_) => Err(StoreError::Unavailable(Box::new(Overloaded))),
+    }
+}
+
+fn queued_bytes(operation: &Operation) -> usize {
+    let content = match operation {
+        Operation::Insert(page) | Operation::CompareAndSet { next: Record::Active(page), .. } => {
+            let Rendered { html, code_blocks, .. } = &page.rendered;
+            page.content.as_str().len() + html.len() + size_of_val(&code_blocks[..])
+        }
+        Operation::CompareAndSet { next: Record::Deleted(_), .. }
+        | Operation::InsertTombstone(_)
+        | Operation::Audit(_) => 0,
+    };
+    // Even the largest possible page fits in an empty queue.
+    (WRITE_BYTES + content).min(QUEUE_BYTES)
+}
