@@ -7,8 +7,6 @@
 //! A request counts with its line of the log, which goes to standard error as in the program. Memory comes from the C
 //! library here and not from the program's allocator, because callgrind counts each instruction of either.
 
-#![expect(missing_docs, reason = "the macros make public items, which nobody can use")]
-
 use std::hint::black_box;
 
 use axum::body::Bytes;

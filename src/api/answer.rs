@@ -9,12 +9,10 @@ use futures_util::future::{BoxFuture, Either};
 /// An answer: there at once, or once somebody else has answered.
 pub type Answer<T = Response> = Either<Ready<T>, BoxFuture<'static, T>>;
 
-/// An answer that is there.
 pub fn now<T>(value: T) -> Answer<T> {
     Either::Left(ready(value))
 }
 
-/// The answer that `work` will have.
 pub fn later<T>(work: impl Future<Output = T> + Send + 'static) -> Answer<T> {
     Either::Right(work.boxed())
 }
@@ -29,7 +27,6 @@ pub fn begun<T>(work: impl Future<Output = T> + Send + 'static) -> Answer<T> {
     }
 }
 
-/// The answer that `next` makes of `answer`.
 pub fn then<T: Send + 'static, U: Send + 'static>(
     answer: Answer<T>,
     next: impl FnOnce(T) -> Answer<U> + Send + 'static,

@@ -31,7 +31,6 @@ pub struct Operation {
     pub tool: &'static str,
     /// The operation's `operationId` in the OpenAPI document.
     pub operation_id: &'static str,
-    /// The operation's name for people.
     pub title: &'static str,
     /// The operation's effect, and the facts that every caller must know.
     pub summary: &'static str,
@@ -48,7 +47,6 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// The description in the OpenAPI document.
     pub fn rest_description(&self) -> String {
         format!("{} {}", self.summary, self.rest_notes)
     }
@@ -59,7 +57,6 @@ impl Operation {
     }
 }
 
-/// Publishing a page.
 pub const CREATE_PAGE: Operation = Operation {
     tool: "create_page",
     operation_id: "createPage",
@@ -75,7 +72,6 @@ pub const CREATE_PAGE: Operation = Operation {
     limit: Some(LimitKind::Create),
 };
 
-/// Reading a page.
 pub const GET_PAGE: Operation = Operation {
     tool: "get_page",
     operation_id: "getPage",
@@ -90,7 +86,6 @@ pub const GET_PAGE: Operation = Operation {
     limit: None,
 };
 
-/// Changing a page.
 pub const UPDATE_PAGE: Operation = Operation {
     tool: "update_page",
     operation_id: "updatePage",
@@ -108,7 +103,6 @@ pub const UPDATE_PAGE: Operation = Operation {
     limit: Some(LimitKind::Edit),
 };
 
-/// Deleting a page.
 pub const DELETE_PAGE: Operation = Operation {
     tool: "delete_page",
     operation_id: "deletePage",
@@ -121,16 +115,13 @@ pub const DELETE_PAGE: Operation = Operation {
     limit: Some(LimitKind::Edit),
 };
 
-/// Every operation on pages.
 pub const OPERATIONS: [Operation; 4] = [CREATE_PAGE, GET_PAGE, UPDATE_PAGE, DELETE_PAGE];
 
 /// Paths of the interface and of its descriptions, below the base address.
 pub mod path {
     /// The OpenAPI document.
     pub const OPENAPI: &str = "/openapi.json";
-    /// The MCP server.
     pub const MCP: &str = "/mcp";
-    /// The token endpoint.
     pub const TOKEN: &str = "/oauth/token";
     /// Authorization server metadata (RFC 8414).
     pub const AUTHORIZATION_SERVER: &str = "/.well-known/oauth-authorization-server";
@@ -146,13 +137,11 @@ pub mod path {
     pub const REGISTRY_ENTRY: &str = "/server.json";
     /// The proof that the operators of this origin publish that entry.
     pub const REGISTRY_PROOF: &str = "/.well-known/mcp-registry-auth";
-    /// The A2A agent card.
     pub const AGENT_CARD: &str = "/.well-known/agent-card.json";
     /// Whom to tell about vulnerabilities (RFC 9116).
     pub const SECURITY: &str = "/.well-known/security.txt";
     /// Instructions for agents, in prose.
     pub const LLMS: &str = "/llms.txt";
-    /// The help for people.
     pub const HELP: &str = "/help";
     /// The icon. Its address never changes.
     pub const ICON: &str = "/favicon.ico";

@@ -63,7 +63,6 @@ pub(super) struct OperatedStore {
     pub(super) audit: Arc<dyn AuditLog>,
     /// The records one after another.
     pub(super) scan: Arc<dyn PageScan>,
-    /// The switch that pauses creates.
     pub(super) switch: Arc<dyn CreatesSwitch>,
 }
 
@@ -71,7 +70,6 @@ pub(super) struct OperatedStore {
 pub(super) enum Moved<'a> {
     /// The files of a store that only one process uses.
     Files(&'a EmbeddedSettings),
-    /// A cluster.
     Cluster(Box<CqlSettings>),
 }
 
@@ -248,7 +246,6 @@ impl StoreHandle {
         std::future::pending().await
     }
 
-    /// Closes the store of this process.
     pub(super) async fn close(&self) {
         if let Self::Embedded(store) = self {
             store.close().await;

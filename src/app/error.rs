@@ -20,9 +20,7 @@ pub enum StartError {
     /// An address cannot be listened on.
     #[error("cannot listen on {address} ({reason}): free it, or choose another with {option}")]
     Listen {
-        /// The address.
         address: SocketAddr,
-        /// The option that names it.
         option: &'static str,
         /// The operating system's reason.
         reason: io::Error,

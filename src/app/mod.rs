@@ -24,7 +24,7 @@ pub use self::stores::ChosenStores;
 use crate::api::request::client_addr::TrustedProxies;
 use crate::api::request::subject::SubjectNames;
 use crate::backends::redis;
-use crate::config::{self, ContactSettings, HttpSettings, Settings, TraceChoice};
+use crate::config::{self, ContactSettings, HttpSettings, Settings};
 use crate::domain::network_limits::NetworkLimits;
 use crate::domain::origin::Origin;
 use crate::http::{Front, Http, SiteSettings, front};
@@ -81,9 +81,7 @@ impl Publishing {
     }
 }
 
-/// The settings of the public router.
 pub struct PublicSettings {
-    /// The quotas of clients.
     pub quotas: Quotas,
     /// The origin in every address that is given out.
     pub base_url: Origin,
@@ -191,11 +189,12 @@ fn drain_limits(settings: &HttpSettings) -> DrainLimits {
 async fn serve_async(settings: Settings, mut signals: StopSignals, log: &LogQueue) -> Result<ExitCode, StartError> {
     let deps = Deps::counting_in(Metrics::with_log(log.dropped()));
     let Deps { clock, random, metrics, .. } = &deps;
-    let TraceChoice { traces, warnings } = config::traces(&settings.traces);
-    let exporting = traces.map(|traces| export::start(&traces, metrics, clock, random));
+    let wanted = config::traces(&settings.traces);
+    let exporting =
+        wanted.as_ref().ok().and_then(Option::as_ref).map(|traces| export::start(traces, metrics, clock, random));
     let (tracer, exports) = exporting.transpose()?.unzip();
     let log_filter = logs::install(&settings.logs, log, tracer);
-    for warning in warnings {
+    if let Err(warning) = wanted {
         tracing::warn!("{warning}");
     }
     check(&settings)?;

@@ -24,9 +24,7 @@ use crate::telemetry::spans::{self, Span, System};
 /// Puts decorators around backends.
 #[derive(Clone)]
 pub struct Instrumentation {
-    /// Records the calls.
     pub metrics: Arc<Metrics>,
-    /// Measures their duration.
     pub clock: SharedClock,
 }
 
@@ -162,7 +160,6 @@ impl ReadsNow for Instrumented<dyn PageStore> {
     }
 }
 
-/// The name of `answer` in metrics and spans.
 fn name_of_lookup(answer: &Lookup) -> &'static str {
     match answer {
         Lookup::Active(_) => "active",

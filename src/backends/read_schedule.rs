@@ -30,12 +30,9 @@ const REFUSED_FOR: Duration = Duration::from_millis(250);
 /// Reads of one slug in flight.
 const MOST_IN_FLIGHT: usize = 2;
 
-/// The next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Begin a read for everybody who waits.
     Begin,
-    /// Refuse everybody who waits.
     Refuse,
     /// Ask again at this time, or when a read has ended or a reader has come.
     WaitUntil(Instant),
@@ -43,7 +40,6 @@ pub(super) enum Next {
     Wait,
 }
 
-/// The reads of one slug.
 #[derive(Debug, Default)]
 pub(super) struct ReadSchedule {
     /// When the reads in flight began, the oldest first.
@@ -75,7 +71,6 @@ impl ReadSchedule {
         }
     }
 
-    /// A read began.
     pub(super) fn began(&mut self, now: Instant) {
         self.in_flight.push(now);
         self.last_begun = Some(now);

@@ -25,7 +25,6 @@ type Answer<T> = Result<T, StoreError>;
 /// The callers that wait for a read that has not begun.
 type Waiters<T> = Vec<oneshot::Sender<Answer<T>>>;
 
-/// The reads of one kind.
 pub(super) struct Sharing<K, T> {
     metrics: Arc<Metrics>,
     /// The waiters for the next read of each key. A key is in the map while its task runs.

@@ -30,7 +30,6 @@ pub(super) struct Api {
     wait: Duration,
 }
 
-/// A page that was published.
 #[derive(Deserialize)]
 pub(super) struct CreatedPage {
     pub(super) url: String,
@@ -38,7 +37,6 @@ pub(super) struct CreatedPage {
     pub(super) created_at: String,
 }
 
-/// A page that was read.
 pub(super) struct ReadPage {
     pub(super) texts: PageTexts,
     /// The whole answer.
@@ -47,7 +45,6 @@ pub(super) struct ReadPage {
     pub(super) tag: Option<HeaderValue>,
 }
 
-/// The texts of a page.
 #[derive(Deserialize)]
 pub(super) struct PageTexts {
     pub(super) content: String,
@@ -64,14 +61,12 @@ impl Api {
         Ok(Self { outbound, wait })
     }
 
-    /// Publishes a page.
     pub(super) async fn create(&self, server: &Origin, title: &str, content: &str) -> Result<CreatedPage, ClientError> {
         let body = json!({"title": title, "content": content});
         let answer = self.call(Method::POST, server, "/api/pages", HeaderMap::new(), Some(&body)).await?;
         serde_json::from_slice(answer.body()).map_err(|_| not_handbill(server))
     }
 
-    /// Reads a page.
     pub(super) async fn read(&self, page: &PageReference) -> Result<ReadPage, ClientError> {
         let answer = self.call(Method::GET, &page.server, &path(page), HeaderMap::new(), None).await?;
         let texts = serde_json::from_slice(answer.body()).map_err(|_| not_handbill(&page.server))?;
@@ -91,7 +86,6 @@ impl Api {
         self.call(Method::PATCH, &page.server, &path(page), headers, Some(change)).await.map(drop)
     }
 
-    /// Deletes a page.
     pub(super) async fn delete(&self, page: &PageReference, key: &EditKey) -> Result<(), ClientError> {
         self.call(Method::DELETE, &page.server, &path(page), authorized(key), None).await.map(drop)
     }

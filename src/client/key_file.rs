@@ -43,7 +43,6 @@ pub(super) struct KeptPage {
 }
 
 impl KeptPage {
-    /// Whether this is `page`.
     pub(super) fn is(&self, page: &PageReference) -> bool {
         self.reference().is_some_and(|own| own == *page)
     }
@@ -61,7 +60,6 @@ impl KeptPage {
     }
 }
 
-/// The key file in one directory.
 #[derive(Clone)]
 pub(super) struct KeyFile {
     directory: PathBuf,
@@ -82,7 +80,6 @@ impl KeyFile {
         })
     }
 
-    /// The file's path.
     pub(super) fn path(&self) -> PathBuf {
         self.directory.join(FILE)
     }
@@ -102,7 +99,6 @@ impl KeyFile {
         }
     }
 
-    /// The entry of `page`.
     pub(super) fn find(&self, page: &PageReference) -> Result<Option<KeptPage>, ClientError> {
         Ok(self.pages()?.into_iter().find(|kept| kept.is(page)))
     }
@@ -140,7 +136,6 @@ impl LockedKeyFile<'_> {
         sync_directory(&self.file.directory)
     }
 
-    /// Replaces all entries.
     pub(super) fn replace(&self, pages: &[KeptPage]) -> Result<(), ClientError> {
         let written = || -> io::Result<()> {
             let new = self.file.directory.join(NEW_FILE);

@@ -34,7 +34,6 @@ pub(super) fn keep(
     })
 }
 
-/// Removes `page` and its key from the file.
 pub(super) fn forget_page(keys: &KeyFile, page: &PageReference) -> Result<(), ClientError> {
     let locked = keys.lock()?;
     let mut pages = keys.pages()?;
@@ -43,7 +42,6 @@ pub(super) fn forget_page(keys: &KeyFile, page: &PageReference) -> Result<(), Cl
     if pages.len() == before { Ok(()) } else { locked.replace(&pages) }
 }
 
-/// The key of `page`.
 pub(super) fn key_of(page: &PageReference, kept: Option<&KeptPage>) -> Result<EditKey, ClientError> {
     kept.and_then(KeptPage::key).ok_or_else(|| {
         ClientError::Key(format!(

@@ -19,7 +19,6 @@ use std::process::ExitCode;
 pub use self::args::ClientCommand;
 use self::error::ClientError;
 
-/// Runs one command to its end.
 pub fn run(command: ClientCommand) -> ExitCode {
     let done = tokio::runtime::Builder::new_current_thread()
         .enable_all()

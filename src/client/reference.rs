@@ -6,7 +6,6 @@ use super::error::ClientError;
 use crate::domain::origin::Origin;
 use crate::domain::slug::Slug;
 
-/// A page on a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct PageReference {
     pub(super) server: Origin,

@@ -6,7 +6,6 @@ use super::{CqlSettings, LogSettings, StoreKind, StoreSettings};
 
 /// The settings of the cluster, and of the log. `migrate` has only these.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct ClusterSettings {
     #[command(flatten, next_help_heading = "Store")]
     pub store: StoreSettings,

@@ -6,7 +6,6 @@ use super::ClusterSettings;
 
 /// The settings that `failover` uses.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct FailoverSettings {
     #[command(flatten, next_help_heading = "Failover")]
     pub options: FailoverOptions,

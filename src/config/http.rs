@@ -33,7 +33,6 @@ impl AddressSettings {
 #[derive(Args, Debug)]
 pub struct HttpSettings {
     #[command(flatten)]
-    #[expect(missing_docs, reason = "a doc comment here would become the help text of the first flag")]
     pub address: AddressSettings,
     /// Networks of the proxies whose --forwarded-header is believed, in CIDR notation, comma-separated; an entry without a prefix length is one address [default: none]
     #[arg(long, env = "HANDBILL_TRUSTED_PROXIES", value_name = "CIDR,…", value_delimiter = ',', value_parser = network)]

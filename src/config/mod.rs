@@ -2,6 +2,8 @@
 //!
 //! A value that makes no sense stops the start with one line. A setting that depends on another or on the machine is
 //! checked where it is used. Each subcommand has only the settings that it uses.
+//!
+//! A doc comment on a flattened field would become the help text of its first flag, so those fields have none.
 
 mod cluster;
 mod cluster_load;
@@ -32,7 +34,7 @@ pub use self::http::{AddressSettings, HttpSettings};
 pub use self::moderation::{BlocklistSettings, ContactSettings, DocumentSettings, ModerationSettings};
 pub use self::moving::MovingSettings;
 pub use self::operators::{AdminHostSettings, AdminSettings, OperatedSettings, OperatorAccess, OperatorSettings};
-pub use self::otel::{Sampling, TraceChoice, Traces};
+pub use self::otel::Traces;
 pub use self::rate_limits::RateLimitSettings;
 pub use self::redis::RedisSettings;
 pub use self::store::{EmbeddedSettings, StoreKind, StoreSettings};
@@ -44,7 +46,6 @@ const VARIABLE_PREFIX: &str = "HANDBILL_";
 
 /// Every setting of the service.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct Settings {
     #[command(flatten, next_help_heading = "Public listener")]
     pub http: HttpSettings,
@@ -78,7 +79,6 @@ pub struct Settings {
 
 /// The settings of `serve`, and whether it only checks them.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "as for `Settings`")]
 pub struct ServeSettings {
     /// Check the settings and the files that they name, say whether serve could start with them, and end: exit code 0 or 2
     #[arg(long, help_heading = "Start")]
@@ -105,10 +105,10 @@ pub fn variables() -> Vec<(String, OsString)> {
         .collect()
 }
 
-/// The traces that `settings` and the environment's `OTEL_` variables ask for.
-pub fn traces(settings: &TraceSettings) -> TraceChoice {
+/// [`Traces::of`] `settings` and the environment's variables.
+pub fn traces(settings: &TraceSettings) -> Result<Option<Traces>, String> {
     #[expect(clippy::disallowed_methods, reason = "settings are read here")]
-    TraceChoice::of(settings, |name| std::env::var(name).ok())
+    Traces::of(settings, |name| std::env::var(name).ok())
 }
 
 /// The names of `variables` that are no setting of any command. A misspelt name would otherwise be ignored silently.

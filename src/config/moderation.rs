@@ -9,7 +9,6 @@ use crate::domain::contact::Contact;
 
 /// Settings of what may be published.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct ModerationSettings {
     #[command(flatten)]
     pub blocklist: BlocklistSettings,
@@ -41,7 +40,6 @@ pub struct ContactSettings {
 
 /// The settings of the documents that describe the service.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct DocumentSettings {
     #[command(flatten, next_help_heading = "Public listener")]
     pub address: AddressSettings,

@@ -7,7 +7,6 @@ use super::{CqlSettings, EmbeddedSettings, OperatorAccess, StoreSettings};
 
 /// The settings of `export`, `import` and `backup`.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct MovingSettings {
     #[command(flatten, next_help_heading = "Store")]
     pub store: StoreSettings,

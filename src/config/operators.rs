@@ -34,7 +34,6 @@ pub struct OperatorSettings {
 
 /// The settings of a command that asks a running process.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct OperatorAccess {
     #[command(flatten)]
     pub admin: AdminSettings,
@@ -44,7 +43,6 @@ pub struct OperatorAccess {
 
 /// The settings of a command that asks a running process or, with `--store scylla`, works on the cluster itself.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct OperatedSettings {
     #[command(flatten)]
     pub cluster: ClusterSettings,

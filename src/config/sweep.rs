@@ -9,7 +9,6 @@ use super::ClusterSettings;
 
 /// The settings that `sweep` uses.
 #[derive(Args, Debug)]
-#[expect(missing_docs, reason = "a doc comment on a field would become the help text of its first flag")]
 pub struct SweepSettings {
     #[command(flatten, next_help_heading = "Sweep")]
     pub options: SweepOptions,

@@ -58,7 +58,7 @@ pub(super) fn endpoint(text: &str) -> Result<Url, &'static str> {
     if matches!(url.scheme(), "http" | "https") && url.has_host() && is_bare { Ok(url) } else { Err(fault) }
 }
 
-pub(super) fn share(text: &str) -> Result<f64, &'static str> {
+fn share(text: &str) -> Result<f64, &'static str> {
     let share: f64 = text.parse().map_err(|_| "it is not a number")?;
     if (0.0..=1.0).contains(&share) { Ok(share) } else { Err("it is not between 0 and 1") }
 }

@@ -30,7 +30,6 @@ pub(super) const VARY_TYPE_AND_CODING: HeaderValue = HeaderValue::from_static("A
 /// Bodies below this size, in bytes, are not compressed: they fit into one packet with their header in any case.
 const MIN_COMPRESSED_BYTES: usize = 256;
 
-/// A content coding that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     /// The bytes as they are.
@@ -227,7 +226,6 @@ impl CodedBody {
     }
 }
 
-/// A 304.
 pub(super) fn not_modified() -> Response {
     // The length is left unknown on purpose. Otherwise a 304 to HEAD would have `Content-Length: 0`, although the field
     // must give the length of the 200.

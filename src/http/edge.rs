@@ -16,7 +16,6 @@ const SURROGATE_KEY: HeaderName = HeaderName::from_static("surrogate-key");
 const CACHE_TAG: HeaderName = HeaderName::from_static("cache-tag");
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 
-/// Adds the fields that name the group of `page`.
 pub(super) fn mark_group(fields: &mut HeaderMap, page: &impl Described) {
     let slug = page.slug().as_str();
     let name = field_value(slug);

@@ -40,7 +40,6 @@ impl<S: Send + Sync> FromRequestParts<S> for SlugParam {
     }
 }
 
-/// The edit key in the request.
 pub(super) struct BearerKey(pub(super) Credential);
 
 impl<S: Send + Sync> FromRequestParts<S> for BearerKey {
@@ -63,7 +62,6 @@ impl<S: Send + Sync> FromRequestParts<S> for IfMatch {
     }
 }
 
-/// The body as JSON of the shape `T`.
 pub(super) struct JsonBody<T> {
     body: RequestBody,
     declared: Result<(), BodyReadError>,

@@ -22,7 +22,6 @@ use crate::server::AnswerRoom;
 /// The header fields of answers that scripts of any origin may read.
 const EXPOSED: &str = "etag,link,location,retry-after,www-authenticate,ratelimit,ratelimit-policy,x-request-id";
 
-/// Completes answers.
 pub(super) struct Finish {
     /// The `Link` to the OpenAPI document.
     service_desc: HeaderValue,
@@ -38,17 +37,14 @@ pub(super) struct Asked {
     room: Option<AnswerRoom>,
 }
 
-/// The kind of address that a request is for.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
-    /// Pages and files.
     #[default]
     Site,
     /// The REST API, and the pages that explain it.
     Interface,
     /// The token endpoint (RFC 6749).
     Token,
-    /// The tools for agents.
     Tools,
 }
 
@@ -71,13 +67,11 @@ impl Asked {
 }
 
 impl Finish {
-    /// For a service at `base_url`.
     pub(super) fn new(base_url: &Origin) -> Self {
         let link = format!(r#"<{base_url}{}>; rel="service-desc"; type="application/json""#, metadata::path::OPENAPI);
         Self { service_desc: HeaderValue::try_from(link).expect("an origin is ASCII") }
     }
 
-    /// The whole answer that `response` becomes.
     pub(super) fn complete(&self, asked: &Asked, tools: &Tools, response: Response) -> Response {
         let mut response = within_memory(asked, response);
         let error = response.extensions_mut().remove::<ApiError>();

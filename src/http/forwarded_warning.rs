@@ -14,7 +14,6 @@ use handbill_core::log_throttle::LogThrottle;
 /// Shortest time between two warnings. Anyone can send a forwarding header, so the warnings must not fill the log.
 const WARNING_PAUSE: Duration = Duration::from_hours(1);
 
-/// The state of the warning.
 pub(super) struct ForwardedWarning {
     proxies: TrustedProxies,
     telemetry: Arc<RequestTelemetry>,

@@ -31,7 +31,6 @@ use crate::mcp::Tools;
 use crate::server::{AnswerRoom, App, Refusal, error_of};
 use crate::telemetry::http::{KnownRoute, Observed, RequestTelemetry};
 
-/// The public service.
 #[derive(Clone)]
 pub struct Front(Arc<Inner>);
 
@@ -45,7 +44,6 @@ pub(super) struct Inner {
     pub(super) routes: KnownRoutes,
 }
 
-/// The routes that need no router.
 pub(super) struct KnownRoutes {
     json: Arc<KnownRoute>,
     page: Arc<KnownRoute>,

@@ -48,7 +48,6 @@ pub fn openapi_document(base_url: &Origin, contact: Option<&Contact>) -> String 
     openapi::document(routes::api(openapi::description()).into_openapi(), base_url, contact)
 }
 
-/// The public service.
 pub fn front(http: Http, tools: Tools, telemetry: RequestTelemetry) -> Front {
     let (http, telemetry) = (Arc::new(http), Arc::new(telemetry));
     Front::new(Inner {

@@ -27,18 +27,14 @@ use crate::domain::page::PageHead;
 use crate::domain::slug::Slug;
 use crate::service::{PageRead, Reading, ServiceError};
 
-/// A form of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// JSON, as in the API.
     Json,
-    /// The page for people.
     Html,
     /// The source, at an address of its own or at that of the HTML.
     Markdown(Source),
 }
 
-/// A read of a page.
 pub(super) struct Read {
     pub(super) form: Form,
     slug: Slug,
@@ -94,7 +90,6 @@ impl Form {
         }
     }
 
-    /// The response to a request with this `head`.
     fn respond(self, reading: Result<Reading<Response>, ServiceError>, http: &Http, head: &Parts) -> Response {
         let headers = &head.headers;
         let response = match reading {
@@ -126,7 +121,6 @@ impl Form {
         view.respond_to(page, &http.compressor, headers)
     }
 
-    /// The response to a read that failed.
     fn error(self, error: &ServiceError, http: &Http, headers: &HeaderMap) -> Response {
         let mut response = match self {
             Self::Json => return service_error_response(error, &http.base_url),

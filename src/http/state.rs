@@ -13,7 +13,6 @@ use crate::http::described::Described;
 use crate::http::site::assets::short_hash;
 use crate::service::PageService;
 
-/// The operators' contacts and wishes.
 #[derive(Clone, Debug, Default)]
 pub struct SiteSettings {
     /// Whom readers tell about a page.
@@ -28,29 +27,22 @@ pub struct SiteSettings {
     pub edge_caching: Option<EdgeCaching>,
 }
 
-/// The state that all handlers share.
 pub struct Http {
-    /// The service that does the work.
     pub(super) service: PageService,
-    /// The origin of every public address.
     pub(super) base_url: Origin,
-    /// The proxies whose forwarding headers are trusted.
     pub(super) proxies: TrustedProxies,
     /// The places in which requests name one of those who share an address.
     pub(super) subjects: SubjectNames,
-    /// The operators' contacts and wishes.
     pub(super) site: SiteSettings,
     /// A hash of `base_url` and `site` for entity tags. A page contains its own address and a link to report it, so its
     /// tag must change with them.
     pub(super) origin_tag: String,
     /// The value of `CDN-Cache-Control` for HTML and Markdown, if shared caches may keep these.
     pub(super) edge: Option<HeaderValue>,
-    /// Compresses pages.
     pub(super) compressor: Compressor,
 }
 
 impl Http {
-    /// The state of a service whose addresses begin with `base_url`.
     pub fn new(service: PageService, base_url: Origin, proxies: TrustedProxies, site: SiteSettings) -> Self {
         let settings = format!("{:?} {}", site.abuse_contact, site.noindex_all);
         let origin_tag = short_hash([base_url.as_str().as_bytes(), settings.as_bytes()]);

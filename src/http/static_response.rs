@@ -14,7 +14,6 @@ use super::site::assets::short_hash;
 /// For responses that only change with the version or the settings of Handbill.
 pub(super) const CACHE_ONE_HOUR: HeaderValue = HeaderValue::from_static("public, max-age=3600");
 
-/// A response that is made in advance.
 #[derive(Clone)]
 pub(super) struct StaticResponse {
     body: Arc<CodedBody>,
@@ -48,7 +47,6 @@ impl StaticResponse {
         Self { body, content_type, headers }
     }
 
-    /// Sets the header `name` to `value`.
     pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self

@@ -14,9 +14,7 @@ const FIELDS_BYTES: usize = 2048;
 /// The representations of one version of a page, as far as they were asked for.
 #[derive(Default)]
 pub(super) struct Views {
-    /// JSON, as in the API.
     pub(super) json: OnceLock<View>,
-    /// The page for people.
     pub(super) html: OnceLock<View>,
     /// The source, at an address of its own.
     pub(super) markdown: OnceLock<View>,
@@ -28,7 +26,6 @@ impl Kept for Views {
     const KEEPER: Keeper = Keeper::Http;
 }
 
-/// One representation of a page.
 pub(super) struct View {
     content_type: HeaderValue,
     /// The header fields of the 200 and the 304, without the entity tag and those that describe the body.

@@ -22,10 +22,8 @@ pub struct Criteria {
     created_before: Option<UnixMillis>,
 }
 
-/// Text that is no criterion.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CriteriaError {
-    /// No host.
     #[error("{0:?} is no host, such as spam.example")]
     Host(String),
     /// No regular expression, or one that needs too much memory.
@@ -52,13 +50,11 @@ impl Criteria {
         Ok(Self { matching: Some(pattern.map_err(|error| CriteriaError::Pattern(reason(error)))?), ..self })
     }
 
-    /// Only pages that were created at `time` or later.
     #[must_use]
     pub fn created_after(self, time: UnixMillis) -> Self {
         Self { created_after: Some(time), ..self }
     }
 
-    /// Only pages that were created before `time`.
     #[must_use]
     pub fn created_before(self, time: UnixMillis) -> Self {
         Self { created_before: Some(time), ..self }
@@ -70,7 +66,6 @@ impl Criteria {
         linking_to.is_none() && matching.is_none() && created_after.is_none() && created_before.is_none()
     }
 
-    /// Whether `page` meets all criteria.
     pub fn are_met_by(&self, page: &Page) -> bool {
         self.created_after.is_none_or(|time| page.created_at >= time)
             && self.created_before.is_none_or(|time| page.created_at < time)

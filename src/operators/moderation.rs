@@ -25,12 +25,7 @@ const RELOAD_INTERVAL: Duration = Duration::from_secs(1);
 pub enum ModerationError {
     /// The blocklist cannot be read, or a line makes no sense.
     #[error("the blocklist {} cannot be used ({reason}): correct it, or leave --blocklist-file out", path.display())]
-    Blocklist {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        reason: String,
-    },
+    Blocklist { path: PathBuf, reason: String },
     /// The file with the switch of creates makes no sense.
     #[error("{0}")]
     Switch(String),

@@ -27,13 +27,10 @@ use crate::ports::random::{Random, hex_id};
 
 const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// Observes the requests of a listener.
 pub struct RequestTelemetry {
-    /// Counts requests.
     pub metrics: Arc<Metrics>,
     /// Measures how long requests take.
     pub clock: SharedClock,
-    /// Yields the ids of requests.
     pub random: Random,
     /// The networks of the proxies whose traces are continued.
     pub trusted_proxies: Vec<IpNet>,
@@ -48,12 +45,10 @@ pub struct KnownRoute {
 }
 
 impl KnownRoute {
-    /// The route with this template.
     pub const fn new(template: &'static str) -> Self {
         Self { template, usual: [const { OnceLock::new() }; 4] }
     }
 
-    /// The route's template.
     pub fn template(&self) -> &'static str {
         self.template
     }
@@ -68,7 +63,6 @@ impl KnownRoute {
     }
 }
 
-/// The route of a request.
 enum Route {
     Known(Arc<KnownRoute>),
     /// The router finds it, and [`name_route`] writes it down.
@@ -134,7 +128,6 @@ impl RequestTelemetry {
 }
 
 impl Observed {
-    /// The span of the request's lines in the log.
     fn log(&mut self) -> &tracing::Span {
         self.log.get_or_insert_with(|| {
             let known = matches!(self.route, Route::Known(_)).then(|| self.route.template());
@@ -318,7 +311,6 @@ mod tests {
         }
     }
 
-    /// Sends `request` to `routes` as the way in does.
     async fn send(telemetry: &Arc<RequestTelemetry>, routes: Router, request: Request) -> Response {
         let (mut head, body) = request.into_parts();
         let mut observed = telemetry.begin(&mut head, None);

@@ -36,16 +36,12 @@ impl EncodeLabelSet for RequestLabels {
     }
 }
 
-/// Labels of a call of a backend.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct CallLabels {
-    /// The operation that the backend was asked for.
     pub operation: &'static str,
-    /// How the backend answered.
     pub outcome: &'static str,
 }
 
-/// Labels of a call of an MCP tool.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ToolLabels {
     /// The tool, or `_OTHER` if no tool has that name.
@@ -54,7 +50,6 @@ pub struct ToolLabels {
     pub outcome: &'static str,
 }
 
-/// Label of a budget of bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct BudgetLabels {
     /// `receive` or `send`.
@@ -69,14 +64,12 @@ pub struct CutLabels {
     pub reason: &'static str,
 }
 
-/// Label of spans by what happened to them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct SpanLabels {
     /// `exported`; `failed` if the collector did not accept the spans; `dropped` if too many spans already waited.
     pub outcome: &'static str,
 }
 
-/// Label of an exemplar: the trace that was observed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct TraceLabel {
     /// The trace's id, in hexadecimal.
@@ -99,16 +92,13 @@ pub struct ReloadLabels {
     pub outcome: &'static str,
 }
 
-/// Labels of what operators do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OperatorLabels {
-    /// The operator's request.
     pub action: &'static str,
     /// `done` or `failed`; for a takedown its result.
     pub outcome: &'static str,
 }
 
-/// Label of a purge of shared caches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct PurgeLabels {
     /// `done` before the change was acknowledged; `put_off` if a cache failed then; `repeated` if a later try succeeded;
@@ -116,7 +106,6 @@ pub struct PurgeLabels {
     pub outcome: &'static str,
 }
 
-/// Label of a file of the embedded store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct FileLabels {
     /// `database`, `ledger` or `reserve`.
@@ -130,10 +119,8 @@ pub struct StateLabels {
     pub state: &'static str,
 }
 
-/// Labels of a decision of the limiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct DecisionLabels {
-    /// The limit that was checked.
     pub limit: &'static str,
     /// `admitted` or `refused`.
     pub outcome: &'static str,

@@ -32,7 +32,6 @@ const COMMIT: &str = match option_env!("GIT_COMMIT") {
     None => "unknown",
 };
 
-/// The media type of [`Metrics::exposition`].
 pub const EXPOSITION_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Upper bounds in seconds. 0.05 and 0.25 are the objectives for reads and writes, so each is the bound of a bucket.
@@ -45,8 +44,6 @@ type Durations<Labels> = Family<Labels, Histogram, fn() -> Histogram>;
 pub(super) type TracedHistogram = HistogramWithExemplars<TraceLabel>;
 type TracedDurations<Labels> = Family<Labels, TracedHistogram, fn() -> TracedHistogram>;
 
-/// Every instrument.
-#[expect(missing_docs, reason = "the help of each instrument says what it counts")]
 pub struct Metrics {
     pub requests: TracedDurations<RequestLabels>,
     pub active_requests: Gauge,
@@ -97,12 +94,10 @@ pub struct Metrics {
 struct Declared(Registry);
 
 impl Declared {
-    /// An instrument at zero.
     fn plain<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
         self.instrument(name, help, M::default())
     }
 
-    /// This instrument.
     fn instrument<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
         self.0.register(name, help, metric.clone());
         metric
@@ -140,7 +135,6 @@ impl Declared {
 }
 
 impl Metrics {
-    /// All instruments at zero.
     pub fn new() -> Self {
         Self::with_log(Counter::default())
     }
@@ -271,7 +265,6 @@ impl Default for Metrics {
     }
 }
 
-/// Records one call of a backend.
 pub fn record(family: &Durations<CallLabels>, operation: &'static str, outcome: &'static str, took: Duration) {
     family.get_or_create(&CallLabels { operation, outcome }).observe(took.as_secs_f64());
 }
@@ -292,7 +285,6 @@ mod tests {
         help: String,
     }
 
-    /// All instruments, with a value of each family.
     #[tokio::main(flavor = "current_thread")]
     async fn exposition() -> String {
         let metrics = Metrics::new();

@@ -64,14 +64,11 @@ pub(super) fn layer(tracer: SdkTracer) -> impl Layer<Registry> {
         .with_filter(is_ours.with_max_level_hint(LevelFilter::INFO))
 }
 
-/// The system that a backend runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum System {
     /// `ScyllaDB` or Cassandra. `OpenTelemetry` has one name for both.
     Cassandra,
-    /// The embedded store.
     Redb,
-    /// Redis.
     Redis,
     /// The memory and the threads of this process.
     Process,
@@ -93,7 +90,6 @@ impl System {
         matches!(self, Self::Cassandra | Self::Redb).then_some(target)
     }
 
-    /// The kind of a span for a call of this system.
     fn kind(self) -> &'static str {
         match self {
             Self::Cassandra | Self::Redis => "client",
@@ -102,7 +98,6 @@ impl System {
     }
 }
 
-/// Whether spans are exported.
 pub fn are_exported() -> bool {
     ARE_EXPORTED.load(Ordering::Relaxed)
 }
@@ -259,7 +254,6 @@ impl Span {
         self.0.set_attribute(key, value);
     }
 
-    /// Ends the span of a request that was answered with `status`.
     pub fn answered(self, status: u16) {
         self.0.set_attribute("http.response.status_code", i64::from(status));
         if let Some(error) = error_type(Some(status)) {
@@ -320,7 +314,6 @@ mod tests {
 
     use super::*;
 
-    /// Keeps the spans that have ended.
     #[derive(Clone, Debug, Default)]
     struct Ended(Arc<Mutex<Vec<SpanData>>>);
 

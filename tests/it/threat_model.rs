@@ -62,8 +62,8 @@ fn rows() -> Vec<Row> {
         }
         let Some(cells) = line.strip_prefix("| ").and_then(|line| line.strip_suffix(" |")) else { continue };
         let cells: Vec<&str> = cells.split(" | ").collect();
-        let [asset, threat, defence, proof] = cells[..] else { panic!("a row has four cells: {line}") };
-        if asset != "asset" {
+        let [threat, defence, proof] = cells[..] else { panic!("a row has three cells: {line}") };
+        if threat != "threat" {
             let [threat, defence, proof] = [threat, defence, proof].map(str::to_owned);
             rows.push(Row { topic: topic.clone(), threat, defence, proof });
         }

@@ -73,7 +73,6 @@ impl HttpBody for RequestBody {
 pub(super) struct AnswerBody {
     body: Body,
     conn: Arc<ConnState>,
-    /// The rest of the last frame.
     rest: Bytes,
 }
 

@@ -19,7 +19,6 @@ use crate::clients::Client;
 /// Bytes that must move to count as progress. A client that moves fewer may only want to keep its place.
 const PROGRESS_BYTES: u64 = 16 * 1024;
 
-/// The metrics of a budget.
 #[derive(Clone, Debug, Default)]
 pub struct BudgetMetrics {
     /// Bytes held.

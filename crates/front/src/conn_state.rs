@@ -27,14 +27,12 @@ const ANSWER_BYTES: u64 = 80 * 1024;
 /// edit key.
 const SMALL_ANSWER_BYTES: u64 = 16 * 1024;
 
-/// The part that all connections of a listener share.
 pub(super) struct Shared {
     pub(super) limits: ServerLimits,
     pub(super) receiving: Arc<Budget>,
     pub(super) sending: Arc<Budget>,
 }
 
-/// One connection.
 pub(super) struct ConnState {
     pub(super) shared: Arc<Shared>,
     pub(super) cut: Arc<Cut>,

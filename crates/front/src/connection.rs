@@ -40,7 +40,6 @@ const FIRST_REQUEST_GRACE: Duration = Duration::from_secs(1);
 /// already be on their way.
 pub(super) const DRAIN_ACCEPT_GRACE: Duration = Duration::from_millis(20);
 
-/// One connection and what it needs.
 pub(super) struct Connection<A, C> {
     pub(super) app: A,
     pub(super) clients: Arc<C>,

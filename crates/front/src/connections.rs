@@ -34,11 +34,9 @@ pub struct ConnectionMetrics {
 pub(super) enum AdmissionError {
     /// The client has as many connections as one client may have.
     OverClientLimit,
-    /// The listener is full and no connection has to end for it.
     Full,
 }
 
-/// Every open connection.
 pub(super) struct Connections {
     limit: usize,
     per_client: usize,
@@ -50,7 +48,6 @@ struct State {
     ledger: Ledger<Arc<Cut>>,
     /// Connections that are idle between two requests, by when they became idle.
     resting: BTreeSet<(Instant, HolderId, Client)>,
-    /// The connections in `resting`, by client.
     resting_of: BTreeSet<(Client, Instant, HolderId)>,
     /// When this table was made; no connection has been idle for longer.
     began: Instant,
@@ -158,7 +155,6 @@ impl Seat {
         self.connections.lock().ledger.wait_for_us(self.id, is_ours, Instant::now());
     }
 
-    /// Records that a request has begun.
     pub(super) fn work(&mut self) {
         let Some(since) = self.resting_since.take() else { return };
         let mut state = self.connections.lock();
@@ -190,10 +186,8 @@ mod tests {
         Client::from(address.parse::<IpAddr>().unwrap())
     }
 
-    /// A table of connections.
     struct Table(Arc<Connections>);
 
-    /// A connection that was admitted.
     struct Open {
         seat: Seat,
         cut: Arc<Cut>,

@@ -34,7 +34,6 @@ pub(super) enum Body {
     Chunked(Chunked),
 }
 
-/// The position in a body of chunks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Chunked {
     /// In the digits of a chunk's size.
@@ -45,7 +44,6 @@ pub(super) enum Chunked {
     Data(u64),
     /// In the line break after a chunk.
     AfterData,
-    /// At the beginning of a line of trailers.
     Trailers,
     /// After the CR of the last, empty line.
     LastLine,

@@ -34,7 +34,6 @@ const LOOKED_AT: usize = 64;
 pub(super) struct HolderId(u64);
 
 impl HolderId {
-    /// The least id.
     pub(super) const FIRST: Self = Self(0);
 }
 
@@ -42,10 +41,8 @@ impl HolderId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// A holder that lost its place.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Evicted<H> {
-    /// The handle that ends it.
     pub(super) handle: H,
     /// How much it held.
     pub(super) units: u64,
@@ -94,12 +91,10 @@ impl<H> Ledger<H> {
         }
     }
 
-    /// How much all holders have together.
     pub(super) fn held(&self) -> u64 {
         self.held
     }
 
-    /// How much `client` holds.
     pub(super) fn held_by(&self, client: Client) -> u64 {
         self.shares.get(&client).map_or(0, |share| share.units)
     }
@@ -148,7 +143,6 @@ impl<H> Ledger<H> {
         self.resize(id, |held| held.min(units))
     }
 
-    /// Records that a holder made progress.
     pub(super) fn progress(&mut self, id: HolderId, now: Instant) {
         self.reorder(id, |holder| holder.since = now);
     }
@@ -164,12 +158,10 @@ impl<H> Ledger<H> {
         self.held_by(client) + units <= heaviest / 2
     }
 
-    /// The client of a holder.
     pub(super) fn client_of(&self, id: HolderId) -> Option<Client> {
         self.holders.get(&id).map(|holder| holder.client)
     }
 
-    /// Moves a holder to another client.
     pub(super) fn move_to(&mut self, id: HolderId, client: Client) {
         if let Some(mut holder) = self.remove(id) {
             holder.client = client;
@@ -182,7 +174,6 @@ impl<H> Ledger<H> {
         self.remove(id).map(|Holder { handle, units, .. }| Evicted { handle, units })
     }
 
-    /// The slowest holder of `client`.
     pub(super) fn slowest_of(&self, client: Client) -> Option<HolderId> {
         self.shares.get(&client)?.by_slowness.first().map(|(_, id)| *id)
     }

@@ -60,10 +60,8 @@ const MAX_CLOSING: usize = 64;
 /// second later.
 pub const BACKLOG: u32 = 4096;
 
-/// The metrics of a listener.
 #[derive(Clone, Debug, Default)]
 pub struct ServerMetrics {
-    /// Open connections.
     pub open: Gauge,
     /// Connections that were ended or refused.
     pub connections: ConnectionMetrics,

@@ -5,7 +5,6 @@ use std::time::Duration;
 /// Longest head of a request, in bytes, as the service counts it. A longer one is refused with [`super::Refusal::HeadTooLarge`].
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;
 
-/// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerLimits {
     /// Connections at once.
@@ -32,7 +31,6 @@ pub struct ServerLimits {
 }
 
 impl ServerLimits {
-    /// For the public listener.
     pub const PUBLIC: Self = Self {
         connections: 10_000,
         connections_per_client: 2500,

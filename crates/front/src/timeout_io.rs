@@ -107,7 +107,6 @@ impl<S: Transport> TimeoutIo<S> {
         }
     }
 
-    /// Waits until the next head is complete.
     pub(super) async fn next_head(&mut self) -> Result<(), HeadError> {
         std::future::poll_fn(|cx| self.poll_head(cx)).await
     }
@@ -213,7 +212,6 @@ impl<S: Transport> TimeoutIo<S> {
         Poll::Ready(())
     }
 
-    /// Gives hyper the rest of the head.
     fn give_head(&mut self, buf: &mut ReadBuf<'_>) {
         let given = self.given.min(buf.remaining());
         buf.put_slice(&self.ahead[..given]);
@@ -416,7 +414,6 @@ mod tests {
             head
         }
 
-        /// Answers with `bytes`.
         async fn answer(&mut self, bytes: &[u8]) -> io::Result<()> {
             self.conn.answered();
             self.conn.handed_over();

@@ -5,7 +5,6 @@ use std::task::Context;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// A deadline that can be moved.
 #[derive(Default)]
 pub(super) struct Timer {
     until: Option<Instant>,

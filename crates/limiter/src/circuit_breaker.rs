@@ -15,7 +15,6 @@ const FAILURES: u32 = 3;
 /// Whether calls go to Redis. Times are durations since one instant, by a clock that never goes back.
 #[derive(Debug)]
 pub(super) enum Breaker {
-    /// Calls go to Redis.
     Closed {
         /// Calls that failed since the last success. Calls that ran at the same time count as one.
         failures: u32,
@@ -27,17 +26,14 @@ pub(super) enum Breaker {
 }
 
 impl Breaker {
-    /// A closed breaker.
     pub(super) fn new() -> Self {
         Self::Closed { failures: 0, failed_at: Duration::ZERO }
     }
 
-    /// Whether calls go to Redis.
     pub(super) fn is_closed(&self) -> bool {
         matches!(self, Self::Closed { .. })
     }
 
-    /// A call got its answer.
     pub(super) fn succeeded(&mut self) {
         // While the breaker is open, such an answer belongs to an earlier call and says nothing about the present.
         if let Self::Closed { failures, .. } = self {
@@ -62,7 +58,6 @@ impl Breaker {
         self.is_closed() && self.open()
     }
 
-    /// A probe succeeded.
     pub(super) fn close(&mut self) {
         *self = Self::new();
     }

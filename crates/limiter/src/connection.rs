@@ -22,7 +22,7 @@ use super::eviction;
 use super::mark::mark_unavailable;
 use super::metrics::LimiterMetrics;
 use super::pool::{ConnectError, Connection, Pool};
-use super::time_limits::TimeLimits;
+use super::settings::TimeLimits;
 use crate::ports::clock::SharedClock;
 
 /// How long Redis keeps the key that a probe wrote.
@@ -175,7 +175,6 @@ impl RedisConnection {
         answer
     }
 
-    /// A connection from the pool.
     async fn lend(self: &Arc<Self>) -> Result<Connection, CallError> {
         if self.pool.status().available > 0 {
             return Ok(self.pool.get().await?.clone());

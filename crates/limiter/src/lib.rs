@@ -33,14 +33,12 @@
 mod circuit_breaker;
 mod connection;
 mod eviction;
-mod keys;
 mod limiter;
 pub mod mark;
 pub mod memory;
 mod metrics;
 mod pool;
 mod settings;
-mod time_limits;
 
 use std::sync::Arc;
 
@@ -49,8 +47,7 @@ use tokio::sync::watch;
 
 pub use self::limiter::RedisLimiter;
 pub use self::metrics::LimiterMetrics;
-pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl};
-pub use self::time_limits::TimeLimits;
+pub use self::settings::{OpenError, RedisMode, RedisSettings, RedisUrl, TimeLimits};
 
 use self::connection::RedisConnection;
 use self::pool::Manager;
@@ -63,7 +60,6 @@ pub fn check(settings: &RedisSettings) -> Result<(), OpenError> {
     Manager::new(settings, TimeLimits::of_calls(settings.timeout)).map(drop)
 }
 
-/// Redis, from which the limiter is made.
 pub struct Redis {
     connection: Arc<RedisConnection>,
     clock: SharedClock,
@@ -82,7 +78,7 @@ impl Redis {
         metrics: LimiterMetrics,
     ) -> Result<Self, OpenError> {
         let pool = Manager::new(settings, limits)?.into_pool();
-        let probe_key = keys::probe(&hex_id(&random));
+        let probe_key = limiter::probe_key(&hex_id(&random));
         let connection = RedisConnection::open(pool, limits, Arc::clone(&clock), metrics.clone(), probe_key);
         Ok(Self { connection, clock, random, metrics })
     }

@@ -1,4 +1,5 @@
-//! Sliding windows that all replicas share, and windows of this replica alone for when Redis does not answer.
+//! Sliding windows that all replicas share, and windows of this replica alone for when Redis does not answer. Every key in
+//! Redis is named here; the part in braces decides the slot in a Redis Cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,6 @@ use async_trait::async_trait;
 use redis::{ErrorKind, RedisResult, Script};
 
 use super::connection::RedisConnection;
-use super::keys;
 use super::memory::MemoryRateLimiter;
 use super::metrics::LimiterMetrics;
 use super::pool::Connection;
@@ -49,7 +49,7 @@ impl RedisLimiter {
         id: &str,
     ) -> RedisResult<Decision> {
         let mut call = self.script.prepare_invoke();
-        for key in keys::windows(kind, windows) {
+        for key in window_keys(kind, windows) {
             call.key(key);
         }
         call.arg(id);
@@ -62,7 +62,23 @@ impl RedisLimiter {
     }
 }
 
-/// The decision in the script's answer.
+/// The keys of `windows`, which are those of one decision. All of them are in the slot of the widest network, because only
+/// keys in one slot can be used in one atomic step.
+fn window_keys(limited: LimitKind, windows: &[Window]) -> Vec<String> {
+    let Some(widest) = windows.last() else { return Vec::new() };
+    let (kind, widest) = (limited.name(), widest.network);
+    let key = |Window { network, .. }: &Window| {
+        let within = if *network == widest { String::new() } else { format!(":{network}") };
+        format!("handbill:limit:{{{kind}:{widest}}}{within}")
+    };
+    windows.iter().map(key).collect()
+}
+
+/// The key that the process called `name` writes to see whether Redis takes writes.
+pub(super) fn probe_key(name: &str) -> String {
+    format!("handbill:probe:{{{name}}}")
+}
+
 fn decision(answer: &[u64], windows: &[Window]) -> Option<Decision> {
     let [admitted, _, counts @ ..] = answer else { return None };
     if counts.len() != 2 * windows.len() {
@@ -92,5 +108,28 @@ impl RateLimiter for RedisLimiter {
             self.metrics.fallback_decisions.inc();
             self.local.check(attempt).await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+
+    use super::*;
+    use crate::domain::client::Client;
+    use crate::domain::quota::Quota;
+
+    fn named(limits: &str, address: &str) -> Vec<String> {
+        let quota = Quota { limit: 1, window: Duration::from_secs(1) };
+        let client = Client::from(address.parse::<IpAddr>().unwrap());
+        window_keys(LimitKind::Create, &limits.parse::<NetworkLimits>().unwrap().windows(quota, client, None))
+    }
+
+    #[test]
+    fn the_windows_of_one_decision_have_the_widest_network_as_their_hash_tag() {
+        assert_eq!(named("none", "192.0.2.7"), ["handbill:limit:{create:192.0.2.7}"]);
+        assert_eq!(named("none", "2001:db8::1"), ["handbill:limit:{create:2001:db8::/64}"]);
+        let expected = ["handbill:limit:{create:2001:db8::/48}:2001:db8::/64", "handbill:limit:{create:2001:db8::/48}"];
+        assert_eq!(named("ipv6/48=2", "2001:db8::1"), expected);
     }
 }

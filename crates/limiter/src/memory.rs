@@ -28,7 +28,6 @@ const ENDED_PER_DECISION: usize = 8;
 /// so the first window in this order is the first to end.
 struct Windows {
     counted: LruCache<Network, Counted, RandomState>,
-    /// The memory of all of them.
     bytes: usize,
     most_bytes: usize,
 }
@@ -47,7 +46,6 @@ pub struct MemoryRateLimiter {
 }
 
 impl MemoryRateLimiter {
-    /// A limiter that has counted nothing.
     pub fn new(clock: SharedClock) -> Self {
         Self::with_capacity(clock, TABLE_BYTES)
     }
@@ -133,7 +131,6 @@ impl Windows {
     }
 }
 
-/// The memory of a window.
 fn bytes(counted: &Counted) -> usize {
     WINDOW_BYTES + counted.bytes()
 }

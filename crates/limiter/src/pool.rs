@@ -22,9 +22,9 @@ use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, Pipeline, RedisError, Re
 use thiserror::Error;
 
 use super::settings::{
-    OpenError, RedisMode, RedisSettings, is_tls, parse_addresses, read_certificates, read_password, tcp_settings,
+    OpenError, RedisMode, RedisSettings, TimeLimits, is_tls, parse_addresses, read_certificates, read_password,
+    tcp_settings,
 };
-use super::time_limits::TimeLimits;
 
 /// Maximum number of connections. One connection carries any load; there are more only if several are made at the same
 /// time.
@@ -62,9 +62,7 @@ pub(super) enum ConnectError {
 /// the same connection.
 #[derive(Clone)]
 pub(super) enum Connection {
-    /// To one server.
     Direct(MultiplexedConnection),
-    /// To all servers of a cluster.
     Cluster(ClusterConnection),
 }
 
@@ -82,7 +80,6 @@ impl Manager {
         Ok(manager)
     }
 
-    /// A pool that makes connections on demand.
     pub(super) fn into_pool(self) -> Pool {
         let TimeLimits { first_try, connect, .. } = self.limits;
         let timeouts = Timeouts { wait: Some(first_try), create: Some(connect), recycle: None };

@@ -1,4 +1,4 @@
-//! The settings of Redis, checked, and the files that they name.
+//! The settings of Redis, checked, the files that they name, and how long anything waits for Redis.
 
 use std::fmt;
 use std::fs;
@@ -16,7 +16,6 @@ use thiserror::Error;
 /// How the Redis servers work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RedisMode {
-    /// One server.
     Single,
     /// A Redis Cluster; the addresses are those of some of its nodes.
     Cluster,
@@ -64,10 +63,45 @@ pub struct RedisSettings {
     pub client_key_file: Option<PathBuf>,
 }
 
+/// Limit for making a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Time between two probes.
+const PROBE_INTERVAL: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Debug)]
+pub struct TimeLimits {
+    /// Limit for the first of two tries, including the time to get a connection. On a healthy network an answer takes
+    /// less than 1 ms.
+    pub first_try: Duration,
+    /// Limit for the second try, including the time to get a connection.
+    pub second_try: Duration,
+    /// Limit for making a connection, including DNS, TLS, the sentinels' answers and a cluster's slots. The attempt
+    /// continues after its caller has stopped waiting.
+    pub connect: Duration,
+    /// Time between two probes while Redis is unreachable. No caller waits for a probe.
+    pub probe_interval: Duration,
+}
+
+impl TimeLimits {
+    /// Longest time that a caller waits, in total.
+    pub fn call(&self) -> Duration {
+        self.first_try + self.second_try
+    }
+
+    /// Limits by which a caller waits for at most `call` in total.
+    ///
+    /// A healthy Redis needs far less than the default of 100 ms. Each call that is given up may let a client have one
+    /// attempt too many, so a longer time counts more exactly while Redis is slow.
+    pub fn of_calls(call: Duration) -> Self {
+        let (connect, probe_interval) = (CONNECT_TIMEOUT, PROBE_INTERVAL);
+        Self { first_try: call / 2, second_try: call / 2, connect, probe_interval }
+    }
+}
+
 /// Why the settings of Redis cannot be used. No message contains an address, which may contain a password.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// No address was given.
     #[error("--redis-url names no address")]
     NoAddress,
     /// An address cannot be parsed; the number counts from 1.
@@ -76,31 +110,18 @@ pub enum OpenError {
     /// Some addresses are with TLS and some without.
     #[error("--redis-url mixes redis:// and rediss://: give all servers the same")]
     MixedTls,
-    /// Several addresses were given for one server.
     #[error("--redis-mode single takes one address in --redis-url")]
     SeveralForSingle,
     /// The name of the master is missing. Sentinels may know several masters.
     #[error("--redis-mode sentinel needs --redis-sentinel-master")]
     NoMasterName,
-    /// The password file cannot be read.
     #[error("cannot read {path} ({source}): --redis-password-file names a file that holds the password")]
-    PasswordFile {
-        /// The file.
-        path: PathBuf,
-        /// The error of reading it.
-        source: io::Error,
-    },
+    PasswordFile { path: PathBuf, source: io::Error },
     /// A user name without a password cannot log in.
     #[error("--redis-username needs --redis-password-file")]
     NoPassword,
-    /// The file of certificates cannot be used.
     #[error("cannot read {path} ({reason}): --redis-ca-file names a file of PEM certificates")]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// The error of reading or parsing it.
-        reason: String,
-    },
+    CaFile { path: PathBuf, reason: String },
     /// Certificates were given without TLS, so they would not be used.
     #[error("--redis-ca-file needs addresses that begin with rediss://")]
     CaWithoutTls,
@@ -112,14 +133,7 @@ pub enum OpenError {
     IdentityWithoutTls,
     /// The certificate of this process or its key cannot be used.
     #[error("cannot read {path} ({reason}): {option} names a PEM file")]
-    IdentityFile {
-        /// The file.
-        path: PathBuf,
-        /// The option that names the file.
-        option: &'static str,
-        /// The error of reading or parsing it.
-        reason: String,
-    },
+    IdentityFile { path: PathBuf, option: &'static str, reason: String },
     /// The client library rejects the combination of settings.
     #[error("the settings of Redis do not fit together: {0}")]
     Refused(#[from] RedisError),
@@ -147,7 +161,6 @@ pub(super) fn parse_addresses(settings: &RedisSettings) -> Result<Vec<Connection
     Ok(addresses)
 }
 
-/// The password for the servers that store the keys.
 pub(super) fn read_password(settings: &RedisSettings) -> Result<Option<String>, OpenError> {
     let Some(path) = &settings.password_file else {
         return if settings.username.is_some() { Err(OpenError::NoPassword) } else { Ok(None) };

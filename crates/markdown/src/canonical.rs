@@ -16,13 +16,11 @@ use url::Url;
 
 use crate::host_name::is_short_enough;
 
-/// Whether `html` is of the grammar.
 pub(super) fn is_canonical(html: &str) -> bool {
     let mut reader = Reader { rest: html, open: Vec::new(), links: 0 };
     reader.read().is_some() && reader.open.is_empty()
 }
 
-/// An element that has an end tag.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Element {
     Link,
@@ -42,7 +40,6 @@ enum Element {
 }
 
 impl Element {
-    /// The end tag without its `</`.
     fn end(self) -> &'static str {
         match self {
             Self::Link => "a>",
@@ -62,7 +59,6 @@ impl Element {
         }
     }
 
-    /// Whether blocks may be in this element.
     fn holds_blocks(self) -> bool {
         matches!(self, Self::Quote | Self::Item | Self::Numbered | Self::Bulleted)
     }
@@ -94,7 +90,6 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads a start tag after its `<`.
     fn start_tag(&mut self) -> Option<()> {
         let name_end = self.rest.bytes().take("blockquote>".len()).position(|byte| matches!(byte, b'>' | b' '))?;
         let (name, rest) = self.rest.split_at(name_end);
@@ -205,11 +200,9 @@ impl<'a> Reader<'a> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Class {
     Plain,
-    /// Begins or ends a tag.
     Tag,
     /// Ends a value; in text it is plain.
     Quote,
-    /// Begins a reference.
     Reference,
     /// May begin a no-break space, which is written as a reference.
     Latin,

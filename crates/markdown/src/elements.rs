@@ -41,7 +41,6 @@ impl<'s> ElementWriter<'s> {
         self.open(&[(name, &[])])
     }
 
-    /// Opens a quote.
     pub(super) fn quote(&mut self) -> bool {
         let is_open = self.block("blockquote");
         self.out.fresh_line();
@@ -64,7 +63,6 @@ impl<'s> ElementWriter<'s> {
         is_open
     }
 
-    /// Opens the two elements of a code block.
     pub(super) fn code_block(&mut self, language: Option<&str>) -> bool {
         self.out.fresh_line();
         let class = language.map(|language| format!("language-{language}"));
@@ -76,7 +74,6 @@ impl<'s> ElementWriter<'s> {
         self.open(&nested)
     }
 
-    /// Closes the innermost element, which is `name`.
     pub(super) fn close(&mut self, name: &str) {
         self.out.close(name);
     }
@@ -87,19 +84,16 @@ impl<'s> ElementWriter<'s> {
         self.out.fresh_line();
     }
 
-    /// Writes a thematic break.
     pub(super) fn rule(&mut self) {
         self.out.fresh_line();
         self.void(("hr", &[]));
         self.out.fresh_line();
     }
 
-    /// Writes a line break.
     pub(super) fn line_break(&mut self) {
         self.void(("br", &[]));
     }
 
-    /// Writes `text` as code within a line.
     pub(super) fn code(&mut self, text: &str) {
         let is_open = self.inline("code");
         self.out.text(text);
@@ -108,7 +102,6 @@ impl<'s> ElementWriter<'s> {
         }
     }
 
-    /// Opens a link.
     pub(super) fn link(&mut self, address: &LinkAddress) -> bool {
         if !self.open(&[("a", &[("href", &address.href), ("rel", "nofollow ugc")])]) {
             return false;

@@ -1,41 +1,30 @@
 //! Finds text that readers of a page's HTML can see or copy: its text and the values of its attributes.
 
-use std::borrow::Cow;
-
 use percent_encoding::percent_decode_str;
 
+use crate::html_text::{Piece, attributes, pieces};
+
 /// Whether `is_found` holds for the text of `html`, including the alternative texts of its images, or for an
-/// attribute's value, as it is or percent-decoded. `html` comes from [`super::render`], so each `<` and `>` in it
-/// belongs to a tag.
+/// attribute's value, as it is or percent-decoded. `html` comes from [`super::render`].
 pub(super) fn any(html: &str, is_found: impl Fn(&str) -> bool) -> bool {
     let mut text = String::with_capacity(html.len());
-    let mut rest = html;
-    while let Some((before, after)) = rest.split_once('<') {
-        text.push_str(&decoded(before));
-        let Some((tag, after)) = after.split_once('>') else { break };
-        let mut parts = tag.split('"');
-        while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
-            let value = decoded(value);
-            if is_found(&value) || is_found(&percent_decode_str(&value).decode_utf8_lossy()) {
-                return true;
-            }
-            if name == " alt=" {
-                text.push_str(&value);
+    for piece in pieces(html) {
+        match piece {
+            Piece::Text(more) => text.push_str(more),
+            Piece::Character(character) => text.push(character),
+            Piece::Tag(tag) => {
+                for (name, value) in attributes(tag) {
+                    if is_found(&value) || is_found(&percent_decode_str(&value).decode_utf8_lossy()) {
+                        return true;
+                    }
+                    if name == "alt" {
+                        text.push_str(&value);
+                    }
+                }
             }
         }
-        rest = after;
     }
-    text.push_str(&decoded(rest));
     is_found(&text)
-}
-
-/// `text` with the references that an HTML serialiser writes replaced by their characters.
-fn decoded(text: &str) -> Cow<'_, str> {
-    if !text.contains('&') {
-        return Cow::Borrowed(text);
-    }
-    let text = text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&nbsp;", "\u{a0}");
-    Cow::Owned(text.replace("&amp;", "&"))
 }
 
 #[cfg(test)]

@@ -27,7 +27,6 @@ const MAX_VALUE_FACTOR: usize = 6;
 /// Maximum bytes of the line ends around the tags of one element.
 const LINE_ENDS: usize = 3;
 
-/// The name and the attributes of an element.
 pub(super) type Element<'a> = (&'a str, &'a [(&'a str, &'a str)]);
 
 /// The maximum number of bytes of HTML for content of `source_bytes` bytes.
@@ -57,7 +56,6 @@ impl<'s> HtmlWriter<'s> {
         Self { html, end_tags: 0, source, passed: 0, counted: None, max_bytes, depth: 0, elements: 0 }
     }
 
-    /// The HTML written so far.
     pub(super) fn into_html(self) -> String {
         self.html
     }
@@ -105,7 +103,6 @@ impl<'s> HtmlWriter<'s> {
         self.depth += 1;
     }
 
-    /// Closes the innermost element, which is `name`.
     pub(super) fn close(&mut self, name: &str) {
         self.depth -= 1;
         self.end_tags -= end_tag_bytes(name);
@@ -246,7 +243,6 @@ mod tests {
 
     use super::*;
 
-    /// A writer without bounds.
     fn roomy() -> HtmlWriter<'static> {
         HtmlWriter::new(1 << 30, "")
     }

@@ -1,12 +1,13 @@
-//! Reads the tags and the text of HTML that the renderer wrote, without building a tree.
+//! Reads the tags and the text of HTML that the renderer wrote, without building a tree. Everything that is learnt from
+//! finished HTML is read here: the excerpt, the language, hosts, fingerprints, and text that must not be in it.
 //!
 //! The renderer's HTML comes from a serialiser: `<` only ever begins a tag, and every attribute value is in `"`. Other
 //! HTML causes no failure, but its pieces have no meaning.
 
-/// A piece of an HTML document.
+use std::borrow::Cow;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece<'a> {
-    /// A tag, from `<` to `>`.
     Tag(&'a str),
     /// Text without character references.
     Text(&'a str),
@@ -38,15 +39,38 @@ pub fn pieces(html: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The name of the element that `tag` opens or closes.
 pub fn element(tag: &str) -> &str {
     let name = tag.trim_start_matches(['<', '/']);
     &name[..name.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(name.len())]
 }
 
-/// Whether `tag` closes an element.
 pub fn closes(tag: &str) -> bool {
     tag.starts_with("</")
+}
+
+/// The attributes of `tag`: each name, and its value without references.
+pub fn attributes(tag: &str) -> impl Iterator<Item = (&str, Cow<'_, str>)> {
+    let mut parts = tag.split('"');
+    std::iter::from_fn(move || {
+        let (before, value) = (parts.next()?, parts.next()?);
+        let name = before.rsplit(' ').next().unwrap_or(before).trim_end_matches('=');
+        Some((name, decoded(value)))
+    })
+}
+
+/// `value` with its references replaced by their characters.
+fn decoded(value: &str) -> Cow<'_, str> {
+    if !value.contains('&') {
+        return Cow::Borrowed(value);
+    }
+    let mut text = String::with_capacity(value.len());
+    for piece in pieces(value) {
+        match piece {
+            Piece::Tag(more) | Piece::Text(more) => text.push_str(more),
+            Piece::Character(character) => text.push(character),
+        }
+    }
+    Cow::Owned(text)
 }
 
 /// The text that `html` shows, with collapsed white space.
@@ -168,6 +192,13 @@ mod tests {
             ["pre", "h2", "img", ""]
         );
         assert!(closes("</p>") && !closes("<p>"));
+    }
+
+    #[test]
+    fn an_attribute_has_its_name_and_its_value_without_references() {
+        let found: Vec<_> = attributes("<img src=\"/?a&amp;b\" alt=\"&lt;a b=&quot;\">").collect();
+        assert_eq!(found, [("src", Cow::Borrowed("/?a&b")), ("alt", Cow::Borrowed("<a b=\""))]);
+        assert_eq!(attributes("<p>").count(), 0);
     }
 
     proptest::proptest! {

@@ -36,7 +36,6 @@ impl Language {
         Lang::all().iter().map(|&lang| code_of(lang)).find(|known| *known == code).map(Self)
     }
 
-    /// The code.
     pub fn code(self) -> &'static str {
         self.0
     }
@@ -101,7 +100,6 @@ fn is_address(word: &str) -> bool {
     (word.contains(':') && word.contains("://")) || word.contains('@') || word.starts_with("www.")
 }
 
-/// The number of letters in `text`, and how many of them are of `script`.
 fn count_letters(text: &str, script: Script) -> (usize, usize) {
     let (mut letters, mut of_script) = (0, 0);
     // A text has few different letters, and finding the script of a letter takes long.

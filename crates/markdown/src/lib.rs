@@ -63,7 +63,6 @@ pub const CODE_BLOCK: &str = "<pre>";
 /// HTML that is safe to serve, with the facts that serving it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rendered {
-    /// Sanitised HTML of the Markdown subset.
     pub html: String,
     /// The beginning of the text, as [`excerpt_of`] cuts it.
     pub excerpt: String,

@@ -10,10 +10,8 @@ use crate::host_name::is_short_enough;
 /// there.
 static ANY_SITE: LazyLock<Url> = LazyLock::new(|| Url::parse("https://site.invalid/").expect("a constant address"));
 
-/// An allowed address of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkAddress {
-    /// The value of `href`.
     pub(super) href: String,
     /// The origin, if `href` is an `http` or `https` address.
     pub(super) origin: Option<String>,

@@ -49,7 +49,6 @@ pub(crate) const LETTERS: [&str; 44] = [
     "http://r@s.example ",
 ];
 
-/// Other pieces.
 const MARKUP: [&str; 65] = [
     "é",
     "\u{a0}",
@@ -118,7 +117,6 @@ const MARKUP: [&str; 65] = [
     "\u{fdd3}",
 ];
 
-/// All pieces.
 pub(crate) fn all() -> Vec<&'static str> {
     [&LETTERS[..], &MARKUP].concat()
 }

@@ -21,7 +21,6 @@ pub(super) fn is_reserved(character: char) -> bool {
     matches!(character, '\u{fdd0}'..='\u{fdd8}')
 }
 
-/// The placeholder for `delimiter`, a character of emphasis or strikethrough.
 pub(super) fn literal_delimiter(delimiter: char) -> Option<char> {
     match delimiter {
         '*' => Some('\u{fdd6}'),
@@ -70,7 +69,6 @@ pub(super) fn original(character: char) -> Option<&'static str> {
     }
 }
 
-/// `text` with its placeholders replaced by the originals.
 pub(super) fn restored(text: &str) -> Cow<'_, str> {
     // 0xEF is the first byte of each placeholder.
     if !text.as_bytes().contains(&0xef) || !text.contains(is_reserved) {

@@ -65,7 +65,6 @@ pub(super) fn clean(html: String) -> String {
     if canonical::is_canonical(&html) { html } else { sanitized(&html) }
 }
 
-/// `html` as the sanitiser writes it.
 pub(super) fn sanitized(html: &str) -> String {
     SANITIZER.clean(html).to_string()
 }

@@ -20,7 +20,6 @@ const MAX_DELIMITERS: usize = 8;
 pub(super) enum Spared {
     /// Lines after a line that ends with `](` or `]:`, because the `<` may begin an address.
     Addresses,
-    /// No lines.
     Nothing,
 }
 
@@ -147,7 +146,6 @@ fn rule_start(line: &[u8]) -> usize {
     start
 }
 
-/// Whether `text` begins with `[^label]:`.
 fn begins_footnote(text: &str) -> bool {
     let Some(rest) = text.strip_prefix("[^") else { return false };
     let Some((label, after)) = rest.split_once(']') else { return false };

@@ -15,7 +15,6 @@ use super::placeholder::restored;
 use super::tables;
 use super::text_run::TextRun;
 
-/// HTML of the subset, before the sanitiser.
 pub(super) struct Filtered {
     pub(super) html: String,
     /// The first two different origins of the links that were kept.
@@ -67,11 +66,9 @@ enum Open {
     Block(&'static str),
     /// Close the two elements of a code block.
     CodeBlock,
-    /// Close this link.
     Link,
     /// Write the image with this address. If there is no address, write the alternative text.
     Image(Option<String>),
-    /// End a link that was flattened.
     FlatLink,
     /// Nothing: a construct within a line of text was flattened.
     FlatInline,
@@ -84,9 +81,7 @@ enum Open {
 enum Lines {
     /// A paragraph, in which a table may begin.
     Paragraph,
-    /// A heading, which has one line.
     Heading,
-    /// Code, which is verbatim.
     Code,
 }
 
@@ -107,7 +102,6 @@ struct Filter<'s> {
     line_begins: bool,
     /// The text since the last markup.
     run: TextRun,
-    /// The range of the table that is being read.
     table: Option<Range<usize>>,
     has_html_block: bool,
 }

@@ -49,7 +49,6 @@ fn split_line(text: &str) -> Option<(&str, &str)> {
     Some((&text[..end], after.strip_prefix("\r\n").unwrap_or(&after[1..])))
 }
 
-/// The position of the first line end in `text`.
 fn line_end(text: &str) -> Option<usize> {
     text.bytes().position(|byte| matches!(byte, b'\n' | b'\r'))
 }

@@ -30,7 +30,6 @@ impl TextRun {
         self.references.clear();
     }
 
-    /// Appends `text`, which is at `range` of `source`.
     pub(super) fn push(&mut self, text: &str, source: &str, range: &Range<usize>) {
         let start = self.text.len();
         self.text.push_str(&restored(text));

@@ -43,7 +43,6 @@ const GIVEN_UP_AFTER: Duration = Duration::from_hours(1);
 const TAKEDOWN: &str = "takedown";
 const CREATES: &str = "creates";
 
-/// An entry of the audit.
 #[derive(DeserializeRow)]
 struct EntryRow {
     number: i64,
@@ -57,7 +56,6 @@ struct EntryRow {
     hourly_budget: Option<i32>,
 }
 
-/// A takedown that was begun.
 #[derive(DeserializeRow)]
 struct BegunRow {
     id: Vec<u8>,
@@ -78,7 +76,6 @@ struct Begun {
 }
 
 impl Begun {
-    /// Whether this takedown left `tombstone`.
     fn left(&self, tombstone: &Tombstone) -> bool {
         let by = tombstone.takedown.as_ref().map(|takedown| takedown.by.as_str());
         by == Some(self.entry.by.as_str()) && tombstone.deleted_at == self.entry.at
@@ -127,7 +124,6 @@ fn millis(CqlTimestamp(millis): CqlTimestamp) -> UnixMillis {
     UnixMillis::new(millis)
 }
 
-/// The partition of the entry `number`.
 fn bucket_of(number: u64) -> i64 {
     (number.saturating_sub(1) / BUCKET).cast_signed()
 }

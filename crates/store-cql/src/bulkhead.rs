@@ -23,7 +23,6 @@ use crate::domain::slug::Slug;
 /// How many ranges there are: enough that one of them has a small part of the pages.
 pub(super) const RANGES: u32 = 64;
 
-/// The range that has `token`.
 pub(super) fn range_of(token: i64) -> u32 {
     let from_the_lowest = token.cast_unsigned() ^ (1 << 63);
     u32::try_from(from_the_lowest >> (u64::BITS - RANGES.trailing_zeros())).unwrap_or_default()
@@ -38,7 +37,6 @@ pub(super) const SILENT_AFTER: Duration = Duration::from_secs(1);
 /// How long the operations of a sick range are refused before one is let in to try.
 pub(super) const REFUSED_FOR: Duration = Duration::from_millis(250);
 
-/// How operations share the permits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// How many operations run at once.
@@ -49,13 +47,11 @@ pub(super) struct Limits {
     pub(super) refuses: bool,
 }
 
-/// The number of an operation.
 pub(super) type Ticket = u64;
 
 /// The answer to an operation that wants to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// It runs.
     Runs(Ticket),
     /// It waits until another leaves.
     Waits(Ticket),
@@ -82,7 +78,6 @@ struct Running {
     slug: Slug,
 }
 
-/// The subject of an operation.
 struct Subject {
     slug: Slug,
     range: u32,
@@ -206,7 +201,6 @@ impl Bulkhead {
         self.waiting.retain(|(waiting, _)| *waiting != ticket);
     }
 
-    /// How many operations run.
     pub(super) fn running(&self) -> usize {
         self.running.len()
     }

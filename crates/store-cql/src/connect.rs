@@ -20,7 +20,6 @@ use crate::settings::CqlSettings;
 /// them, because connecting waits for it.
 #[derive(Debug, Error)]
 pub enum ConnectError {
-    /// A setting cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
     /// The schema was not brought up to date in time.
@@ -43,10 +42,8 @@ pub enum ConnectError {
 /// Why a command cannot use the cluster.
 #[derive(Debug, Error)]
 pub enum ReachError {
-    /// The cluster cannot be used.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The cluster was not reached in time.
     #[error("the cluster was not reached within --schema-wait: {0}")]
     OutOfReach(String),
 }
@@ -56,7 +53,6 @@ pub enum ReachError {
 pub enum Progress {
     /// No node answers. Contains the last error.
     OutOfReach(String),
-    /// The schema is missing or older than this program.
     Schema(SchemaState),
     /// Nothing: the store can be used.
     Connected,

@@ -54,21 +54,12 @@ pub struct FailoverPlan {
 /// Why the fence was not moved. While it is closed nobody writes, and running the command again goes on from there.
 #[derive(Debug, Error)]
 pub enum FailoverError {
-    /// A setting cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// No node is in the datacentre.
     #[error("no node is in the datacentre {name:?} of --to; there are: {found}")]
-    NoSuchDatacenter {
-        /// The name in the option.
-        name: String,
-        /// The datacentres of the nodes that were found.
-        found: String,
-    },
-    /// The cluster cannot be reached.
+    NoSuchDatacenter { name: String, found: String },
     #[error("the cluster cannot be reached: {0}")]
     Session(Box<NewSessionError>),
-    /// There is no fence to move.
     #[error("there is no fence in the keyspace: run `handbill migrate`")]
     Missing,
     /// The row of the fence cannot be read or written.
@@ -77,10 +68,8 @@ pub enum FailoverError {
          `handbill failover --help`"
     )]
     Fence(Cause),
-    /// Another change of the fence came between.
     #[error("another process changed the fence meanwhile: run it again")]
     Overtaken,
-    /// Not every page could be read from all copies.
     #[error("the pages were not copied ({0}). Nobody writes now: run it again, or with the old datacentre to go back")]
     Copy(Cause),
 }

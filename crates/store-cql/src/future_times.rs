@@ -22,7 +22,6 @@ const TOLERATED: Duration = Duration::from_secs(5);
 /// Least time between two warnings about one kind of clock. Each read of such a page would log one.
 const WARNING_PAUSE: Duration = Duration::from_mins(10);
 
-/// The times of a head.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct StoredTimes {
     /// The database's timestamp of the last write.
@@ -79,7 +78,6 @@ mod tests {
 
     const NOW: i64 = 1_795_235_400_123;
 
-    /// A clock that the test sets.
     struct SetClock(AtomicI64);
 
     impl Clock for SetClock {

@@ -15,7 +15,6 @@ use super::bulkhead::{Bulkhead, Entry, Limits, Ticket};
 use crate::domain::slug::Slug;
 use crate::metrics::{ClusterMetrics, PermitLabels, UnsentLabels};
 
-/// The permits of one kind of operation.
 pub(super) struct Gate {
     state: Mutex<State>,
     metrics: GateMetrics,
@@ -23,7 +22,6 @@ pub(super) struct Gate {
     patience: Duration,
 }
 
-/// The instruments of a gate.
 #[derive(Clone, Default)]
 pub(super) struct GateMetrics {
     running: Gauge,
@@ -46,7 +44,6 @@ pub(super) struct Pass<'a> {
 /// Why an operation must not run. Nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum Refusal {
-    /// No permit was free in time.
     #[error("too many calls wait for the database")]
     Overloaded,
     /// Operations on the same token range get no answer.
@@ -55,7 +52,6 @@ pub(super) enum Refusal {
 }
 
 impl GateMetrics {
-    /// The instruments of the gate of `operation` in `metrics`.
     pub(super) fn of(metrics: &ClusterMetrics, operation: &'static str) -> Self {
         let unsent = |reason| metrics.unsent.get_or_create(&UnsentLabels { operation, reason }).clone();
         let running = metrics.in_flight.get_or_create(&PermitLabels { operation }).clone();
@@ -81,7 +77,6 @@ impl Gate {
         Self { state: Mutex::new(state), metrics: GateMetrics::default(), patience }
     }
 
-    /// This gate, whose operations are counted in `metrics`.
     pub(super) fn counted_in(self, metrics: GateMetrics) -> Self {
         Self { metrics, ..self }
     }
@@ -121,7 +116,6 @@ impl Gate {
 }
 
 impl Pass<'_> {
-    /// The database has answered the operation.
     pub(super) fn answered(&self) {
         self.is_answered.store(true, Ordering::Relaxed);
     }

@@ -25,7 +25,6 @@ use crate::ports::page_store::{Record, StoreError};
 
 #[derive(DeserializeRow)]
 struct LedgerRow {
-    /// The token of the slug.
     place: i64,
     slug: String,
     version: Option<i64>,
@@ -35,7 +34,6 @@ struct LedgerRow {
     takedown_by: Option<String>,
 }
 
-/// The ledger of a cluster, to be exported.
 pub struct CqlLedger(Arc<CqlStore>);
 
 impl LedgerRow {
@@ -148,7 +146,6 @@ fn report_missing(entered: Result<(), StoreError>) {
 }
 
 impl CqlLedger {
-    /// The ledger of the keyspace of `store`.
     pub fn of(store: Arc<CqlStore>) -> Self {
         Self(store)
     }

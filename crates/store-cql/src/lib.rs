@@ -107,7 +107,6 @@ mod single_attempts;
 mod statements;
 mod store;
 mod sweep;
-mod text_id;
 mod texts;
 mod write_outcome;
 mod write_times;

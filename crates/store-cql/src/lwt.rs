@@ -63,7 +63,6 @@ pub(super) struct Write<'a, V> {
 /// The outcome of a write, as far as a row shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The write was done.
     Done,
     /// The write was not done and never will be.
     Refused,
@@ -246,7 +245,6 @@ impl Pauses {
         Self(FIRST_PAUSE)
     }
 
-    /// The next pause.
     pub(super) fn next(&mut self, mut rng: impl Rng) -> Duration {
         let pause = self.0;
         self.0 = (pause * 2).min(LONGEST_PAUSE);

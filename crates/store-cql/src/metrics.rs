@@ -37,7 +37,6 @@ pub struct RetryLabels {
 
 /// The instruments. Clones share their values.
 #[derive(Clone, Debug, Default)]
-#[expect(missing_docs, reason = "the help of each instrument says what it counts")]
 pub struct ClusterMetrics {
     pub in_flight: Family<PermitLabels, Gauge>,
     pub unsent: Family<UnsentLabels, Counter>,

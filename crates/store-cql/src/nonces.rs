@@ -1,4 +1,6 @@
-//! The nonces of a head's last writes, by which a writer recognises its own write.
+//! The nonces of a head's last writes, by which a writer recognises its own write, and the names of texts, which have one.
+
+use crate::domain::page::PageVersion;
 
 /// A head keeps the nonces of this many writes.
 const REMEMBERED_WRITES: usize = 16;
@@ -6,13 +8,21 @@ const REMEMBERED_WRITES: usize = 16;
 /// 128 random bits that identify one write. They are the same each time that the write is sent.
 pub(super) type Nonce = [u8; 16];
 
+/// The name of a text's row among all texts that a page has had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TextId {
+    /// The version of the write that made this the page's text.
+    pub(super) version: PageVersion,
+    /// Random bits of that write, because several writers may try to make the same version.
+    pub(super) nonce: Nonce,
+}
+
 /// The nonces of the last writes, the newest first, 16 bytes each. Every write raises the version by one, so the position
 /// of a nonce shows which version its write made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nonces(Vec<u8>);
 
 impl Nonces {
-    /// The nonces as a head has kept them.
     pub(super) fn from_stored(bytes: Vec<u8>) -> Self {
         Self(bytes)
     }

@@ -20,7 +20,6 @@ const ENTRY: &str = "number, id, done_at, done_by, action, slug, reason, paused,
 /// The columns of a tombstone in the ledger.
 const TOMBSTONE: &str = "version, created_at, deleted_at, takedown_reason, takedown_by";
 
-/// The statements, prepared for one keyspace.
 pub(super) struct OperatedStatements {
     /// Binds a token and a number, yields that many slugs after the token, each with its token.
     pub(super) read_slugs: PreparedStatement,

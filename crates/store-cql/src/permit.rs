@@ -32,7 +32,6 @@ impl<'a> Permit<'a> {
         Self { deadline, right: Right::OfOperator { _permit: permit } }
     }
 
-    /// The database has answered the operation.
     pub(super) fn answered(&self) {
         if let Right::OfPage(pass) = &self.right {
             pass.answered();

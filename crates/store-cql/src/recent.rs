@@ -14,8 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use lru::LruCache;
 use xxhash_rust::xxh3::Xxh3;
 
-use super::nonces::Nonces;
-use super::text_id::TextId;
+use super::nonces::{Nonces, TextId};
 use crate::domain::markdown::Rendered;
 use crate::domain::page::{Page, PageHead, PageState, PageVersion};
 use crate::domain::slug::Slug;
@@ -38,7 +37,6 @@ pub(super) struct Base {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TextDigest(u128);
 
-/// The last heads, by slug.
 pub(super) struct RecentHeads {
     heads: Mutex<LruCache<Slug, Base>>,
     seed: u64,
@@ -76,7 +74,6 @@ impl RecentHeads {
         }
     }
 
-    /// The digest of the text of `page`.
     pub(super) fn digest(&self, page: &Page) -> TextDigest {
         let Rendered { html, renderer_version, .. } = &page.rendered;
         let mut hasher = Xxh3::with_seed(self.seed);
@@ -88,7 +85,6 @@ impl RecentHeads {
         TextDigest(hasher.digest128())
     }
 
-    /// Forgets the head of `slug`.
     pub(super) fn forget(&self, slug: &Slug) {
         self.with(|heads| heads.pop(slug));
     }

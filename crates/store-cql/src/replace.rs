@@ -1,12 +1,11 @@
 //! The replacement of a page's head by a new page or a tombstone, for requests and for imports.
 
 use super::lwt::{Verdict, Write};
-use super::nonces::{Nonce, Nonces};
+use super::nonces::{Nonce, Nonces, TextId};
 use super::permit::Permit;
 use super::recent::Base;
 use super::rows::{HeadImage, NonceRow, Stored};
 use super::store::CqlStore;
-use super::text_id::TextId;
 use crate::domain::page::{Page, PageVersion, Tombstone};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;

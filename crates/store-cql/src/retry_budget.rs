@@ -38,7 +38,6 @@ impl RetryBudget {
         let _ = self.0.metrics.set(metrics.clone());
     }
 
-    /// A request is sent for the first time.
     pub(super) fn request(&self) {
         self.change(|saved| Some((saved + 1).min(MOST_SAVED * COST)));
     }
@@ -50,7 +49,6 @@ impl RetryBudget {
         may_be_sent
     }
 
-    /// Whether there is a retry left.
     pub(super) fn has_retry(&self) -> bool {
         self.0.saved.load(Ordering::Relaxed) >= COST
     }

@@ -12,8 +12,7 @@ use scylla::{DeserializeRow, SerializeRow};
 use thiserror::Error;
 
 use super::future_times::StoredTimes;
-use super::nonces::{Nonce, Nonces};
-use super::text_id::TextId;
+use super::nonces::{Nonce, Nonces, TextId};
 use crate::domain::content::Content;
 use crate::domain::edit_key::EditKeyHash;
 use crate::domain::language::Language;
@@ -28,7 +27,6 @@ use crate::ports::page_store::Cause;
 const ACTIVE: &str = "active";
 const DELETED: &str = "deleted";
 
-/// The columns of a head.
 #[derive(DeserializeRow)]
 pub(super) struct HeadRow {
     state: Option<String>,
@@ -49,7 +47,6 @@ pub(super) struct HeadRow {
     written_at: Option<i64>,
 }
 
-/// The columns of a text.
 #[derive(DeserializeRow)]
 pub(super) struct TextRow {
     content: Option<String>,
@@ -74,7 +71,6 @@ pub(super) struct NonceRow {
 pub(super) enum Stored {
     /// A page, the name of its text, and the nonces of the last writes.
     Active(PageHead, TextId, Nonces),
-    /// A deleted page.
     Deleted(Tombstone),
     /// No head, although there may be texts that nothing points to.
     Absent,
@@ -83,19 +79,16 @@ pub(super) enum Stored {
 /// A row that is neither a page nor a tombstone for this version of Handbill.
 #[derive(Debug, Error)]
 pub(super) enum UnreadableRow {
-    /// A required column is null or out of range.
     #[error("the column {0} is missing or out of range")]
     Column(&'static str),
     /// This version of Handbill does not know the row's state.
     #[error("the state is {0:?}, which this version does not know")]
     State(String),
-    /// A head points to a text that is not there.
     #[error("the text of the page is missing")]
     TextMissing,
 }
 
 impl HeadRow {
-    /// The times of the last write.
     pub(super) fn times(&self) -> StoredTimes {
         let changed_at = self.deleted_at.or(self.updated_at);
         StoredTimes {
@@ -143,7 +136,6 @@ impl HeadRow {
 }
 
 impl TextRow {
-    /// The page with `head` and this text.
     pub(super) fn into_page(self, head: PageHead) -> Result<Arc<Page>, UnreadableRow> {
         let missing = UnreadableRow::Column;
         let rendered = Rendered {
@@ -182,7 +174,6 @@ impl NonceRow {
         self.state.is_some().then_some(self)
     }
 
-    /// The version of the page or tombstone.
     pub(super) fn version(&self) -> Option<PageVersion> {
         self.version.map(|version| PageVersion::new(version.cast_unsigned()))
     }
@@ -206,7 +197,6 @@ impl NonceRow {
         age.is_some_and(|age| nonces.of(age).is_none())
     }
 
-    /// Whether the page's key has this hash.
     pub(super) fn has_key(&self, hash: EditKeyHash) -> bool {
         self.key_hash.as_deref() == Some(hash.as_bytes())
     }
@@ -242,7 +232,6 @@ pub(super) struct Replacement {
 }
 
 impl HeadImage {
-    /// The image of an active page.
     pub(super) fn of_page(head: &PageHead, text: TextId, nonces: &Nonces) -> Self {
         Self {
             state: ACTIVE,
@@ -263,7 +252,6 @@ impl HeadImage {
         }
     }
 
-    /// The image of a deleted page.
     pub(super) fn of_tombstone(tombstone: &Tombstone, nonces: &Nonces) -> Self {
         let takedown = tombstone.takedown.as_ref();
         Self {
@@ -285,7 +273,6 @@ impl HeadImage {
         }
     }
 
-    /// This image in place of the head `expected`.
     pub(super) fn replacing(self, expected: &PageHead) -> Replacement {
         Replacement {
             image: self,
@@ -295,7 +282,6 @@ impl HeadImage {
     }
 }
 
-/// The values of an insert of a text.
 #[derive(SerializeRow)]
 pub(super) struct TextInsert<'a> {
     slug: &'a str,

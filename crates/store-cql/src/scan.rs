@@ -53,7 +53,6 @@ struct NotASlugError;
 type Key = (i64, String);
 
 impl CqlStore {
-    /// The first `count` slugs after the token `after`.
     async fn keys_after(&self, after: i64, count: usize) -> Result<VecDeque<Key>, StoreError> {
         let count = i32::try_from(count).unwrap_or(i32::MAX);
         let permit = self.background_permit().await?;
@@ -129,12 +128,10 @@ fn estimate(count: usize, last: i64) -> u64 {
     (count as f64 / share) as u64
 }
 
-/// The cursor after the token `last`.
 pub(super) fn cursor_at(last: i64) -> ScanCursor {
     ScanCursor::new(last.to_be_bytes())
 }
 
-/// The token that a cursor stands for.
 pub(super) fn token_of(cursor: &ScanCursor) -> Result<i64, StoreError> {
     let bytes = cursor.as_bytes().try_into();
     bytes.map(i64::from_be_bytes).map_err(|_| StoreError::Unavailable(Box::new(ForeignCursorError)))

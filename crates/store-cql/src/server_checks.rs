@@ -60,7 +60,6 @@ async fn of_cassandra(session: &Session) -> Result<Vec<String>, Cause> {
     Ok(findings)
 }
 
-/// The fault in a setting of a Cassandra node.
 fn of_setting(node: IpAddr, name: &str, value: &str) -> Option<String> {
     match name {
         "commitlog_sync" if value == "periodic" => Some(format!(

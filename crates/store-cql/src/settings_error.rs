@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A setting that cannot be used.
 #[derive(Debug, Error)]
 pub enum SettingsError {
-    /// No node was named.
     #[error("no node of the cluster is known: name some with --scylla-nodes")]
     NoNodes,
     /// A user without a password, or a password without a user.
@@ -19,40 +17,14 @@ pub enum SettingsError {
     /// A certificate of this process without TLS, so it would not be shown.
     #[error("--scylla-client-cert-file needs --scylla-ca-file, because connections use TLS only with it")]
     IdentityWithoutTls,
-    /// A file cannot be read.
     #[error("cannot read {path}, named by {option} ({reason})")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The option that names the file.
-        option: &'static str,
-        /// The problem with the file.
-        reason: Box<dyn std::error::Error + Send + Sync>,
-    },
-    /// No node is in the datacentre.
+    File { path: PathBuf, option: &'static str, reason: Box<dyn std::error::Error + Send + Sync> },
     #[error("no node is in the datacentre {name:?} of --scylla-datacenter; there are: {found}")]
-    NoSuchDatacenter {
-        /// The name in the setting.
-        name: String,
-        /// The datacentres of the nodes that were found.
-        found: String,
-    },
-    /// No node of the datacentre is in the rack.
+    NoSuchDatacenter { name: String, found: String },
     #[error("no node of the datacentre {datacenter:?} is in the rack {name:?} of --scylla-rack; there are: {found}")]
-    NoSuchRack {
-        /// The name in the setting.
-        name: String,
-        /// The datacentre.
-        datacenter: String,
-        /// The racks of its nodes.
-        found: String,
-    },
-    /// There are several datacentres, and none was named.
+    NoSuchRack { name: String, datacenter: String, found: String },
     #[error(
         "the cluster has several datacentres: name the one of this replica with --scylla-datacenter; there are: {found}"
     )]
-    ChooseDatacenter {
-        /// The datacentres of the nodes that were found.
-        found: String,
-    },
+    ChooseDatacenter { found: String },
 }

@@ -11,9 +11,7 @@ use super::store::CqlStore;
 use super::write_outcome::{self, Outcome};
 use crate::ports::page_store::{Cause, StoreError};
 
-/// The answer to one attempt.
 pub(super) enum Attempt {
-    /// The write was done.
     Applied,
     /// The condition did not hold.
     Refused,
@@ -21,7 +19,6 @@ pub(super) enum Attempt {
     Failed(Outcome, Cause),
 }
 
-/// No answer came in time.
 #[derive(Debug, Error)]
 #[error("the database did not answer in time")]
 struct NoAnswerError;

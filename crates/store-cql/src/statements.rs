@@ -35,7 +35,6 @@ use crate::domain::slug::Slug;
 const HEAD: &str = "state, version, created_at, updated_at, deleted_at, title, key_hash, current_text_version, \
                     current_text_nonce, link_origins, renderer_version, takedown_reason, takedown_by, nonces";
 
-/// The statements, prepared for one keyspace.
 pub(super) struct Statements {
     /// Binds the slug, yields a [`super::rows::HeadRow`].
     pub(super) read_head: PreparedStatement,
@@ -55,7 +54,6 @@ pub(super) struct Statements {
     pub(super) create_head: PreparedStatement,
     /// Binds a [`super::rows::Replacement`].
     pub(super) replace_head: PreparedStatement,
-    /// How heads and texts are read.
     reads: ExecutionProfileHandle,
 }
 

@@ -15,7 +15,7 @@ use super::fence::{Fence, Fenced};
 use super::future_times::FutureTimes;
 use super::gate::{Gate, GateMetrics, Refusal};
 use super::lwt::{LwtRunner, Pauses, Verdict, Write};
-use super::nonces::{Nonce, Nonces};
+use super::nonces::{Nonce, Nonces, TextId};
 use super::operated_statements::OperatedStatements;
 use super::permit::{NoTimeError, Permit};
 use super::recent::{Base, RecentHeads};
@@ -23,7 +23,6 @@ use super::retry_budget::RetryBudget;
 use super::rows::{HeadImage, HeadRow, NonceRow, Stored, UnreadableRow};
 use super::session::{CqlTimeouts, SECOND_READ_AFTER, is_overload};
 use super::statements::{Preparing, Statements};
-use super::text_id::TextId;
 use crate::domain::page::{Page, PageHead, PageVersion};
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
@@ -62,7 +61,6 @@ pub struct CqlStore {
     pub(super) audit_end: Mutex<u64>,
 }
 
-/// No answer came in time.
 #[derive(Debug, Error)]
 #[error("the database did not answer in time")]
 struct NoAnswerError;
@@ -124,7 +122,6 @@ impl CqlStore {
         if deadline > now { Ok(deadline) } else { Err(StoreError::Unavailable(Box::new(NoTimeError))) }
     }
 
-    /// The permit for an operation of an operator.
     pub(super) async fn background_permit(&self) -> Result<Permit<'_>, StoreError> {
         let deadline = self.deadline()?;
         match timeout(self.timeouts.permit, self.background.acquire()).await {
@@ -133,7 +130,6 @@ impl CqlStore {
         }
     }
 
-    /// The permit for an operation on `slug`, from `self.reads` or `self.writes`.
     pub(super) async fn permit<'a>(&self, gate: &'a Gate, slug: &Slug) -> Result<Permit<'a>, StoreError> {
         let deadline = self.deadline()?;
         match timeout_at(deadline, gate.enter(slug, self.statements.range_of(slug))).await {

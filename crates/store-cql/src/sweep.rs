@@ -23,10 +23,10 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connect::ReachError;
 use super::fence::Fenced;
+use super::nonces::TextId;
 use super::ring::{PARTS, range};
 use super::rows::{HeadRow, Stored};
 use super::store::CqlStore;
-use super::text_id::TextId;
 use crate::domain::page::PageVersion;
 use crate::domain::slug::Slug;
 use crate::domain::timestamp::UnixMillis;
@@ -49,13 +49,10 @@ pub struct SweepPlan {
     pub dry_run: bool,
     /// Texts younger than this stay.
     pub min_age: Duration,
-    /// How many keys are read in a second.
     pub rows_per_second: NonZero<u32>,
-    /// The time.
     pub now: UnixMillis,
 }
 
-/// The findings of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SweepReport {
     /// Keys that were read: texts, and tombstones without a text.
@@ -82,15 +79,12 @@ pub enum SweepError {
     /// The cluster cannot be used.
     #[error(transparent)]
     Reach(#[from] ReachError),
-    /// Pages are written elsewhere.
     #[error("texts are swept only where pages are written: {0}")]
     Fenced(#[from] Fenced),
-    /// The database refused or did not answer.
     #[error("the database refused or did not answer ({0}): run it again")]
     Database(Cause),
 }
 
-/// The key of a text, and its head.
 #[derive(DeserializeRow)]
 struct KeyRow {
     slug: String,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::nonces::TextId;
 use super::permit::Permit;
 use super::rows::{TextInsert, TextRow};
 use super::store::{CqlStore, unreadable};
-use super::text_id::TextId;
 use super::write_times;
 use crate::domain::page::{Page, PageHead};
 use crate::domain::slug::Slug;

@@ -11,7 +11,6 @@
 
 use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 
-/// The outcome of a conditional write that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The write was certainly not done, and will not be done.

@@ -24,18 +24,15 @@ const HEAD_BYTES: usize = 9;
 /// An entry that this version of Handbill cannot read.
 #[derive(Debug, Error)]
 enum EntryError {
-    /// A later version of Handbill wrote the entry.
     #[error("entry {number} of the audit has version {version}, this Handbill knows up to {VERSION}")]
     Newer { number: u64, version: u8 },
     /// These are not the bytes that were written under this number.
     #[error("entry {0} of the audit does not match its checksum")]
     Damaged(u64),
-    /// The entry cannot be written.
     #[error("an entry of the audit cannot be encoded: {0}")]
     Unencodable(#[from] postcard::Error),
 }
 
-/// Creates the table in a new file.
 pub(super) fn create_table(transaction: &WriteTransaction) -> Result<(), redb::Error> {
     transaction.open_table(AUDIT)?;
     Ok(())
@@ -51,7 +48,6 @@ pub(super) fn entry_of(tombstone: &Tombstone) -> Option<AuditEntry> {
     })
 }
 
-/// Appends `entry` in `transaction`.
 pub(super) fn append(
     transaction: &WriteTransaction,
     entry: &AuditEntry,
@@ -67,7 +63,6 @@ pub(super) fn append(
     })
 }
 
-/// The first entries after the number `after`.
 pub(super) fn list(
     database: &Database,
     after: u64,

@@ -24,18 +24,13 @@ use crate::ports::page_store::Record;
 /// Faults that are described. Others are only counted.
 const MAX_DESCRIBED: usize = 100;
 
-/// The contents of a data directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Checked {
-    /// Pages that can be read.
     pub pages: u64,
-    /// Tombstones that can be read.
     pub tombstones: u64,
-    /// Deletions in the ledger.
     pub ledger: u64,
     /// The first faults, each in one line.
     pub faults: Vec<String>,
-    /// The number of all faults.
     pub fault_count: u64,
 }
 

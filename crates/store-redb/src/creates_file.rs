@@ -14,10 +14,8 @@ use crate::domain::creates::{Creates, MAX_HOURLY_BUDGET};
 use crate::ports::creates_switch::CreatesSwitch;
 use crate::ports::page_store::StoreError;
 
-/// The switch in one file.
 pub struct CreatesFile(PathBuf);
 
-/// The file makes no sense.
 #[derive(Debug, Error)]
 #[error("{} is not as expected ({reason}): write {{\"paused\": false, \"hourly_budget\": null}}, or remove the file", path.display())]
 struct SenselessFile {

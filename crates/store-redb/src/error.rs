@@ -11,54 +11,27 @@ use super::panics::Panicked;
 /// Why the store cannot be opened. Each message is one line that says what to do.
 #[derive(Debug, Error)]
 pub enum OpenError {
-    /// Another process uses the data directory.
     #[error("{} is in use by another process: stop that one, or choose another data directory", .0.display())]
     InUse(PathBuf),
-    /// There is a file in place of the directory.
     #[error("{} is not a directory: choose another data directory", .0.display())]
     NotADirectory(PathBuf),
     /// This user may not read and write the file or directory.
     #[error("{} cannot be read and written ({reason}): change its owner or mode, or choose another data directory", path.display())]
-    Denied {
-        /// The file or directory.
-        path: PathBuf,
-        /// The operating system's error.
-        reason: io::Error,
-    },
-    /// No space, or no quota, is left.
+    Denied { path: PathBuf, reason: io::Error },
     #[error("there is no space for {} ({reason}): free some space, or choose another data directory", path.display())]
-    Full {
-        /// The file or directory.
-        path: PathBuf,
-        /// The operating system's error.
-        reason: io::Error,
-    },
-    /// Another version of Handbill wrote the database in a format that this version does not read.
+    Full { path: PathBuf, reason: io::Error },
     #[error("{} has format {found} and this Handbill reads only format {known}: start the version that wrote it, or choose another data directory", path.display())]
     UnknownFormat {
-        /// The database.
         path: PathBuf,
         /// The database's format.
         found: u64,
-        /// The format that is known here.
         known: u64,
     },
-    /// The database is damaged, or Handbill did not write it.
     #[error("{} is damaged or no Handbill database ({reason}): restore it from a backup, or choose another data directory", path.display())]
-    Damaged {
-        /// The database.
-        path: PathBuf,
-        /// The fault.
-        reason: String,
-    },
+    Damaged { path: PathBuf, reason: String },
     /// Another file has the name of the ledger of deletions.
     #[error("the ledger of deletions beside {} is damaged ({reason}): move it away, and the next start writes a new one from the tombstones", path.display())]
-    NotALedger {
-        /// The database.
-        path: PathBuf,
-        /// The fault.
-        reason: String,
-    },
+    NotALedger { path: PathBuf, reason: String },
     /// There already is a database where a restore would make one.
     #[error("{} has a database already: restore into an empty data directory, or move that file away first", .0.display())]
     NotEmpty(PathBuf),
@@ -67,12 +40,7 @@ pub enum OpenError {
     Missing(PathBuf),
     /// The operating system refuses access for another reason.
     #[error("{} cannot be opened: {reason}", path.display())]
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The operating system's error.
-        reason: io::Error,
-    },
+    Io { path: PathBuf, reason: io::Error },
 }
 
 impl OpenError {
@@ -81,7 +49,6 @@ impl OpenError {
         matches!(self, Self::InUse(_))
     }
 
-    /// Whether the volume is full.
     pub(super) fn is_about_room(&self) -> bool {
         matches!(self, Self::Full { .. })
     }
@@ -132,7 +99,6 @@ impl OpenError {
 /// Why a store has ended in this process although nobody closed it. All acknowledged writes are on disk.
 #[derive(Debug, Error)]
 pub enum WriterError {
-    /// The writer thread panicked.
     #[error("the writer of the page store failed ({0}): what was acknowledged is on disk, start Handbill again")]
     Panicked(String),
     /// The database had to be reopened after a failure, and cannot be opened.

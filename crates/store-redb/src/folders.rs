@@ -11,12 +11,10 @@ use std::path::Path;
 /// user may read pages on disk.
 const MODE: u32 = 0o700;
 
-/// The mode of a new file in it.
 pub(super) const FILE_MODE: u32 = 0o600;
 
 /// Operations of the file system. Tests use an implementation that loses power.
 pub(super) trait Folders {
-    /// Whether there is a directory at `path`.
     fn is_directory(&self, path: &Path) -> bool;
 
     /// Creates one directory. Its parent exists.
@@ -68,7 +66,6 @@ pub(super) fn sync_ancestors(folders: &impl Folders, directory: &Path) {
     }
 }
 
-/// `path` and its ancestors, upwards.
 fn upwards(path: &Path) -> impl Iterator<Item = &Path> {
     path.ancestors().take_while(|part| !part.as_os_str().is_empty())
 }

@@ -11,14 +11,17 @@ use super::shared::cause;
 use super::tables::{Operation, Outcome};
 use crate::ports::page_store::StoreError;
 
-/// A request to the writer.
 pub(super) enum Job {
-    /// Commit an operation.
     Write(Write),
     /// Reopen the database, unless it was already replaced since the reader saw the epoch `seen`.
-    Reopen { seen: u64, done: mpsc::SyncSender<()> },
+    Reopen {
+        seen: u64,
+        done: mpsc::SyncSender<()>,
+    },
     /// Write what the ledger of deletions lacks, and say whether it lacks nothing now.
-    CompleteLedger { done: oneshot::Sender<Result<(), LedgerError>> },
+    CompleteLedger {
+        done: oneshot::Sender<Result<(), LedgerError>>,
+    },
     /// End the thread, after all earlier requests.
     Close,
 }
@@ -37,7 +40,6 @@ pub(super) struct Write {
 #[error("the ledger of deletions cannot be written")]
 pub(super) struct LedgerError;
 
-/// Answers the writes of `batch`.
 pub(super) fn answer(batch: Vec<Write>, outcomes: impl IntoIterator<Item = Result<Outcome, StoreError>>) {
     for (Write { answer, permit, .. }, outcome) in batch.into_iter().zip(outcomes) {
         drop(permit);

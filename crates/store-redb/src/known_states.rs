@@ -69,7 +69,6 @@ pub(super) struct Changing<'a> {
 }
 
 impl KnownStates {
-    /// Nothing is known yet.
     pub(super) fn new() -> Self {
         Self::with_shards(SHARDS, MAX_STATES / SHARDS)
     }
@@ -196,7 +195,6 @@ mod tests {
         slug: Slug,
         /// The version that a read of the database finds.
         stored: u64,
-        /// When each acknowledged version was acknowledged.
         acknowledged: Vec<(usize, u64)>,
         seen: Vec<Seen>,
         now: usize,

@@ -26,10 +26,8 @@ use crate::domain::page::Tombstone;
 use crate::domain::slug::Slug;
 use crate::ports::page_store::Record;
 
-/// Why deletions wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// The volume is full.
     NoRoom,
     Other,
 }
@@ -82,7 +80,6 @@ impl Ledger {
         self.file.is_none() && self.failure.is_some()
     }
 
-    /// Whether nothing waits.
     pub(super) fn is_complete(&self) -> bool {
         self.waiting.is_empty() && self.failure.is_none()
     }

@@ -16,7 +16,6 @@ pub const LEDGER_FILE: &str = "handbill.ledger";
 /// The name of the ledger while its first lines are written.
 const UNFINISHED_FILE: &str = "handbill.ledger.new";
 
-/// A ledger in a file.
 #[derive(Debug)]
 pub(super) struct Ledger {
     directory: PathBuf,

@@ -23,7 +23,6 @@ thread_local! {
     static MUST_NOT_WAIT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A storage had to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct WouldWait;
 
@@ -93,7 +92,6 @@ impl Tries {
             || self.asked.fetch_add(1, Ordering::Relaxed).is_multiple_of(TRIED_IN)
     }
 
-    /// A try has ended.
     pub(super) fn ended(&self, is_answered: bool) {
         if !is_answered {
             self.in_vain.fetch_add(1, Ordering::Relaxed);

@@ -30,7 +30,6 @@ struct Above {
 }
 
 impl Overlay {
-    /// An overlay on `below` in its present state.
     pub(super) fn of(below: Box<dyn StorageBackend>) -> io::Result<Self> {
         let len = below.len()?;
         Ok(Self { below, above: Mutex::new(Above { len, below_len: len, blocks: BTreeMap::new() }) })

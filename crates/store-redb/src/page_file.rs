@@ -14,11 +14,9 @@ use super::no_wait::{may_wait, would_wait};
 /// Reads bytes of a file from this offset, if the kernel has them in memory. Returns how many bytes were read.
 type ReadCached = fn(&File, &mut [u8], u64) -> Result<usize, Errno>;
 
-/// An open file.
 #[derive(Debug)]
 pub(super) struct PageFile {
     backend: FileBackend,
-    /// The same open file.
     file: File,
     read_cached: ReadCached,
     /// Whether the kernel or the file system has refused such reads.

@@ -18,11 +18,9 @@ thread_local! {
     /// The number of panics on this thread that [`caught`] has not caught yet; `None` while `caught` is not running.
     static PANICS: Cell<Option<u8>> = const { Cell::new(None) };
 
-    /// The location of the last panic.
     static LOCATION: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// The message and location of a panic.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the database panicked at {location}: {message}")]
 pub(super) struct Panicked {

@@ -18,7 +18,6 @@ use crate::ports::page_store::{Head, Lookup, StoreError};
 /// After a disk error, a lookup waits this long for the writer to reopen the file.
 const REOPEN_LIMIT: Duration = Duration::from_secs(5);
 
-/// A read of the record under a slug.
 pub(super) type Query<T> = fn(&Database, &Slug) -> QueryResult<T>;
 
 /// Fails if the database does. The inner error is about the record.
@@ -114,9 +113,7 @@ fn read_in<T: Found>(
 /// Why a lookup has no answer.
 #[derive(Debug)]
 enum ReadError {
-    /// The store refuses the lookup.
     Store(StoreError),
-    /// The database returned an error.
     Database(redb::Error),
     /// The database panicked because of damage.
     Panicked(Panicked),

@@ -39,10 +39,8 @@ const HEAD_BYTES: usize = 1 + CHECKSUM_BYTES;
 /// A record that this version of Handbill cannot read.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(super) enum RecordError {
-    /// There are no bytes.
     #[error("the record is empty")]
     Empty,
-    /// A later version of Handbill wrote the record.
     #[error("the record has version {0}, this Handbill knows up to {VERSION}")]
     Newer(u8),
     /// These are not the bytes that were written under this slug.
@@ -51,7 +49,6 @@ pub(super) enum RecordError {
     /// The bytes do not decode as a record of the version that they name.
     #[error("the record does not decode: {0}")]
     Malformed(#[from] postcard::Error),
-    /// Bytes follow the end of the record.
     #[error("the record has {0} bytes too many")]
     TooLong(usize),
 }

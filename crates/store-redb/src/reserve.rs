@@ -31,7 +31,6 @@ const RESERVE_BYTES: u64 = 16 * 1024 * 1024;
 /// later writes use it. If only a whole reserve counted, a volume would have to grow after the first deletion on it.
 const LEAST_RESERVE_BYTES: u64 = 4 * 1024 * 1024;
 
-/// The state of the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
     /// The room is taken up.
@@ -48,7 +47,6 @@ pub(super) enum Reserve {
 pub(super) struct ReservedError;
 
 impl Reserve {
-    /// Takes up the room on the volume of `storage`.
     pub(super) fn take(storage: &dyn Storage) -> Self {
         let taken = Self::tried(storage);
         if taken == Self::Given {

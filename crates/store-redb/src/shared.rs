@@ -14,13 +14,11 @@ use crate::ports::page_store::Cause;
 /// One commit, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Committed {
-    /// The number of operations in the commit.
     pub operations: usize,
     /// The duration of the commit, from the first operation to the last byte on disk.
     pub took: Duration,
 }
 
-/// The database, shared with readers.
 pub(super) struct Shared {
     state: RwLock<DbState>,
     /// The number of times that the database was replaced.
@@ -32,15 +30,12 @@ pub(super) struct Shared {
     pub(super) observer: OnceLock<Box<dyn Fn(Committed) + Send + Sync>>,
 }
 
-/// The state of the database.
 pub(super) enum DbState {
-    /// The database can be read and written.
     Writable(Database),
     /// The database can be read, but the disk refuses writes for this reason.
     ReadOnly(Database, Arc<OpenError>),
     /// The disk refuses even reads for this reason.
     Broken(Arc<OpenError>),
-    /// The store was closed.
     Closed,
 }
 

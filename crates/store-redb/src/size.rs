@@ -16,12 +16,9 @@ use super::tables::{META, PAGES};
 use super::tombstone_count::TOMBSTONES_KEY;
 use crate::ports::page_store::StoreError;
 
-/// The number of records in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordCount {
-    /// Pages that can be read.
     pub pages: u64,
-    /// Pages that were deleted.
     pub tombstones: u64,
 }
 
@@ -30,7 +27,6 @@ pub struct RecordCount {
 pub struct Room {
     /// The length of the database's file. A part of it may be free for later writes.
     pub database: u64,
-    /// The ledger of deletions.
     pub ledger: u64,
     /// The room that is kept for deletions; 0 while they use it.
     pub reserve: u64,
@@ -41,7 +37,6 @@ pub struct Room {
 }
 
 impl Room {
-    /// Looks at the files in `data_dir` and at their volume.
     pub fn of(data_dir: &Path) -> io::Result<Self> {
         let volume = statvfs(data_dir)?;
         let volume_free = volume.f_bavail.saturating_mul(volume.f_frsize);
@@ -65,7 +60,6 @@ fn file_bytes(path: &Path) -> io::Result<u64> {
 }
 
 impl RedbStore {
-    /// The number of pages and tombstones.
     pub async fn count(&self) -> Result<RecordCount, StoreError> {
         self.read_blocking(|shared| on_database(shared, count)).await
     }

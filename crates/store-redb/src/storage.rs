@@ -20,7 +20,6 @@ pub(super) const DEFAULT_CACHE_BYTES: usize = 32 * 1024 * 1024;
 /// A read of an opened backend that would wait calls [`would_wait`](super::would_wait) if the thread must not wait
 /// ([`may_wait`](super::may_wait)).
 pub trait Storage: Debug + Send + Sync {
-    /// The storage's name in errors.
     fn location(&self) -> &Path;
 
     /// Opens the bytes for reading and writing. Nobody else has them open.

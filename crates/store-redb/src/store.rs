@@ -63,7 +63,6 @@ pub struct RedbStore {
     fatal: watch::Receiver<Option<Arc<WriterError>>>,
 }
 
-/// No permit was free in time.
 #[derive(Debug, Error)]
 #[error("too many calls wait for the store")]
 struct Overloaded;
@@ -85,7 +84,6 @@ impl RedbStore {
         Self::on(Box::new(Memory::default()))
     }
 
-    /// Opens the store that `storage` holds, or creates it if there is none.
     pub fn on(storage: Box<dyn Storage>) -> Result<Self, OpenError> {
         let (jobs, queued) = mpsc::channel();
         let location = storage.location().to_owned();

@@ -42,25 +42,23 @@ pub(super) const FORMAT: u64 = 3;
 /// The number of the last committed batch.
 const BATCH_KEY: &str = "batch";
 
-/// One write.
 #[derive(Debug)]
 pub(super) enum Operation {
-    /// Stores the page if its slug is free.
     Insert(Arc<Page>),
     /// Replaces the page by `next` if the page is as `expected`.
-    CompareAndSet { expected: Expected, next: Record },
+    CompareAndSet {
+        expected: Expected,
+        next: Record,
+    },
     /// Stores the tombstone of a page that this store never had, if its slug is free.
     InsertTombstone(Tombstone),
     /// Appends to the list of what operators did.
     Audit(AuditEntry),
 }
 
-/// The page that a write replaces.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
-    /// It has this version.
     Version(PageVersion),
-    /// It is in this state.
     State(PageState),
 }
 
@@ -93,7 +91,6 @@ impl Operation {
         }
     }
 
-    /// The tombstone that the write leaves.
     pub(super) fn tombstone(&self) -> Option<&Tombstone> {
         match self {
             Self::CompareAndSet { next: Record::Deleted(tombstone), .. } | Self::InsertTombstone(tombstone) => {
@@ -104,21 +101,16 @@ impl Operation {
     }
 }
 
-/// The answer to one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The write is stored.
     Done,
     /// The write's condition does not hold; nothing was changed.
     Refused,
 }
 
-/// One answer for each operation of a batch.
 pub(super) type Outcomes = Vec<Result<Outcome, StoreError>>;
 
-/// The result of a batch.
 pub(super) enum Applied {
-    /// The batch is on disk.
     Committed(Outcomes),
     /// No operation's condition holds, so there was nothing to commit.
     NothingToCommit(Outcomes),
@@ -204,7 +196,6 @@ pub(super) fn last_batch(database: &Database) -> Result<u64, redb::Error> {
     Ok(meta.get(BATCH_KEY)?.map_or(0, |batch| batch.value()))
 }
 
-/// The page or tombstone under `slug`.
 pub(super) fn lookup(database: &Database, slug: &Slug) -> Result<Result<Lookup, StoreError>, redb::Error> {
     read(database, slug, Lookup::Absent, |bytes| decode(slug, bytes))
 }
@@ -227,7 +218,6 @@ fn decode(slug: &Slug, bytes: &[u8]) -> Result<Lookup, RecordError> {
     })
 }
 
-/// The head of the page, or the tombstone, under `slug`.
 pub(super) fn head(database: &Database, slug: &Slug) -> Result<Result<Head, StoreError>, redb::Error> {
     read(database, slug, Head::Absent, |bytes| record::decode_head(slug.clone(), bytes))
 }
@@ -294,7 +284,6 @@ fn stage<'a>(
     Ok(outcomes)
 }
 
-/// The tombstones that `operations` left.
 pub(super) fn deleted<'a>(
     operations: impl Iterator<Item = &'a Operation>,
     outcomes: &[Result<Outcome, StoreError>],

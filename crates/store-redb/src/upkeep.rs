@@ -16,7 +16,6 @@ use super::store::RedbStore;
 const RESTORING: &str = "restoring";
 
 impl RedbStore {
-    /// Whether `data_dir` has a database.
     pub fn exists(data_dir: &Path) -> bool {
         data_dir.join(DATABASE_FILE).symlink_metadata().is_ok()
     }
@@ -62,7 +61,6 @@ impl Restoring {
         }
     }
 
-    /// The directory of the unfinished store.
     pub fn directory(&self) -> PathBuf {
         self.data_dir.join(RESTORING)
     }

@@ -51,7 +51,6 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Opens the database on `storage`.
     pub(super) fn open(storage: Box<dyn Storage>, jobs: mpsc::Receiver<Job>) -> Result<Self, OpenError> {
         let resizing = Resizing::default();
         let database = open_for_writing(&*storage, &resizing)?;

@@ -1,15 +1,12 @@
 //! The stable error codes: one table with the HTTP status and the advice for each.
 
-/// A stable error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// The body is not a valid request.
     InvalidBody,
-    /// The content is empty.
     EmptyContent,
     /// Operators do not publish this text or its links.
     ContentRefused,
-    /// No key was presented.
     MissingKey,
     /// The presented key is not the page's key.
     InvalidKey,
@@ -23,17 +20,12 @@ pub enum Code {
     MethodNotAllowed,
     /// The request did not arrive in time.
     Timeout,
-    /// The page was deleted.
     Gone,
     /// The page does not have the required version.
     PreconditionFailed,
-    /// The content is too large.
     ContentTooLarge,
-    /// The body is too large.
     BodyTooLarge,
-    /// The client is over its limit.
     RateLimited,
-    /// The request head is too large.
     HeadersTooLarge,
     /// Handbill is at fault.
     Internal,
@@ -46,7 +38,6 @@ pub enum Code {
     InvalidClient,
     /// The token endpoint does not support the grant.
     UnsupportedGrantType,
-    /// The scope is unknown.
     InvalidScope,
 }
 
@@ -125,12 +116,10 @@ impl Code {
         }
     }
 
-    /// The code as text.
     pub const fn as_str(self) -> &'static str {
         self.entry().0
     }
 
-    /// The HTTP status of the code.
     pub const fn status(self) -> u16 {
         self.entry().1
     }

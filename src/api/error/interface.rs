@@ -20,7 +20,6 @@ impl Interface {
         }
     }
 
-    /// A body that would be accepted.
     pub(super) const fn valid_body(self) -> &'static str {
         match self {
             Self::Rest => r#"JSON such as `{"title": "Hello", "content": "My *first* page."}`"#,

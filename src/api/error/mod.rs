@@ -24,10 +24,8 @@ const RETRY_UNAVAILABLE_SECONDS: u64 = 5;
 /// Seconds after which a client may retry while operators have paused creates. Nobody knows when they resume.
 const RETRY_PAUSED_SECONDS: u64 = 300;
 
-/// An error as a client receives it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// The stable code.
     pub code: Code,
     /// The problem and how to solve it.
     pub message: String,
@@ -126,7 +124,6 @@ impl ApiError {
         )
     }
 
-    /// An error in Handbill itself.
     pub fn internal() -> Self {
         Self::new(
             Code::Internal,
@@ -170,7 +167,6 @@ impl From<&BodyError> for ApiError {
 }
 
 impl ApiError {
-    /// `error` for a caller of `interface`.
     pub fn of(error: &ServiceError, interface: Interface) -> Self {
         match error {
             ServiceError::Body(error) => Self::of_body(error, interface),

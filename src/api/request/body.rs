@@ -35,7 +35,6 @@ pub enum RequestBody {
 }
 
 impl RequestBody {
-    /// The body of a request with these headers.
     pub async fn of(headers: &HeaderMap, body: HttpBody) -> Self {
         let expects = |value: &http::HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
         let waits = headers.get_all(EXPECT).iter().any(expects);
@@ -132,7 +131,6 @@ pub fn declared_as_json(headers: &HeaderMap) -> Result<(), BodyReadError> {
 
 /// The fields of a JSON object, as the messages of errors list them.
 pub struct Fields {
-    /// The names of the fields.
     pub names: &'static [&'static str],
     /// The names of the fields that are lists of objects, each with the names of the fields of those objects.
     pub lists: &'static [(&'static str, &'static [&'static str])],

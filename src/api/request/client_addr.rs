@@ -10,12 +10,10 @@ use ipnet::IpNet;
 use super::forwarded::ForParameters;
 use crate::domain::client::{Client, ForwardedHeader, Peer};
 
-/// The proxies whose forwarding header is trusted.
 #[derive(Clone, Debug)]
 pub struct TrustedProxies {
     /// The networks of the proxies. If the list is empty, the peer is the client.
     pub networks: Vec<IpNet>,
-    /// The header that the proxies set.
     pub header: ForwardedHeader,
 }
 

@@ -40,7 +40,6 @@ impl<'a> Iterator for ForParameters<'a> {
     }
 }
 
-/// One parameter of an element.
 struct Pair<'a> {
     name: &'a str,
     value: &'a str,

@@ -21,7 +21,6 @@ pub(super) const TOO_MANY: &str = "too many values";
 /// The parts of a value that somebody reads.
 #[derive(Clone, Copy)]
 pub enum Kept<'a> {
-    /// All of it.
     All,
     /// Nothing of it: it becomes null.
     Nothing,

@@ -23,7 +23,6 @@ const MAX_EXTENSION_CHARS: usize = 9;
 pub struct RawPost {
     /// The title that was sent; empty if there is none.
     pub title: String,
-    /// The Markdown.
     pub content: Arc<str>,
     /// Whether the text is only shown, and not published.
     pub is_preview: bool,

@@ -8,7 +8,6 @@ use crate::domain::subject::Subject;
 /// The places in which requests name their subject. The default is none.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectNames {
-    /// A header.
     pub header: Option<HeaderName>,
     /// A member of `_meta` in calls of MCP tools.
     pub meta: Option<String>,

@@ -27,33 +27,15 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// Why a page was not purged. The messages name no page.
 #[derive(Debug, Error)]
 pub enum PurgeError {
-    /// The certificate authorities of this machine cannot be read.
     #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
     Certificates(io::Error),
-    /// The file with the token cannot be used.
     #[error("{} cannot be used ({reason}): give --purge-token-file a file with the token of the caches", path.display())]
-    Token {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        reason: String,
-    },
+    Token { path: PathBuf, reason: String },
     /// A cache cannot be reached, or did not answer in time.
     #[error("{host} {reason}")]
-    Unanswered {
-        /// The cache.
-        host: String,
-        /// The fault.
-        reason: OutboundError,
-    },
-    /// A cache refused.
+    Unanswered { host: String, reason: OutboundError },
     #[error("{host} answered {status}")]
-    Refused {
-        /// The cache.
-        host: String,
-        /// Its answer.
-        status: StatusCode,
-    },
+    Refused { host: String, status: StatusCode },
 }
 
 /// The shared caches, and how they are asked.

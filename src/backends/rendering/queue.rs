@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use crate::domain::subject::Requester;
 use crate::ports::renderer::Purpose;
 
-/// The bounds of a queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     /// How many have their turn at once.
@@ -42,7 +41,6 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The memory that its turn takes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -94,12 +92,10 @@ impl<T> Queue<T> {
         self.free_bytes += place.bytes - kept;
     }
 
-    /// Gives back memory that was kept.
     pub(super) fn give_back(&mut self, kept: usize) {
         self.free_bytes += kept;
     }
 
-    /// The next whose turn it is.
     pub(super) fn next(&mut self) -> Option<T> {
         let (&place, _) = self.waiting.first_key_value()?;
         // A text that needs much memory is not overtaken, or its turn might never come.

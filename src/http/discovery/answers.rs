@@ -42,7 +42,6 @@ pub(super) fn describe_page_errors(operation: &mut Operation, needs_key: bool, l
     });
 }
 
-/// Adds to `operation` the error answers of the token endpoint.
 pub(super) fn describe_token_errors(operation: &mut Operation) {
     let mut answers = common();
     answers.extend(token());
@@ -150,7 +149,6 @@ fn response(
     response.content("application/json", content.build()).build()
 }
 
-/// A header field of type `T`.
 pub(super) fn header<T: PartialSchema>(description: impl Into<String>) -> Header {
     let mut header = Header::new(T::schema());
     header.description = Some(description.into());

@@ -27,7 +27,6 @@ const JSON: &str = "application/json";
 const SERVER_CARD: &str = "application/mcp-server-card+json";
 const AI_CATALOG: &str = "application/ai-catalog+json";
 
-/// The routes of the documents of a service at `base_url`.
 pub(super) fn routes<S: Clone + Send + Sync + 'static>(
     base_url: &Origin,
     quotas: Quotas,
@@ -93,7 +92,6 @@ fn negotiated<S: Clone + Send + Sync + 'static>(
     })
 }
 
-/// `document` as indented JSON.
 fn bytes(document: &Value) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(document).expect("the document is made of strings");
     json.push(b'\n');

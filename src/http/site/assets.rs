@@ -4,12 +4,9 @@ use std::sync::LazyLock;
 
 use sha2::{Digest, Sha256};
 
-/// A file and its metadata.
 #[derive(Debug)]
 pub struct Asset {
-    /// The content of the file.
     pub bytes: &'static [u8],
-    /// The media type of the file.
     pub content_type: &'static str,
     /// The strong entity tag of the file, without quotation marks.
     pub tag: String,

@@ -53,13 +53,11 @@ static FILES: [(&str, &str, &[u8]); 6] = [
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// A hash of all files of the editor.
 static VERSION: LazyLock<String> = LazyLock::new(|| short_hash(FILES.iter().map(|(_, _, bytes)| *bytes)));
 
 /// The warning about a text with something of a key's form in it.
 pub(super) const KEY_WARNING: &str = "The text holds something of the form of an edit key. Whoever has the key of a page can change and delete that page, so look whether you pasted the wrong thing.";
 
-/// The `Content-Security-Policy` of the editor.
 pub(super) fn policy() -> HeaderValue {
     static POLICY: LazyLock<String> = LazyLock::new(|| {
         let style = BASE64_STANDARD.encode(Sha256::digest(STYLE.bytes));
@@ -76,25 +74,19 @@ pub(super) fn policy() -> HeaderValue {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "editor.html")]
 pub(super) struct EditorTemplate<'a> {
-    /// The parts that all pages share.
     pub(super) layout: Layout<'a>,
-    /// The version of the editor's files.
     pub(super) version: &'static str,
     /// How many pages one client may create; `None` if there is no limit.
     pub(super) create_quota: Option<Quota>,
     /// Whether the page answers a post, and so has no address of its own.
     pub(super) is_answer: bool,
-    /// The title in the form.
     pub(super) title: &'a str,
-    /// The text in the form.
     pub(super) content: &'a str,
     /// The reason why the text was refused, or a warning beside the preview.
     pub(super) message: Option<&'a str>,
-    /// The preview of the text.
     pub(super) preview: Option<PreviewView<'a>>,
 }
 
-/// The preview of a page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PreviewView<'a> {
     /// The title of the page, if it has one already.
@@ -113,7 +105,6 @@ pub(super) struct PublishedTemplate<'a> {
     created: &'a Created,
 }
 
-/// The page that edits and deletes a page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "edit.html")]
 struct EditTemplate<'a> {
@@ -131,7 +122,6 @@ struct HelpTemplate<'a> {
 }
 
 impl<'a> EditorTemplate<'a> {
-    /// An empty editor.
     pub(super) fn new(base_url: &'a Origin, create_quota: Option<Quota>) -> Self {
         Self {
             layout: Layout::new(base_url),

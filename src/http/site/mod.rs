@@ -35,7 +35,6 @@ use crate::domain::title::Title;
 use crate::service::ServiceError;
 
 pub(in crate::http) const MARKDOWN: HeaderValue = HeaderValue::from_static("text/markdown; charset=utf-8");
-/// The representation in the tags of Markdown.
 pub(in crate::http) const MARKDOWN_REPRESENTATION: &str = "md";
 pub(in crate::http) const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
@@ -59,7 +58,6 @@ pub(in crate::http) async fn favicon(headers: HeaderMap) -> Response {
     ANSWER.respond_to(&headers)
 }
 
-/// Every address without a route.
 pub(in crate::http) async fn not_found(State(http): State<Arc<Http>>, request: Request) -> Response {
     if matches!(*request.method(), Method::GET | Method::HEAD)
         && let Ok(path) = percent_decode_str(request.uri().path()).decode_utf8()
@@ -98,7 +96,6 @@ fn not_found_response(http: &Http, request: &Request) -> Response {
     response
 }
 
-/// The page for people.
 pub(in crate::http) fn html_of(page: &Page, http: &Http) -> String {
     let url = page_url(&page.slug, &http.base_url);
     let markdown_url = format!("{url}.md");
@@ -126,7 +123,6 @@ pub(in crate::http) fn html_representation(http: &Http) -> String {
     format!("html.{}.{}", templates::fingerprint(), http.origin_tag)
 }
 
-/// The header fields of the HTML page, without the entity tag.
 pub(in crate::http) fn html_view_fields(page: &impl Described, http: &Http) -> HeaderMap {
     let mut fields = html_fields();
     fields.insert(VARY, VARY_TYPE_AND_CODING);
@@ -189,7 +185,6 @@ fn html_response(status: StatusCode, html: String) -> Response {
     (status, html_fields(), [(CONTENT_TYPE, HTML)], html).into_response()
 }
 
-/// The header fields of every HTML page.
 fn html_fields() -> HeaderMap {
     HeaderMap::from_iter([(CACHE_CONTROL, REVALIDATE), (CONTENT_SECURITY_POLICY, page_policy())])
 }

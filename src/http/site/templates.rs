@@ -47,13 +47,10 @@ const MAX_LARGE_TITLE: usize = 64;
 /// The name of a page without title and text.
 const UNTITLED: &str = "Untitled page";
 
-/// A published page.
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "page.html")]
 pub struct PageTemplate<'a> {
-    /// The parts that all pages share.
     pub layout: Layout<'a>,
-    /// The page's address.
     pub url: &'a str,
     /// The address of the page's Markdown source.
     pub markdown_url: &'a str,
@@ -64,11 +61,9 @@ pub struct PageTemplate<'a> {
     pub content_html: &'a str,
     /// The byte offset of each code block in `content_html`.
     pub code_blocks: &'a [u32],
-    /// The language of the text.
     pub language: Option<Language>,
     /// Plain text for previews; left out if empty.
     pub description: &'a str,
-    /// When the page was created.
     pub created_at: UnixMillis,
     /// When the page last changed; equal to `created_at` until the first change.
     pub updated_at: UnixMillis,
@@ -82,7 +77,6 @@ pub struct PageTemplate<'a> {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "not_found.html")]
 pub struct NotFoundTemplate<'a> {
-    /// The parts that all pages share.
     pub layout: Layout<'a>,
 }
 
@@ -90,7 +84,6 @@ pub struct NotFoundTemplate<'a> {
 #[derive(Clone, Copy, Debug, Template)]
 #[template(path = "gone.html")]
 pub struct GoneTemplate<'a> {
-    /// The parts that all pages share.
     pub layout: Layout<'a>,
 }
 
@@ -103,7 +96,6 @@ pub struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    /// The layout of a service whose origin is `base_url`.
     pub fn new(base_url: &'a Origin) -> Self {
         let style = std::str::from_utf8(STYLE.bytes).expect("the style sheet is UTF-8");
         Self { base_url: base_url.as_str(), style, icon_path: metadata::path::ICON }
@@ -192,7 +184,6 @@ fn format_utc(at: UnixMillis, format: StaticFormatDescription) -> String {
     written.unwrap_or_else(|| at.to_string())
 }
 
-/// `quota` as a sentence on new pages.
 pub(super) fn quota_sentence(quota: Quota) -> String {
     let pages = if quota.limit == 1 { "new page" } else { "new pages" };
     let window = match quota.window.as_secs() {

@@ -38,7 +38,6 @@ pub enum TokenError {
     /// The file cannot be read.
     #[error("{} cannot be read ({reason}): give --admin-token-file a file that this user can read", path.display())]
     Unreadable {
-        /// The file.
         path: PathBuf,
         /// The operating system's reason.
         reason: std::io::Error,
@@ -49,7 +48,6 @@ pub enum TokenError {
 }
 
 impl TokenFile {
-    /// The token in `path`.
     pub fn new(path: Option<PathBuf>) -> Self {
         Self(path.map(Arc::new))
     }

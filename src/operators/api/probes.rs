@@ -16,13 +16,11 @@ use crate::telemetry::metrics::{EXPOSITION_TYPE, Metrics};
 /// The state that the routes report.
 #[derive(Clone)]
 pub struct Probes {
-    /// Every instrument.
     pub metrics: Arc<Metrics>,
     /// Which components are not ready.
     pub readiness: Arc<Readiness>,
 }
 
-/// The body of `/readyz`.
 #[derive(Serialize)]
 struct ReadyBody {
     ready: bool,

@@ -13,15 +13,11 @@ use crate::telemetry::metrics::Metrics;
 pub struct OperatorsApi {
     /// The operators' side of the service.
     pub operators: Operators,
-    /// Every record of the store.
     pub records: Arc<dyn PageScan>,
-    /// The switch that pauses creates.
     pub switch: Arc<dyn CreatesSwitch>,
     /// The policy of this process, for changes that take effect here at once.
     pub policy: PublishingPolicy,
-    /// The filter of the log.
     pub log: LogFilter,
-    /// Counts what operators do.
     pub metrics: Arc<Metrics>,
 }
 

@@ -13,7 +13,6 @@ use crate::domain::takedown::TakedownReason;
 /// The most slugs in one request.
 pub const MAX_SLUGS: usize = 100;
 
-/// The body of an error.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ErrorBody {
     /// The stable code.
@@ -28,7 +27,6 @@ pub struct ErrorBody {
 pub struct TakedownRequest {
     /// Slugs or addresses of pages, at most [`MAX_SLUGS`].
     pub slugs: Vec<String>,
-    /// The reason.
     pub reason: TakedownReason,
     /// The operator's name.
     pub by: String,
@@ -40,21 +38,17 @@ pub struct TakedownRequest {
 /// The answer of `POST /takedown`: one result for each slug, in the order of the request.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct TakedownAnswer {
-    /// The results.
     pub results: Vec<TakedownResult>,
 }
 
-/// The result for one page.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct TakedownResult {
     /// The slug, or the text that is no slug.
     pub slug: String,
-    /// The result.
     pub outcome: TakedownCode,
     /// The page's title, in a dry run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// When the page was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<String>,
     /// Why it was not taken down.
@@ -65,7 +59,6 @@ pub struct TakedownResult {
     pub fingerprints: Vec<String>,
 }
 
-/// The result of a takedown for one page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TakedownCode {
@@ -87,7 +80,6 @@ pub enum TakedownCode {
 }
 
 impl TakedownCode {
-    /// The code as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TakenDown => "taken_down",
@@ -116,10 +108,8 @@ pub struct Inspection {
     /// The facts of a page that can be read.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub page: Option<InspectedPage>,
-    /// When the page was created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
-    /// When it was deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deleted_at: Option<String>,
     /// The takedown, if an operator deleted it.
@@ -151,7 +141,6 @@ pub struct InspectedPage {
 /// The operator who took a page down, and the reason.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct InspectedTakedown {
-    /// The reason.
     pub reason: TakedownReason,
     /// The operator's name.
     pub by: String,
@@ -196,20 +185,17 @@ pub struct ScanAnswer {
 /// A page that meets the criteria.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FoundPage {
-    /// The page's slug.
     pub slug: String,
     /// The title; `None` if an update cleared it.
     pub title: Option<String>,
     /// The beginning of the text.
     pub excerpt: String,
-    /// When the page was created.
     pub created_at: String,
     /// The hosts of its links and images.
     pub hosts: Vec<String>,
 }
 
 impl FoundPage {
-    /// The facts of `page`.
     pub(super) fn of(page: &Page) -> Self {
         Self {
             slug: page.slug.to_string(),
@@ -226,26 +212,18 @@ impl FoundPage {
 pub struct AuditLine {
     /// 1 for the first entry, one more with each.
     pub number: u64,
-    /// When it was done.
     pub at: String,
     /// The operator's name.
     pub by: String,
-    /// The action.
     #[serde(flatten)]
     pub action: AuditLineAction,
 }
 
-/// The action of an entry.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum AuditLineAction {
     /// A page was taken down.
-    Takedown {
-        /// The page.
-        slug: String,
-        /// The reason.
-        reason: TakedownReason,
-    },
+    Takedown { slug: String, reason: TakedownReason },
     /// Creates were paused or resumed, or their budget was changed.
     Creates {
         /// Whether creates are paused from then on.
@@ -313,7 +291,6 @@ pub(super) fn fingerprints(Page { rendered, .. }: &Page) -> Vec<String> {
 }
 
 impl Inspection {
-    /// The facts of `page`.
     pub(super) fn of_page(page: &Page) -> Self {
         Self {
             slug: page.slug.to_string(),

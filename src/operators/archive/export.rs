@@ -13,12 +13,9 @@ use crate::ports::page_store::{Record, StoreError};
 /// The size of a batch: an export shares the store with requests, and encodes a batch while they wait.
 const BATCH: ScanLimit = ScanLimit { records: 256, bytes: 1024 * 1024 };
 
-/// Which records leave the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// Pages and tombstones.
     All,
-    /// Tombstones only.
     Deletions,
 }
 
@@ -91,7 +88,6 @@ async fn next_piece(
     }
 }
 
-/// The program as an archive names it.
 pub fn generator() -> String {
     format!("handbill {}", env!("CARGO_PKG_VERSION"))
 }

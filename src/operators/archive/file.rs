@@ -27,25 +27,16 @@ pub enum FileError {
     /// The operating system refuses.
     #[error("{} cannot be {action}: {reason}", path.display())]
     Io {
-        /// The file.
         path: PathBuf,
         /// The attempt: `read` or `written`.
         action: &'static str,
         /// The operating system's reason, or that of zstd.
         reason: io::Error,
     },
-    /// The file is not what was written.
     #[error("{}: {reason}", path.display())]
-    Refused {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        reason: ArchiveError,
-    },
-    /// The file is a pipe or a folder.
+    Refused { path: PathBuf, reason: ArchiveError },
     #[error("{} is not a regular file, and it must be read twice: save it in a file first", .0.display())]
     NotAFile(PathBuf),
-    /// There is a file of that name already.
     #[error("{} exists: choose another name, or remove it first", .0.display())]
     Exists(PathBuf),
 }
@@ -90,7 +81,6 @@ impl NewFile {
         Ok(Self { path: path.to_owned(), unfinished, output, is_finished: false })
     }
 
-    /// Adds bytes.
     pub fn write(&mut self, bytes: &[u8]) -> Result<(), FileError> {
         let written = match &mut self.output {
             Output::Plain(file) => file.write_all(bytes),
@@ -136,7 +126,6 @@ impl Drop for NewFile {
     }
 }
 
-/// The folder that holds `path`.
 fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -152,7 +141,6 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens the file, and reads its first line.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         let refused = |reason| FileError::Io { path: path.to_owned(), action: "read", reason };
         let file = File::open(path).map_err(refused)?;
@@ -204,7 +192,6 @@ impl Iterator for Records {
     }
 }
 
-/// Lines of bounded length.
 struct Lines {
     input: Box<dyn BufRead + Send>,
     line: Vec<u8>,

@@ -14,7 +14,6 @@ use crate::ports::renderer::{Purpose, RenderError, Renderer};
 /// How many records were stored, and how many were not and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Pages that are now in the store.
     pub pages: u64,
     /// Tombstones that are now in the store, also in place of a page.
     pub tombstones: u64,
@@ -27,12 +26,10 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All records.
     pub fn total(&self) -> u64 {
         self.pages + self.tombstones + self.same + self.older + self.deleted
     }
 
-    /// Counts one record.
     pub fn count(&mut self, done: Done) {
         let field = match (done.precedence, done.is_tombstone) {
             (Precedence::Import, false) => &mut self.pages,
@@ -48,7 +45,6 @@ impl Counts {
 /// Why a record is not stored, or not for good. Importing it again is safe.
 #[derive(Debug, Error)]
 pub enum ImportError {
-    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A page's HTML could not be made.
@@ -69,11 +65,8 @@ pub struct Done {
 /// Stores records in a store that others may use meanwhile.
 #[derive(Clone)]
 pub struct Importer {
-    /// The store.
     pub store: Arc<dyn PageImport>,
-    /// Makes the pages' HTML.
     pub renderer: Arc<dyn Renderer>,
-    /// Gives the time of the import.
     pub clock: SharedClock,
 }
 

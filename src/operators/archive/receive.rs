@@ -30,7 +30,6 @@ impl Receiver {
         Ok(())
     }
 
-    /// The number of records so far.
     pub fn records(&self) -> u64 {
         self.records
     }

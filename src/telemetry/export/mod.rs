@@ -27,7 +27,7 @@ use rand::RngExt;
 use thiserror::Error;
 use tokio::runtime::Handle;
 
-use crate::config::{Sampling, Traces};
+use crate::config::Traces;
 use crate::outbound::{Limits, Outbound};
 use crate::ports::clock::SharedClock;
 use crate::ports::random::Random;
@@ -56,10 +56,8 @@ const MAX_ANSWER_BYTES: usize = 64 * 1024;
 /// Least time between two warnings of failed exports.
 const WARNING_PAUSE: Duration = Duration::from_mins(1);
 
-/// Why spans cannot be exported.
 #[derive(Debug, Error)]
 pub enum ExportError {
-    /// The certificate authorities of this machine cannot be read.
     #[error("the certificates of this machine cannot be read ({0}): install them, or name them in SSL_CERT_FILE")]
     Certificates(std::io::Error),
     /// The exporter refuses the settings. The exporter also reads variables that begin with `OTEL_EXPORTER_OTLP_`.
@@ -108,8 +106,12 @@ pub fn start(
         .with_scheduled_delay(BATCH_DELAY)
         .build();
     let batches = BatchSpanProcessor::builder(exporter).with_batch_config(config).build();
-    let provider = SdkTracerProvider::builder()
-        .with_sampler(sampler(traces.sampling))
+    // The builder has the sampler that the variables of the SDK name.
+    let mut builder = SdkTracerProvider::builder();
+    if let Some(share) = traces.share {
+        builder = builder.with_sampler(sampler(share));
+    }
+    let provider = builder
         .with_resource(resource(traces.service_name.as_deref(), random))
         .with_span_processor(Bounded { next: batches, waiting, dropped: outcome("dropped") })
         .build();
@@ -143,12 +145,10 @@ impl Exports {
     }
 }
 
-fn sampler(sampling: Sampling) -> Sampler {
-    let own = match sampling.share {
-        share if share <= 0.0 => Sampler::AlwaysOff,
-        share => Sampler::TraceIdRatioBased(share),
-    };
-    if sampling.follows_the_proxy { Sampler::ParentBased(Box::new(own)) } else { own }
+/// The sampler for this share of the traces that begin here. A trace that a trusted proxy began is sent if the proxy samples
+/// it, but with 0 no trace is sent at all.
+fn sampler(share: f64) -> Sampler {
+    if share > 0.0 { Sampler::ParentBased(Box::new(Sampler::TraceIdRatioBased(share))) } else { Sampler::AlwaysOff }
 }
 
 /// The attributes that describe the process in every message. `OTEL_RESOURCE_ATTRIBUTES` adds attributes and overrides

@@ -35,7 +35,6 @@ impl LogFilter {
         (self.change)(parsed).map_err(|error| error.to_string())
     }
 
-    /// The directives.
     pub fn current(&self) -> String {
         (self.current)()
     }

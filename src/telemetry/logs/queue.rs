@@ -79,7 +79,6 @@ impl LogQueue {
         Ok(Self(shared))
     }
 
-    /// The count of dropped lines.
     pub fn dropped(&self) -> Counter {
         self.0.dropped.clone()
     }

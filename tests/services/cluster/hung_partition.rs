@@ -15,7 +15,8 @@ use futures_util::future::join_all;
 use handbill::api::request::client_addr::TrustedProxies;
 use handbill::app::Deps;
 use handbill::backends::coalescing::Coalescing;
-use handbill::backends::cql::{CqlSettings, CqlStore, CqlTimeouts};
+use handbill::backends::cql::{CqlStore, CqlTimeouts};
+use handbill::config;
 use handbill::domain::client::ForwardedHeader;
 use handbill::domain::page::Page;
 use handbill::domain::slug::Slug;
@@ -51,7 +52,7 @@ const LIMITS: CqlTimeouts = CqlTimeouts {
 #[derive(Parser)]
 struct Line {
     #[command(flatten)]
-    settings: CqlSettings,
+    settings: config::CqlSettings,
 }
 
 /// The token range of `slug`, as the store counts them.
@@ -76,7 +77,7 @@ impl Pages {
         let keyspace = migrated(nodes.shared(), name).await;
         let addresses = nodes.shared().addresses();
         let line = ["handbill", "--scylla-nodes", &addresses, "--scylla-keyspace", &keyspace];
-        let settings = Line::try_parse_from(line).unwrap().settings;
+        let settings = Line::try_parse_from(line).unwrap().settings.store();
         let (session, proxy) = proxied_session(&settings, 3).await;
         session.refresh_metadata().await.unwrap();
         let store = store_in(Arc::clone(&session), &keyspace, LIMITS).await;

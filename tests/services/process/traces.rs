@@ -384,13 +384,10 @@ fn the_variables_of_the_sdk_lead_to_a_collector_and_name_the_service() {
     let (collector, directory) = (Collector::start(Manner::Takes), tempdir().unwrap());
     let mut command = handbill::<&str>([]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", collector.endpoint()).env("OTEL_SERVICE_NAME", "pages");
-    command
-        .env("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,k8s.pod.name=pages-1")
-        .env("OTEL_TRACES_SAMPLER", "often");
+    command.env("OTEL_RESOURCE_ATTRIBUTES", "service.name=other,k8s.pod.name=pages-1");
     let server = Server::start_as(command, directory.path(), &[]);
     post(server.address, "Traced", "x").unwrap();
-    let (_, _, log) = server.stop();
-    assert!(log.contains("OTEL_TRACES_SAMPLER is ignored"), "{log}");
+    server.stop();
     named(&collector.spans(), "POST /api/pages");
     let resource = collector.resource();
     assert!(resource.contains(&("service.name".to_owned(), "pages".to_owned())), "{resource:?}");

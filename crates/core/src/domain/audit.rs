@@ -9,22 +9,17 @@ use super::timestamp::UnixMillis;
 /// One thing that an operator did. It has no text of a page, no key and no hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// When it was done.
     pub at: UnixMillis,
     /// The name of the operator, as checked by [`super::takedown::operator_name`].
     pub by: String,
-    /// The action.
     pub action: AuditAction,
 }
 
 /// An action of an operator. The order is part of the format of stored entries: a new action goes to the end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuditAction {
-    /// A page was taken down.
     Takedown {
-        /// The page.
         slug: Slug,
-        /// Why.
         reason: TakedownReason,
     },
     /// Creates were paused or resumed, or their budget was changed.
@@ -36,11 +31,9 @@ pub enum AuditAction {
     },
 }
 
-/// An entry with its place in the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NumberedEntry {
     /// 1 for the first entry, one more with each. A gap shows that an entry is missing.
     pub number: u64,
-    /// The entry.
     pub entry: AuditEntry,
 }

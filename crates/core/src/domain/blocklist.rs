@@ -21,16 +21,13 @@ pub struct Blocklist {
 /// A line that cannot be part of a list. It is counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum BlocklistError {
-    /// The line is neither a host nor a fingerprint.
     #[error("line {0} is neither a host, such as spam.example, nor a fingerprint, such as text:9f86…")]
     NotAnEntry(usize),
-    /// The line would refuse nearly every link.
     #[error("line {0} is a host without a dot, which would refuse a whole top-level domain")]
     TopLevel(usize),
 }
 
 impl Blocklist {
-    /// The list in `text`.
     pub fn parse(text: &str) -> Result<Self, BlocklistError> {
         let mut list = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
@@ -53,12 +50,10 @@ impl Blocklist {
         Ok(list)
     }
 
-    /// The number of entries.
     pub fn len(&self) -> usize {
         self.hosts.len() + self.fingerprints.len()
     }
 
-    /// Whether nothing is refused.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -85,7 +85,6 @@ pub enum ForwardedHeader {
 }
 
 impl ForwardedHeader {
-    /// The header's name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::XForwardedFor => "x-forwarded-for",

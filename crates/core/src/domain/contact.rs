@@ -11,16 +11,13 @@ use super::link_hosts::parse_host;
 /// All bytes are encoded but the unreserved ones (RFC 3986 §2.3).
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The destination of a message to the operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Contact {
-    /// A mail address.
     Mail(String),
     /// An address on the web, such as that of a form.
     Web(Url),
 }
 
-/// Text that is no contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("give a mail address such as abuse@example.org, or an address such as https://example.org/abuse")]
 pub struct NotAContact;

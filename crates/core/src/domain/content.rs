@@ -14,7 +14,6 @@ pub struct Content(Arc<str>);
 /// Why a text is not content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ContentError {
-    /// No bytes at all.
     #[error("the content is empty")]
     Empty,
     /// More than [`MAX_BYTES`] bytes.
@@ -41,7 +40,6 @@ impl Content {
         Self(markdown.into())
     }
 
-    /// The Markdown source.
     pub fn as_str(&self) -> &str {
         &self.0
     }

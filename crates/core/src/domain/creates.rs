@@ -9,7 +9,6 @@ pub const MAX_HOURLY_BUDGET: u32 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Creates {
-    /// Whether every create is refused.
     #[serde(default)]
     pub paused: bool,
     /// How many pages all clients together may create within any hour, 1 to [`MAX_HOURLY_BUDGET`]; `None` means any

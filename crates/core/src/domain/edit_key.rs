@@ -58,7 +58,6 @@ impl EditKey {
         &self.0
     }
 
-    /// The hash that is stored in place of the key.
     pub fn hash(&self) -> EditKeyHash {
         EditKeyHash(Sha256::digest(self.0.as_bytes()).into())
     }

@@ -37,16 +37,13 @@ pub(super) static LOOKS: LazyLock<HashMap<char, String>> = LazyLock::new(|| {
     ('\u{80}'..'\u{20000}').filter(|character| character.is_alphanumeric()).filter_map(known).collect()
 });
 
-/// A fingerprint of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fingerprint {
-    /// A fingerprint of the text that readers see.
     Text([u8; 32]),
     /// A fingerprint of the hosts that links and images lead to.
     Links([u8; 32]),
 }
 
-/// Text that is not a fingerprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("a fingerprint is text: or links: and 64 hexadecimal digits")]
 pub struct NotAFingerprint;

@@ -17,21 +17,16 @@ pub struct TierLimits {
     pub edit: u32,
 }
 
-/// The limits of each client in one network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LimitTier {
-    /// The network.
     pub network: IpNet,
-    /// The limits of each client.
     pub client: TierLimits,
     /// The limits of each subject within those of its client, if the network is believed about subjects.
     pub subject: Option<TierLimits>,
 }
 
-/// Text that is not a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum LimitTierError {
-    /// The text has another form.
     #[error(
         "give a network and two limits, such as 192.0.2.0/24=100/600, and perhaps two for each subject, such as 192.0.2.0/24=100/600:10/60; 0 switches a limit off"
     )]
@@ -41,10 +36,8 @@ pub enum LimitTierError {
         "the limits of a subject are at most those of its client, and a client whose subjects have limits has limits too"
     )]
     SubjectAboveClient,
-    /// The network is smaller than a client.
     #[error("an IPv6 network has a prefix of at most 64 bits, because a client is a /64")]
     SmallerThanAClient,
-    /// A limit is too high.
     #[error("a limit is at most {MAX_LIMIT}")]
     TooHigh,
 }

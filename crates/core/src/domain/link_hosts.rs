@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use url::{Host, Url};
 
 use super::host_name::is_short_enough;
-use super::html_text::{Piece, pieces};
+use super::html_text::{Piece, attributes, pieces};
 
 /// The hosts in the addresses of `html`, which the renderer wrote: those of links and of images. An IPv6 address is in
 /// brackets, a name is in ASCII and lower case.
@@ -15,7 +15,8 @@ pub fn link_hosts(html: &str) -> BTreeSet<String> {
         Piece::Tag(tag) => Some(tag),
         Piece::Text(_) | Piece::Character(_) => None,
     });
-    tags.filter_map(address).flat_map(|address| hosts(&address)).collect()
+    let addresses = tags.flat_map(attributes).filter(|(name, _)| ["href", "src"].contains(name));
+    addresses.flat_map(|(_, address)| hosts(&address)).collect()
 }
 
 /// `text` as [`link_hosts`] writes hosts; `None` if it is no host. A final dot is left out.
@@ -36,16 +37,8 @@ pub fn parse_host(text: &str) -> Option<String> {
     (!host.is_empty()).then(|| host.to_owned())
 }
 
-/// Whether `host` is `domain` or a subdomain of it.
 pub fn is_within(host: &str, domain: &str) -> bool {
     host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
-}
-
-/// The value of the attribute `href` or `src`. The renderer writes character references for `&` and `"` alone in
-/// addresses. An `&` separates the fields of a mail link.
-fn address(tag: &str) -> Option<String> {
-    let (_, value) = tag.split_once(" href=\"").or_else(|| tag.split_once(" src=\""))?;
-    value.split('"').next().map(|value| value.replace("&amp;", "&"))
 }
 
 /// The host of a web address, or those of all recipients of a mail link (RFC 6068): in its path, `to`, `cc` and `bcc`.

@@ -31,9 +31,7 @@ pub struct Network {
 /// A subject, and the attempts that it has within those of its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubjectQuota {
-    /// The subject.
     pub subject: Subject,
-    /// The attempts that its window admits.
     pub quota: Quota,
 }
 
@@ -42,7 +40,6 @@ pub struct SubjectQuota {
 pub struct Window {
     /// The network whose attempts are counted.
     pub network: Network,
-    /// The attempts that the window admits.
     pub quota: Quota,
 }
 

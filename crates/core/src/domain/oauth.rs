@@ -6,7 +6,6 @@ pub const GRANT_TYPE: &str = "client_credentials";
 /// The scopes of a page's key, each with its meaning.
 pub const SCOPES: [(&str, &str); 2] = [("post:edit", "Edit the page"), ("post:delete", "Delete the page")];
 
-/// The scopes as OAuth writes them in one string.
 pub fn scope() -> String {
     SCOPES.map(|(name, _)| name).join(" ")
 }

@@ -17,10 +17,8 @@ pub struct Origin(String);
 /// Why a text is not an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OriginError {
-    /// Not an absolute URL.
     #[error("it is not an absolute URL such as https://pages.example")]
     NotAUrl,
-    /// The scheme is neither `http` nor `https`.
     #[error("its scheme is neither http nor https")]
     Scheme,
     /// The text has more than scheme, host and port.

@@ -30,7 +30,6 @@ impl PurgeUrl {
         if is_plain && one != other && one.origin() == other.origin() { Ok(template) } else { Err(advice) }
     }
 
-    /// The address that purges the page `slug`, whose public address is `address`.
     pub fn for_page(&self, slug: &str, address: &str) -> String {
         let encoded = utf8_percent_encode(address, NON_ALPHANUMERIC).to_string();
         self.0.replace(SLUG, slug).replace(ADDRESS, &encoded)

@@ -7,21 +7,17 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// A limit over a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Attempts admitted within any `window`; at least 1.
     pub limit: u32,
-    /// The length of the window.
     pub window: Duration,
 }
 
-/// The answer to one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// Whether the attempt was admitted, and so counted.
     pub admitted: bool,
-    /// The quota that was applied.
     pub quota: Quota,
     /// Attempts that would still be admitted now.
     pub remaining: u32,
@@ -43,7 +39,6 @@ impl Counted {
         self.times.capacity() * size_of::<u64>()
     }
 
-    /// Adds the newest attempt.
     pub fn push(&mut self, at: Duration) {
         self.times.push_back(u64::try_from(at.as_nanos()).unwrap_or(u64::MAX));
     }
@@ -53,7 +48,6 @@ impl Counted {
         self.times.drain(..self.times.len().saturating_sub(as_count(limit)));
     }
 
-    /// The time of the newest attempt.
     pub fn newest(&self) -> Option<Duration> {
         self.times.back().copied().map(Duration::from_nanos)
     }

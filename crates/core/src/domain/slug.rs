@@ -28,7 +28,6 @@ pub struct Slug(String);
 #[error("not a slug")]
 pub struct NotASlug;
 
-/// The random end of a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlugSuffix([u8; SUFFIX_CHARS]);
 
@@ -58,7 +57,6 @@ impl Slug {
         if suffix_fits && words_fit { Ok(Self(text.to_owned())) } else { Err(NotASlug) }
     }
 
-    /// The slug's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -39,7 +39,6 @@ impl fmt::Display for Subject {
 /// The sender of an attempt that limits count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester {
-    /// The client.
     pub client: Client,
     /// The subject that the request names. Only some networks are believed.
     pub subject: Option<Subject>,

@@ -21,7 +21,6 @@ pub enum TakedownReason {
     Spam,
     /// Fraud, phishing or the impersonation of somebody.
     Phishing,
-    /// Malware, or links to it.
     Malware,
     /// Sexual abuse of children, in text or links.
     ChildAbuse,
@@ -33,7 +32,6 @@ pub enum TakedownReason {
     PersonalData,
     /// Infringement of copyright or of another right in intellectual property.
     Copyright,
-    /// An order of a court or an authority.
     LegalOrder,
     /// Content that is illegal for another reason.
     Illegal,
@@ -50,21 +48,16 @@ pub struct Takedown {
     pub by: String,
 }
 
-/// Text that is not a takedown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TakedownError {
-    /// No reason has this code.
     #[error(
         "the reason is one of spam, phishing, malware, child-abuse, terrorism, harassment, personal-data, copyright, legal-order, illegal, terms"
     )]
     Reason,
-    /// The operator is not named.
     #[error("say who takes the page down")]
     NoName,
-    /// The operator's name is too long.
     #[error("the name of who takes the page down has more than {MAX_BY_CHARS} characters")]
     LongName,
-    /// The operator's name has control characters.
     #[error("the name of who takes the page down has control characters")]
     ControlCharacters,
 }
@@ -85,7 +78,6 @@ impl TakedownReason {
         Self::Terms,
     ];
 
-    /// The stable code of the reason.
     pub fn code(self) -> &'static str {
         match self {
             Self::Spam => "spam",
@@ -118,7 +110,6 @@ impl FromStr for TakedownReason {
 }
 
 impl Takedown {
-    /// A takedown for `reason` by `by`, whose name is trimmed.
     pub fn new(reason: TakedownReason, by: &str) -> Result<Self, TakedownError> {
         Ok(Self { reason, by: operator_name(by)? })
     }

@@ -14,7 +14,6 @@ const SHORTEST_MATCH: usize = 4;
 /// Characters of the text that are shown around a place, half of them before it.
 const SHOWN_CHARS: usize = 80;
 
-/// One replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextEdit {
     /// The part of the text to replace. The text contains it exactly once.
@@ -29,36 +28,24 @@ pub enum TextEditError {
     /// There are more than [`MAX_EDITS`] edits.
     #[error("{0} edits are too many")]
     TooMany(usize),
-    /// An edit's `old` is empty, so it names no part.
     #[error("edit {edit} names no part of the text")]
-    EmptyOld {
-        /// The edit.
-        edit: usize,
-    },
-    /// The text does not contain an edit's `old`.
+    EmptyOld { edit: usize },
     #[error("the text does not contain the part that edit {edit} names")]
     NotFound {
-        /// The edit.
         edit: usize,
         /// Whether the text contains the part with other white space.
         differs_in_white_space: bool,
         /// The words of the text that are most like the part, if any are.
         near: Option<String>,
     },
-    /// The text contains an edit's `old` more than once.
     #[error("the text contains the part that edit {edit} names more than once")]
     Ambiguous {
-        /// The edit.
         edit: usize,
         /// The words around the first two places.
         places: [String; 2],
     },
-    /// Two edits name parts that overlap.
     #[error("the parts that edits {} and {} name overlap", edits[0], edits[1])]
-    Overlap {
-        /// The two edits.
-        edits: [usize; 2],
-    },
+    Overlap { edits: [usize; 2] },
 }
 
 /// `text` with every part in `edits` replaced.

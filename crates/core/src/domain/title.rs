@@ -31,7 +31,6 @@ pub enum TitleError {
     /// A bidirectional embedding, override or isolate, which reverses text beyond the title.
     #[error("the title contains the bidirectional control U+{:04X}", u32::from(*.0))]
     BidirectionalControl(char),
-    /// A line or paragraph separator.
     #[error("the title contains the line separator U+{:04X}", u32::from(*.0))]
     LineSeparator(char),
 }
@@ -57,7 +56,6 @@ impl Title {
         Self(text)
     }
 
-    /// The title's text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

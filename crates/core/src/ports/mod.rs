@@ -3,6 +3,8 @@
 //!
 //! The contract of each trait is prose on the trait; the contract tests hold every backend to it.
 
+#![warn(missing_docs)]
+
 pub mod audit_log;
 pub mod clock;
 pub mod creates_switch;

@@ -23,7 +23,6 @@ const SLUG_ATTEMPTS: usize = 8;
 /// A page that was just created, with the only copy of its key.
 #[derive(Debug)]
 pub struct Created {
-    /// The page.
     pub page: Arc<Page>,
     /// Its key, which is never shown again.
     pub edit_key: EditKey,

@@ -12,10 +12,8 @@ use crate::ports::renderer::RenderError;
 /// Why an operation was not done.
 #[derive(Debug, Error)]
 pub enum ServiceError {
-    /// The body does not hold a valid request.
     #[error("the body is not valid: {0}")]
     Body(#[from] BodyError),
-    /// No key was presented.
     #[error("no edit key was presented")]
     MissingKey,
     /// The presented text is not the page's key.
@@ -24,31 +22,24 @@ pub enum ServiceError {
     /// A key was presented in the query string, which logs and browser histories keep.
     #[error("an edit key was presented in the query string")]
     KeyInQuery,
-    /// No page ever had this slug.
     #[error("no page has this slug")]
     NotFound,
-    /// The page was deleted.
     #[error("the page was deleted")]
     Gone,
-    /// The page is in another state than the caller requires.
     #[error("the page is in another state than required")]
     PreconditionFailed,
-    /// The page is in a state that the caller excludes.
     #[error("the page is in a state that the request excludes")]
     StateExcluded,
-    /// The client is over its limit.
     #[error("the client is over its limit")]
     RateLimited(Decision),
     /// Operators do not publish this text, or pages with such links.
     #[error("operators do not publish this content")]
     ContentRefused,
-    /// Operators have paused creates.
     #[error("creates are paused")]
     CreatesPaused,
     /// All clients together have created as many pages as operators allow.
     #[error("the budget of creates is used up")]
     BudgetSpent(Decision),
-    /// The token endpoint refuses the request.
     #[error("no token is given: {0}")]
     Token(#[from] TokenError),
     /// A store failed. The cause says whether a change may have been made; none is made in part.
@@ -63,7 +54,6 @@ pub enum ServiceError {
     /// The text was not rendered. Nothing was changed.
     #[error(transparent)]
     Rendering(#[from] RenderError),
-    /// Every slug that was tried is taken.
     #[error("no free slug was found")]
     NoFreeSlug,
 }
@@ -74,22 +64,17 @@ pub enum BodyReadError {
     /// The body is larger than any request may be.
     #[error("the body is too large")]
     TooLarge,
-    /// The body did not arrive in time.
     #[error("the body did not arrive in time")]
     TimedOut,
-    /// All memory for bodies is in use.
     #[error("there is no memory left for the body")]
     NoRoom,
     /// The body comes in very many small chunks.
     #[error("the body comes in too many pieces")]
     InPieces,
-    /// The connection broke before the end of the body.
     #[error("the connection broke before the end of the body")]
     BrokenOff,
-    /// The `Content-Type` is not the one that is expected.
     #[error("the body has another content type than expected")]
     ContentType,
-    /// The body has a `Content-Encoding`, and none is supported.
     #[error("the body has a content encoding")]
     ContentEncoding,
 }
@@ -97,34 +82,27 @@ pub enum BodyReadError {
 /// Why a body does not hold a valid request.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum BodyError {
-    /// The body could not be read.
     #[error(transparent)]
     Read(#[from] BodyReadError),
     /// The body is not JSON of the right shape. The text says why and quotes no values.
     #[error("{0}")]
     Malformed(String),
-    /// The edit key is not a string.
     #[error("the edit key is not a string")]
     KeyType,
     /// No title was sent, and the text has no heading to take one from.
     #[error("there is no title")]
     NoTitle,
-    /// The title is not valid.
     #[error(transparent)]
     Title(TitleError),
-    /// The content is not valid.
     #[error(transparent)]
     Content(ContentError),
     /// The edits do not fit the page's content.
     #[error(transparent)]
     Edit(#[from] TextEditError),
-    /// The body has both a new content and edits of the stored one.
     #[error("the body has both content and edits")]
     TwoTexts,
-    /// The time of the last change is not written as a timestamp.
     #[error("the time of the last change is not a timestamp")]
     NoTimestamp,
-    /// The content is `null`, which has no meaning.
     #[error("the content is null")]
     NullContent,
     /// The named field contains the key that authorises the request. Publishing it would give the key away.
@@ -135,13 +113,10 @@ pub enum BodyError {
 /// Why no token is given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum TokenError {
-    /// The request does not hold a valid form.
     #[error("the form is not valid: {0}")]
     Form(#[from] FormError),
-    /// The requested grant is not supported.
     #[error("the grant is not supported")]
     UnsupportedGrant,
-    /// The request has no client credentials.
     #[error("no client credentials were presented")]
     NoClient,
     /// No page has these credentials: no page has the slug, the page was deleted, or the key is wrong.
@@ -155,7 +130,6 @@ pub enum TokenError {
 /// Why a request does not hold a valid form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum FormError {
-    /// The form could not be read.
     #[error(transparent)]
     Read(#[from] BodyReadError),
     /// The form is not UTF-8, before or after percent-decoding.
@@ -167,10 +141,8 @@ pub enum FormError {
     /// A field is there twice. The error names the field if it has a meaning here.
     #[error("a field is there twice")]
     Repeated(Option<&'static str>),
-    /// The client presents credentials in more than one way.
     #[error("credentials are presented in more than one way")]
     TwoMethods,
-    /// The field `grant_type` is missing.
     #[error("the grant type is missing")]
     NoGrantType,
 }

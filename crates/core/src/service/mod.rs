@@ -116,7 +116,6 @@ impl<T> Limited<T> {
 }
 
 impl PageService {
-    /// A service over these backends.
     pub fn new(
         store: Arc<dyn PageStore>,
         limiter: Arc<dyn RateLimiter>,
@@ -132,13 +131,11 @@ impl PageService {
         Self { store, limiter, clock, random, quotas, rendering, large_reads, pages, policy, tiers, turns }
     }
 
-    /// Makes the service keep pages that are ready to be sent in `pages`.
     #[must_use]
     pub fn keeping_pages_in(self, pages: PageCache) -> Self {
         Self { pages, ..self }
     }
 
-    /// Makes the service count the turns of those who change a page in `metrics`.
     #[must_use]
     pub fn counting_turns_in(self, metrics: TurnMetrics) -> Self {
         Self { turns: WriteTurns::new(metrics), ..self }
@@ -164,12 +161,10 @@ impl PageService {
         Self { tiers, ..self }
     }
 
-    /// The quotas of clients.
     pub fn quotas(&self) -> Quotas {
         self.quotas
     }
 
-    /// Does `work` within [`DEADLINE`] if `requester` is within its limits.
     async fn admit_within_deadline<T>(
         &self,
         kind: LimitKind,

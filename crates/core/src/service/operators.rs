@@ -32,7 +32,6 @@ pub struct Operators {
     random: Random,
 }
 
-/// The outcome of a takedown.
 #[derive(Clone, Debug)]
 pub enum TakedownOutcome {
     /// The page, as it was until now, is deleted, and the audit says so.
@@ -51,7 +50,6 @@ pub enum TakedownOutcome {
 /// The result of looking at one batch of records.
 #[derive(Debug)]
 pub struct Scanned {
-    /// The pages that were looked for.
     pub found: Vec<Arc<Page>>,
     /// Records in the batch, tombstones included.
     pub examined: usize,
@@ -120,7 +118,6 @@ impl Operators {
         }
     }
 
-    /// The page or tombstone under `slug`.
     pub async fn inspect(&self, slug: &Slug) -> Result<Lookup, ServiceError> {
         within_deadline(Instant::now(), StoreBudget::new().wait(self.store.lookup(slug))).await
     }

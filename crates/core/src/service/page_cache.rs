@@ -31,7 +31,6 @@ const MAX_SHARDS: u64 = 64;
 /// Bytes that an entry of usual size takes, by which the cache estimates how many it will have.
 const USUAL_BYTES: u64 = 8 * 1024;
 
-/// The metrics of a cache.
 #[derive(Clone, Debug, Default)]
 pub struct PageCacheMetrics {
     /// Reads that found their page ready.
@@ -74,13 +73,11 @@ impl Weighter<Slug, Entry> for EntryBytes {
 pub enum Keeper {
     /// The REST API and the pages for people.
     Http,
-    /// The tools for agents.
     Mcp,
 }
 
 /// The value that a transport keeps beside a page. A transport has one such type.
 pub trait Kept: Default + Send + Sync + 'static {
-    /// The transport.
     const KEEPER: Keeper;
 }
 
@@ -89,11 +86,9 @@ struct ReadyPage {
     page: Arc<Page>,
     /// By [`Keeper`].
     made: [OnceLock<Box<dyn Any + Send + Sync>>; 2],
-    /// The bytes of all of this.
     bytes: Mutex<u64>,
 }
 
-/// A page that was read.
 pub struct PageRead {
     ready: Arc<ReadyPage>,
     /// The cache that has the page; `None` if no cache has it.
@@ -194,7 +189,6 @@ impl PageRead {
         value.downcast_ref().expect("one transport keeps one type")
     }
 
-    /// Counts this read as one whose page was ready.
     pub(super) fn count_hit(&self) {
         if let Some(cache) = &self.cache {
             cache.0.metrics.hits.inc();

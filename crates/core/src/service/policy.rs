@@ -34,7 +34,6 @@ impl PublishingPolicy {
         Self { observe: Some(Arc::new(observe)), ..Self::default() }
     }
 
-    /// Refuses from now on what `blocklist` refuses.
     pub fn set_blocklist(&self, blocklist: Blocklist) {
         self.allowed.write().unwrap_or_else(PoisonError::into_inner).blocklist = Arc::new(blocklist);
     }
@@ -45,7 +44,6 @@ impl PublishingPolicy {
         std::mem::replace(&mut allowed.creates, creates) != creates
     }
 
-    /// The limits on creates.
     pub fn creates(&self) -> Creates {
         self.allowed.read().unwrap_or_else(PoisonError::into_inner).creates
     }
@@ -61,7 +59,6 @@ impl PublishingPolicy {
         if made.is_refused { Err(self.refuse("content", ServiceError::ContentRefused)) } else { Ok(()) }
     }
 
-    /// Fails while creates are paused.
     pub(super) fn check_pause(&self) -> Result<(), ServiceError> {
         if self.creates().paused { Err(self.refuse("paused", ServiceError::CreatesPaused)) } else { Ok(()) }
     }

@@ -8,12 +8,10 @@ use crate::domain::title::Title;
 use crate::ports::rate_limiter::LimitKind;
 use crate::ports::renderer::Purpose;
 
-/// A page as it would be published.
 #[derive(Debug)]
 pub struct Preview {
     /// The title; `None` if there is none yet. A preview needs no title, unlike a page.
     pub title: Option<Title>,
-    /// The HTML of the content.
     pub rendered: Rendered,
 }
 

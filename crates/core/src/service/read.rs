@@ -23,7 +23,6 @@ use crate::ports::page_store::Access;
 pub enum Reading<T> {
     /// The value that the caller has made of the head.
     Unchanged(T),
-    /// The page.
     Page(PageRead),
 }
 

@@ -5,7 +5,7 @@
 //! same time, after creates and updates and before previews. If the process writes renewed pages back, the
 //! new HTML is stored on the condition that the page's version has not changed, so a concurrent update or delete wins.
 //! A cache of bounded size serves reads until the new HTML is stored, and all reads in a process that does not write
-//! back.
+//! back. The cache of ready pages cannot do this: it has no large pages, which take longest to render, and can be off.
 
 use std::collections::HashMap;
 use std::num::NonZero;
@@ -83,7 +83,6 @@ impl Rendering {
         Self::new(Arc::clone(&self.0.renderer), Some(store))
     }
 
-    /// The renderer, for texts that are sent.
     pub(super) fn renderer(&self) -> &dyn Renderer {
         &*self.0.renderer
     }
@@ -202,7 +201,6 @@ fn identity(page: &Page) -> Identity {
     (page.slug.clone(), page.version, page.updated_at)
 }
 
-/// Bytes that `page` holds in a cache.
 pub(super) fn held_bytes(page: &Page) -> usize {
     let Rendered { html, code_blocks, link_origins, .. } = &page.rendered;
     let origins = link_origins.iter().map(String::len).sum::<usize>();

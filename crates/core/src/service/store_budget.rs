@@ -15,7 +15,6 @@ use crate::ports::page_store::StoreError;
 /// [`super::DEADLINE`].
 pub const STORE_BUDGET: Duration = Duration::from_millis(2750);
 
-/// The rest of [`STORE_BUDGET`].
 pub(super) struct StoreBudget {
     left: Duration,
 }

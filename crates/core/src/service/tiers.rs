@@ -18,7 +18,6 @@ pub struct LimitTiers {
 }
 
 impl LimitTiers {
-    /// `tiers` whose limits count within `window`.
     pub fn new(tiers: &[LimitTier], window: Duration) -> Self {
         Self { tiers: tiers.into(), window }
     }

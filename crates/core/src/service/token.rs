@@ -15,7 +15,6 @@ use crate::ports::rate_limiter::LimitKind;
 /// The fields of a token request, not yet checked. The type has no `Debug`, because people put keys into the wrong
 /// fields.
 pub struct TokenForm {
-    /// The requested grant.
     pub grant_type: String,
     /// The credentials of the client; `None` if the request has none.
     pub client: Option<TokenClient>,
@@ -23,11 +22,9 @@ pub struct TokenForm {
     pub scope: String,
 }
 
-/// The credentials of a client of the token endpoint.
 pub struct TokenClient {
     /// The slug of a page, as it was sent.
     pub id: String,
-    /// The key that is presented as the secret.
     pub secret: Credential,
 }
 

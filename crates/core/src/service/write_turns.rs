@@ -32,7 +32,6 @@ pub(super) struct WriteTurns {
 
 /// How many turns came at once, came after a wait, or did not come in time, so that the writer went on without one.
 #[derive(Clone, Default)]
-#[expect(missing_docs, reason = "the comment above has all three")]
 pub struct TurnMetrics {
     pub at_once: Counter,
     pub waited: Counter,

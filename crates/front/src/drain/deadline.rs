@@ -22,10 +22,8 @@ const SECOND_SIGNAL_GRACE: Duration = Duration::from_secs(1);
 /// Why the process did not end by itself.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 pub enum Overdue {
-    /// The time for draining is over.
     #[error("the process did not end within the time for draining: ending it now")]
     Timeout,
-    /// A second signal came.
     #[error("the process did not end after a second signal: ending it now")]
     SecondSignal,
 }

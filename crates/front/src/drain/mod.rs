@@ -24,7 +24,6 @@ pub struct Readiness {
 }
 
 impl Readiness {
-    /// A process that is ready.
     pub fn new(draining: Gauge) -> Self {
         Self { reasons: Mutex::default(), draining }
     }
@@ -34,7 +33,6 @@ impl Readiness {
         self.reasons.lock().expect("no thread panics while it holds this lock").insert(component, reason.into());
     }
 
-    /// Records that `component` is ready.
     pub fn set_present(&self, component: &'static str) {
         self.reasons.lock().expect("no thread panics while it holds this lock").remove(component);
     }
@@ -50,10 +48,8 @@ impl Readiness {
     }
 }
 
-/// The phase of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// It serves requests.
     Serving,
     /// It serves requests, but asks clients to send the next one elsewhere.
     Leaving,
@@ -61,7 +57,6 @@ pub enum Phase {
     Stopping,
 }
 
-/// How long draining may take.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainLimits {
     /// How long requests are still accepted, so that load balancers notice that this process is not ready.
@@ -89,7 +84,6 @@ impl StopSignals {
         })
     }
 
-    /// Returns when one of the signals arrives.
     pub async fn next(&mut self) {
         let hangup = async {
             match &mut self.hangup {
@@ -118,7 +112,6 @@ fn is_hangup_ignored() -> bool {
     false
 }
 
-/// How draining ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drained {
     /// Every request was answered.
@@ -127,7 +120,6 @@ pub enum Drained {
     CutShort,
 }
 
-/// How serving ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
     /// Whether the requests in flight were answered.

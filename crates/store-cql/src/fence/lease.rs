@@ -18,29 +18,23 @@ pub(crate) const LEASE: Duration = Duration::from_secs(10);
 /// attempt, and longer than the servers work on one (2 s, and 1 s of contention, by their defaults).
 pub(crate) const LATE_WRITES: Duration = Duration::from_secs(5);
 
-/// The row of the fence.
 #[derive(Clone, Debug, PartialEq, Eq, DeserializeRow)]
 pub(crate) struct FenceRow {
     /// The datacentre whose replicas may write; `None` while the fence is moving.
     pub(crate) datacenter: Option<String>,
     pub(crate) epoch: i64,
-    /// The datacentre that the fence is moving to.
     pub(crate) moving_to: Option<String>,
 }
 
 /// Why a replica may not write.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Fenced {
-    /// The fence was not read for a whole lease, or never.
     #[error("the fence could not be read within the last {} s", LEASE.as_secs())]
     Unread,
-    /// Replicas of another datacentre write.
     #[error("pages are written in the datacentre {0}, and this replica uses another")]
     Elsewhere(String),
-    /// The fence is moving.
     #[error("the fence is moving to the datacentre {0}; if no `handbill failover` runs, run it again")]
     Moving(String),
-    /// There is no fence yet.
     #[error("there is no fence: run `handbill migrate`")]
     Missing,
 }
@@ -51,7 +45,6 @@ pub(super) struct Lease {
     datacenter: String,
     /// Until when it may write.
     until: Option<Instant>,
-    /// The highest epoch that was read.
     epoch: i64,
     /// Why it may not write if it has no lease.
     reason: Fenced,
@@ -63,7 +56,6 @@ impl Lease {
         Self { datacenter: datacenter.to_owned(), until: None, epoch: i64::MIN, reason: Fenced::Unread }
     }
 
-    /// A read that began at `began` has found `row`.
     pub(super) fn found(&mut self, began: Instant, row: Option<FenceRow>) {
         let Some(FenceRow { datacenter, epoch, moving_to }) = row else {
             (self.until, self.reason) = (None, Fenced::Missing);

@@ -26,7 +26,6 @@ use crate::rows::applied;
 const STATEMENT_REPEATS: usize = 3;
 pub(super) const STATEMENT_PAUSE: Duration = Duration::from_millis(500);
 
-/// The times of a lease.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseTimes {
     /// The interval at which the holder raises the number.
@@ -49,10 +48,8 @@ pub enum LeaseError {
     /// Another process held the lock for the whole wait.
     #[error("another process is migrating; run this again when it has finished")]
     Held,
-    /// Another process took over while this one worked.
     #[error("another process took over, because this one did not renew its lock in time; run this again")]
     Lost,
-    /// The database did not answer.
     #[error("the lock of migrate cannot be read or written: {0}")]
     Database(#[from] Cause),
 }

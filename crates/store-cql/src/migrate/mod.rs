@@ -31,12 +31,9 @@ const SCHEMA_CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
 /// ScyllaDB, and `DROP` on both. The text for ScyllaDB is from its source; it was not run.
 const ALREADY_DONE: [&str; 3] = ["already exists", "conflicts with an existing column", "was not found in table"];
 
-/// The effects of a migration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// The keyspace.
     pub keyspace: String,
-    /// Whether the migration created the keyspace.
     pub made_keyspace: bool,
     /// The migrations that were applied, as `number name`, in order.
     pub applied: Vec<String>,
@@ -57,16 +54,12 @@ impl fmt::Display for Report {
 /// Why the schema is not up to date. Migrations that were applied before the error remain; it is safe to run again.
 #[derive(Debug, Error)]
 pub enum MigrateError {
-    /// A setting cannot be used.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The cluster cannot be reached.
     #[error("the cluster cannot be reached: {0}")]
     Session(#[from] NewSessionError),
-    /// The database refused or did not answer a statement.
     #[error("the database refused or did not answer: {0}")]
     Execution(#[from] ExecutionError),
-    /// The keyspace cannot be used.
     #[error("the keyspace cannot be used: {0}")]
     Keyspace(#[from] UseKeyspaceError),
     /// The schema cannot be read, or is not ours.

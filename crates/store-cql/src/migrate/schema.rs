@@ -60,9 +60,7 @@ pub enum Phase {
 /// The databases that speak CQL, for cases in which they differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
-    /// Apache Cassandra.
     Cassandra,
-    /// ScyllaDB.
     Scylla,
 }
 
@@ -96,7 +94,6 @@ pub enum SchemaState {
     Missing,
     /// Some of this program's migrations were not applied.
     Older,
-    /// The schema is exactly this program's.
     Current,
     /// A later program only added to the schema.
     NewerExpanded,
@@ -104,21 +101,16 @@ pub enum SchemaState {
     NewerContracted,
 }
 
-/// The schema cannot be compared.
 #[derive(Debug, Error)]
 pub enum SchemaError {
     /// The keyspace has another migration under a number of this program.
     #[error("migration {number} in the database differs from this program's: they do not belong together")]
-    Changed {
-        /// The number.
-        number: i32,
-    },
+    Changed { number: i32 },
     /// The database did not answer, or its answer cannot be read.
     #[error("the schema cannot be read: {0}")]
     Unreadable(#[from] Cause),
 }
 
-/// A row of the table of migrations.
 #[derive(Clone, Debug, DeserializeRow)]
 pub(super) struct AppliedMigration {
     pub(super) number: i32,
@@ -126,7 +118,6 @@ pub(super) struct AppliedMigration {
     pub(super) checksum: String,
 }
 
-/// Compares the schema of `keyspace` with `known`.
 pub async fn check(session: &Session, keyspace: &str, known: &[Migration]) -> Result<SchemaState, SchemaError> {
     compare(known, &applied(session, keyspace).await?)
 }
@@ -158,7 +149,6 @@ where
     Ok(rows.rows::<R>()?.collect::<Result<_, _>>()?)
 }
 
-/// Compares a schema with the migrations `applied` with `known`.
 pub(super) fn compare(known: &[Migration], applied: &[AppliedMigration]) -> Result<SchemaState, SchemaError> {
     let mut unknown: BTreeMap<i32, _> = applied.iter().map(|applied| (applied.number, applied)).collect();
     let mut lacks_some = false;

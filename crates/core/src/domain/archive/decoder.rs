@@ -6,7 +6,6 @@ use super::line::{self, Body};
 use super::{ArchiveError, Entry, EntryError, Format, Header, MAX_LINE_BYTES, VERSION};
 use crate::domain::hex;
 
-/// A file that is being read.
 #[derive(Debug, Default)]
 pub struct Decoder {
     digest: Sha256,
@@ -18,10 +17,8 @@ pub struct Decoder {
     is_torn: bool,
 }
 
-/// The content of a whole file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The number of records.
     pub records: u64,
     /// The number of records that the store had and that could not be read when the file was written.
     pub unreadable: u64,
@@ -29,14 +26,10 @@ pub struct Summary {
     pub digest: [u8; 32],
 }
 
-/// The content of one line.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Decoded {
-    /// The first line.
     Header(Header),
-    /// A record.
     Entry(Entry),
-    /// The last line of an archive.
     Trailer(Summary),
     /// The unfinished last line of a ledger.
     Torn,
@@ -109,7 +102,6 @@ impl Decoder {
     }
 }
 
-/// The record of one line by itself.
 pub fn read_entry_line(line: &[u8]) -> Result<Entry, ArchiveError> {
     let malformed = |reason| ArchiveError::Malformed { line: 1, reason };
     let covered = line::covered(line).ok_or(ArchiveError::Damaged { line: 1 })?;

@@ -8,7 +8,6 @@ use crate::domain::hex;
 use crate::domain::page::Tombstone;
 use crate::domain::timestamp::UnixMillis;
 
-/// An archive that is being written.
 #[derive(Debug)]
 pub struct Encoder {
     digest: Sha256,
@@ -25,7 +24,6 @@ impl Encoder {
         (encoder, line)
     }
 
-    /// The line of one record.
     pub fn entry(&mut self, entry: &Entry) -> String {
         self.records += 1;
         self.digested(&Body::of(entry))
@@ -36,7 +34,6 @@ impl Encoder {
         self.unreadable += 1;
     }
 
-    /// The last line.
     pub fn end(self) -> String {
         let Self { digest, records, unreadable } = self;
         line::encode(&Body::Trailer(TrailerJson { records, unreadable, sha256: hex::encode(&digest.finalize()) }))
@@ -49,18 +46,15 @@ impl Encoder {
     }
 }
 
-/// The line of one record by itself.
 pub fn entry_line(entry: &Entry) -> String {
     line::encode(&Body::of(entry))
 }
 
-/// The first line of a ledger.
 pub fn ledger_header(created_at: UnixMillis, generator: String) -> String {
     let header = Header { format: Format::Ledger, created_at, generator, expected_records: None };
     line::encode(&Body::Header(HeaderJson::of(&header)))
 }
 
-/// The line of one deletion in a ledger.
 pub fn ledger_line(tombstone: &Tombstone) -> String {
     line::encode(&Body::Tombstone(TombstoneJson::of(tombstone)))
 }

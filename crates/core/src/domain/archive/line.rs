@@ -15,7 +15,6 @@ use crate::domain::takedown::Takedown;
 use crate::domain::timestamp::UnixMillis;
 use crate::domain::title::Title;
 
-/// The beginning of every line.
 const BEFORE_SUM: &str = "{\"sum\":\"";
 
 /// The bytes between the checksum and what it covers.
@@ -84,7 +83,6 @@ pub(super) struct TrailerJson {
     pub(super) sha256: String,
 }
 
-/// The line of `body`, with its line break.
 pub(super) fn encode(body: &Body<'_>) -> String {
     let json = serde_json::to_string(body).expect("texts and numbers are JSON");
     let covered = &json[1..];
@@ -105,7 +103,6 @@ pub(super) fn covered(line: &[u8]) -> Option<&[u8]> {
     (claimed == sum(covered).as_bytes()).then_some(covered)
 }
 
-/// The body of a line whose checksum covers `covered`.
 pub(super) fn decode(covered: &[u8]) -> Result<Body<'static>, EntryError> {
     let json = [b"{", covered].concat();
     let body: Body<'_> = serde_json::from_slice(&json)?;

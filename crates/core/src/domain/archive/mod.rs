@@ -43,7 +43,6 @@ pub const VERSION: u32 = 1;
 /// Longest line, in bytes with its line break. The largest content has 100 KB, of which JSON may write each byte as six.
 pub const MAX_LINE_BYTES: usize = 1024 * 1024;
 
-/// The kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// Pages and tombstones, complete with a trailer.
@@ -52,12 +51,9 @@ pub enum Format {
     Ledger,
 }
 
-/// The first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// The kind of file.
     pub format: Format,
-    /// When the file was begun.
     pub created_at: UnixMillis,
     /// The program that wrote the file, with its version.
     pub generator: String,
@@ -68,15 +64,12 @@ pub struct Header {
 /// One record of a store, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// A page that can be read.
     Page(ArchivedPage),
-    /// The remains of a deleted page.
     Tombstone(Tombstone),
 }
 
 /// A page without its HTML.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the fields are those of `Page`")]
 pub struct ArchivedPage {
     pub slug: Slug,
     pub title: Option<Title>,
@@ -88,7 +81,6 @@ pub struct ArchivedPage {
 }
 
 impl ArchivedPage {
-    /// The part of `page` that travels.
     pub fn of(page: &Page) -> Self {
         Self {
             slug: page.slug.clone(),
@@ -107,14 +99,12 @@ impl ArchivedPage {
         Page { slug, title, content, rendered, key_hash, version, created_at, updated_at }
     }
 
-    /// The state of the page.
     pub fn state(&self) -> PageState {
         PageState { version: self.version, updated_at: self.updated_at }
     }
 }
 
 impl Entry {
-    /// The slug of the record.
     pub fn slug(&self) -> &Slug {
         match self {
             Self::Page(page) => &page.slug,
@@ -126,54 +116,31 @@ impl Entry {
 /// Why a file is refused. `line` counts from 1.
 #[derive(Debug, Error)]
 pub enum ArchiveError {
-    /// The first line is not a header of ours.
     #[error("this is no archive or ledger of Handbill: its first line is not a header")]
     NotAnArchive,
-    /// A later version of Handbill wrote the file.
     #[error(
         "the file has version {0} of the format, and this Handbill reads version {VERSION}: use the version that wrote it"
     )]
     Newer(u32),
     /// The line was changed after it was written.
     #[error("line {line} is damaged: its checksum does not match")]
-    Damaged {
-        /// The line's number.
-        line: u64,
-    },
-    /// The line is longer than any that is written.
+    Damaged { line: u64 },
     #[error("line {line} is damaged: it is longer than {MAX_LINE_BYTES} bytes")]
-    TooLong {
-        /// The line's number.
-        line: u64,
-    },
+    TooLong { line: u64 },
     /// The line is whole, but no record that a store may have.
     #[error("line {line} is not a record: {reason}")]
-    Malformed {
-        /// The line's number.
-        line: u64,
-        /// The fault.
-        reason: EntryError,
-    },
+    Malformed { line: u64, reason: EntryError },
     /// The lines before the trailer were changed, or some are missing.
     #[error("the file is damaged: lines are missing, doubled or in another order")]
     WrongDigest,
-    /// The file ends before its trailer.
     #[error("the file ends after line {lines}, before its trailer: it was cut, or its export did not finish")]
-    Cut {
-        /// The number of whole lines.
-        lines: u64,
-    },
-    /// The trailer is not the last line.
+    Cut { lines: u64 },
     #[error("the file goes on after its trailer, from line {line}")]
-    AfterTheEnd {
-        /// The line's number.
-        line: u64,
-    },
+    AfterTheEnd { line: u64 },
 }
 
 /// Why a whole line is no record.
 #[derive(Debug, Error)]
-#[expect(missing_docs, reason = "each variant is the error of one field")]
 pub enum EntryError {
     #[error("{0}")]
     Json(#[from] serde_json::Error),

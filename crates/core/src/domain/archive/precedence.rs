@@ -3,27 +3,22 @@
 use super::Entry;
 use crate::domain::page::PageState;
 
-/// The record that a store has under a slug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stored {
     /// The slug was never used.
     Absent,
-    /// A page in this state.
     Active(PageState),
-    /// A tombstone.
     Deleted,
 }
 
 /// The decision about one imported record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Precedence {
-    /// The imported record is stored.
     Import,
     /// The store has this very record.
     Same,
     /// The store has a newer version, which stays.
     NewerStays,
-    /// The page was deleted, and stays deleted.
     StaysDeleted,
 }
 
